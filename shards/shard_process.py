@@ -30,6 +30,7 @@ from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
+from rmq.node.truncation import finish_truncation
 from rmq.system import affinity, descriptors
 from shards.bus_files import BusDirectory
 from shards.siblings import BusSiblings
@@ -77,6 +78,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     log.info("store %s: %s", settings.storePathRootDir, found)
     log_damage(report)
     try:
+        finish_truncation(core, settings)
         core.start()
         await _pin(start.cpus)
         broker = Broker(settings, core)

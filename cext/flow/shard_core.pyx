@@ -5,6 +5,7 @@
     core.start()                    reactor, flusher and helper threads run, none holds the GIL
     core.poll() / core.send() ...   the control thread's side: control/control_side.pxd
     core.stop()                     answers what is under way, syncs, writes the checkpoint
+    core.truncate(offset, ..)       of a follower: stops it and opens it again with a shorter log
 
 Every method but __init__, open, start and stop may be called by one thread only, the control
 thread; a lock makes a second caller wait rather than corrupt a ring.
@@ -27,10 +28,12 @@ from cext.base.native_thread cimport (
     native_thread_join,
     native_thread_start,
 )
-from cext.base.status cimport OK
+from cext.base.status cimport CLOSED, NOT_READY, OK, raise_status
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.turn_room cimport room_open
 from cext.flow.connection_events cimport serve
+from cext.flow.context.options cimport Options
+from cext.flow.context.role cimport set_role
 from cext.flow.context.rpc_times cimport rpc_rows
 from cext.flow.context.turn_context cimport SIZE_BUCKETS
 from cext.flow.delay.timer_open cimport timers_open, timers_start, timers_stop
@@ -43,16 +46,25 @@ from cext.flow.turn cimport run_turns
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer
+from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.indexer cimport Indexer
+from cext.store.log_tail cimport LogTail
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
+from cext.store.record cimport RecordView
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
 from cext.store.commit_log import sync_path
 from cext.store.recovery import recover
+from cext.store.truncation import (
+    begin_truncation,
+    cut_store,
+    end_truncation,
+    wanted_truncation,
+)
 from rmq.errors import StoreError, StorePoisonedError
 
 SYNC_S = 60.0                       # longest wait for the disk
@@ -68,6 +80,20 @@ def write_abort(path):
     sync_path(os.fspath(path.parent))
 
 
+cdef bint is_boundary(CommitLog log, int64_t offset) except -1:
+    """Whether a record starts at `offset`, or the last one of its segment ends there."""
+    cdef LogTail tail = LogTail(log)
+    cdef RecordView view
+    cdef int status = OK
+    tail.seek(max(offset - offset % log.segment_bytes, log.min_offset()))
+    with nogil:
+        while tail.position < offset and status == OK:
+            status = tail.next(&view)
+    if status != NOT_READY:
+        raise_status(status, f"the log at {tail.position}")
+    return tail.position == offset
+
+
 cdef class ShardCore(ShardCalls):
     cdef NativeThread reactor_thread
     cdef Indexer indexer            # None: messageIndexEnable=false
@@ -75,6 +101,7 @@ cdef class ShardCore(ShardCalls):
     cdef dict given
     cdef readonly object port
     cdef readonly dict report
+    cdef object note                # of a truncation that is not finished; None: there is none
 
     def __init__(self, dict options):
         self.given = options
@@ -104,10 +131,17 @@ cdef class ShardCore(ShardCalls):
 
         Raises OSError when the address is taken, StoreError when the store cannot be used.
         """
+        self._bind(self.given["listen_host"], self.given["listen_port"])
+        return self._open_store()
+
+    def _open_store(self):
         cdef ShardState s = self.s
         given = self.given
-        self._bind(given["listen_host"], given["listen_port"])
         self._set_store_host()
+        cut = wanted_truncation(given["root"])
+        if cut is not None:
+            cut_store(given["root"], given["commitlog_dir"], given["index_dir"],
+                      given["segment_bytes"], cut)
         s.append.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
                                  given["pool_bytes"] or given["ring_bytes"],
                                  given["record_max_bytes"],
@@ -117,9 +151,12 @@ cdef class ShardCore(ShardCalls):
                                      given["queue_chunks"], given["checkpoint"], s.turn.memory)
         abort = pathlib.Path(given["root"], "abort")
         s.append.log.load()
-        clean = not abort.exists()
+        clean = not abort.exists() and cut is None
         self.report = recover(s.append.log, s.append.queues, given["root"], clean,
                               given["delay_levels_ms"], deleted=given.get("deleted_topics"))
+        self.note = None
+        if cut is not None:
+            self._note_cut(cut)
         s.append.queues.mend_from(s.append.log, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
@@ -161,6 +198,14 @@ cdef class ShardCore(ShardCalls):
         self.s.append.queues.index_safe_ms = self.indexer.safe_ms()
         self.report["index_row"] = self.indexer.row()
 
+    def _note_cut(self, cut):
+        """After recovery. What was not on the disk when the power failed is missing below, too."""
+        self.report["truncated_to"] = cut.offset
+        self.note = cut.note
+        if self.report["log_end"] > cut.offset:
+            raise StoreError(f"the log was cut at {cut.offset}, but ends at "
+                             f"{self.report['log_end']}")
+
     def _bind(self, host, port):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -179,6 +224,9 @@ cdef class ShardCore(ShardCalls):
     def start(self):
         """Starts the threads; from here on clients are served."""
         cdef int error = 0
+        if self.note is not None:
+            raise StoreError("the truncation of the log is not finished: finish_truncation() "
+                             "comes before start()")
         self.s.append.preparer.start()
         self.s.append.flusher.start()
         if self.s.append.log.pooled:
@@ -196,6 +244,9 @@ cdef class ShardCore(ShardCalls):
 
     def stop(self):
         """Stops accepting, answers what is under way, syncs log and queues; idempotent."""
+        self._stop(True)
+
+    cdef _stop(self, bint for_good):
         cdef ShardState s = self.s
         cdef int status = OK
         if not self.running:
@@ -206,7 +257,8 @@ cdef class ShardCore(ShardCalls):
             native_thread_join(&self.reactor_thread)
         self.running = False
         Py_DECREF(self)
-        self.listener.close()
+        if for_good:
+            self.listener.close()
         s.fetch.readers.stop()
         if s.append.log.pooled:
             s.append.committer.stop()                  # writes all that is in the pool
@@ -225,6 +277,62 @@ cdef class ShardCore(ShardCalls):
                              "commit log at the next start")
         if not s.append.log.poisoned():
             pathlib.Path(self.given["root"], "abort").unlink(missing_ok=True)
+
+    # ---------------------------------------------------------------- truncation
+    # rmq/broker/core_seam.py says what each promises; the steps: cext/store/truncation.pyx.
+
+    def truncate(self, int64_t offset, bytes note=b"", int64_t due_ms=0, int64_t timers_end=0):
+        self.check_truncation(offset)
+        begin_truncation(self.given["root"], offset, note, (due_ms, timers_end))
+        self._stop(False)
+        self._renew()
+        return self._open_store()
+
+    def check_truncation(self, int64_t offset):
+        cdef CommitLog log = self.s.append.log
+        cdef int64_t end = load_acquire_i64(&log.marks.written)
+        status, low = self._log_floor()
+        if status == CLOSED:
+            raise StoreError("the log of a leader is not cut: demote() makes a follower of it")
+        if status == NOT_READY:
+            raise StoreError("the log is not cut while answers wait for it: demote() says when "
+                             "none does any more")
+        raise_status(status, "the log")
+        if not low <= offset <= end:
+            raise StoreError(f"the log cannot be cut at {offset}: it ends at {end}, and below "
+                             f"{low} everything is confirmed or has been deleted")
+        if not is_boundary(log, offset):
+            raise StoreError(f"the log cannot be cut at {offset}: no record starts there")
+
+    cdef _renew(self):
+        """Another shard in the place of the one that was stopped: its options and its port, no
+        connections, empty tables. A follower."""
+        cdef Options options = self.s.turn.options
+        self.indexer = None
+        free_memory(self.s.services)
+        self._take_shard(ShardState())
+        take_memory(self.s.services, self.s.turn, self.given)
+        self.s.turn.options = options
+        set_role(self.s.turn, True)
+
+    def queue_ends(self):
+        cdef QueueStore queues = self.s.append.queues
+        cdef const Queue* queue
+        cdef int64_t i
+        ends = {}
+        for i in range(queues.queue_top):
+            queue = queues.queues[i]
+            if queue != NULL:
+                ends[(<char*> queue.topic)[:queue.topic_length], queue.queue_id] = queue.max_offset
+        return ends
+
+    @property
+    def truncation(self):
+        return self.note
+
+    def finish_truncation(self):
+        end_truncation(self.given["root"])
+        self.note = None
 
     # ---------------------------------------------------------------- looking at it
     # rmq/broker/core_seam.py says what each promises.

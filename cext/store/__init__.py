@@ -27,5 +27,6 @@ Key index: index_key (what is hashed), index_file (one file), index_store (all o
 Timed messages: timer_heap (in memory), timer_run (a sorted file), timer_keeper (the thread),
 timer_checkpoint, timer_position (how far), timer_probe (for tests).
 
-A start: recovery (the table of all cases), checkpoint (what can be believed), deleted_topics.
+A start: recovery (the table of all cases), checkpoint (what can be believed), deleted_topics;
+truncation (a log that is cut back, now or at the next start).
 """

@@ -13,7 +13,7 @@ read_record(), queue_snapshot() and sync_log() may be called from any thread.
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 # What poll() brings; ToControl of cext/flow/context/control_link.pxd.
 REQUEST = 0  # payload: a frame without its length bytes
@@ -378,3 +378,33 @@ class ReplicaCalls(Protocol):
         """Makes a follower of a leader, at once: nothing is appended any more but by append_raw().
         False: answers still wait for the disk or for followers (each is in the log); ask again.
         Between open() and start() the core starts as one."""
+
+    def check_truncation(self, offset: int) -> None:
+        """Whether the log can be cut there now. StoreError, with the reason: this is not a
+        follower, demote() is not True, no record starts at `offset` (nor does the last one end
+        there), or what is above it is confirmed (below set_replicated() or set_visible())."""
+
+    def truncate(
+        self, offset: int, note: bytes = b"", due_ms: int = 0, timers_end: int = 0
+    ) -> dict[str, Any]:
+        """Cuts a follower's log: nothing from `offset` on is left of it, nor of what was derived
+        from it. The core is stopped and opened again: what open() returns. Connections are closed,
+        the tables are empty, the port, the options and the role are as before.
+
+        StoreError of check_truncation(): nothing has happened. After any other failure the process
+        must end; its next start finishes the truncation: open() does, whenever one was begun.
+
+        `note`: kept with the truncation, for who finishes it. Timed messages due before `due_ms`,
+        and below the offset `timers_end` of their queue, were delivered below `offset`; zeros: not
+        known, all are delivered again."""
+
+    def queue_ends(self) -> dict[tuple[bytes, int], int]:
+        """(topic, queue id) -> end of every queue there is, whether its topic is known or not;
+        between open() and start() alone."""
+
+    @property
+    def truncation(self) -> bytes | None:
+        """After open() or truncate(): the note of a truncation that is to be finished, or None."""
+
+    def finish_truncation(self) -> None:
+        """All is done that the note asked for. start() wants it: nothing appends before."""

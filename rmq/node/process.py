@@ -79,11 +79,13 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         served: Broker | None = None
         if broker is not None:
             from rmq.broker.broker import Broker
+            from rmq.node.truncation import finish_truncation
 
             if own:
                 others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
                 broker.set("namesrvAddr", own + others)
             assert core is not None
+            finish_truncation(core, broker)
             core.start()
             served = Broker(broker, core)
             await served.start()

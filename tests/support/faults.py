@@ -25,7 +25,10 @@ import pytest
 SOURCE = Path(__file__).parent / "faultio" / "faultio.c"
 MAGIC = 0x46494F31
 RULE_BYTES, RULES_MAX = 256, 8
-OPERATIONS = {"pwrite": 1, "fdatasync": 2, "fsync": 4, "fallocate": 8, "pread": 16}
+OPERATIONS = {"pwrite": 1, "fdatasync": 2, "fsync": 4, "fallocate": 8, "pread": 16, "rename": 32,
+              "unlink": 64, "ftruncate": 128}  # fmt: skip
+OPERATIONS["step"] = sum(OPERATIONS[each] for each in (  # of what is to survive a power cut
+    "pwrite", "fdatasync", "fsync", "rename", "unlink", "ftruncate"))  # fmt: skip
 ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5, "hold": 6}
 
 

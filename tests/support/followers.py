@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.live_broker import open_core
 from support.waiting import until
+
+from rmq.broker.broker import Broker
+from rmq.node.truncation import truncate
 
 
 def log_of(store: Path, end: int) -> bytes:
@@ -40,3 +44,45 @@ async def feed(core: Any, data: bytes, start: int = 0) -> None:
     while end < len(data):
         end = core.append_raw(end, data[end : end + (1 << 20)])
     await until(lambda: core.stats()["log_dispatched"] == end)
+
+
+def records_of(log: bytes) -> list[int]:
+    """Where each record of a log in one segment starts, and where the last one ends."""
+    starts, at = [], 0
+    while at + 8 <= len(log) and (size := int.from_bytes(log[at : at + 4], "big")):
+        starts.append(at)
+        at += size
+    return [*starts, at]
+
+
+class Follower:
+    """A broker that follows, with its control side; truncate() makes another one in its place."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    @property
+    def core(self) -> Any:
+        return self.broker.core
+
+    async def feed(self, data: bytes, start: int = 0) -> None:
+        await feed(self.core, data, start)
+
+    async def truncate(self, offset: int) -> None:
+        self.broker = await truncate(self.broker, offset)
+
+    async def stop(self) -> None:
+        await self.broker.stop()
+        self.core.stop()
+
+
+async def follower(directory: Path, leader: Path | None = None, **settings: object) -> Follower:
+    """Started on the directory, with the leader's tables."""
+    if leader is not None:
+        copy_tables(leader, directory)
+    loaded, core = open_core(directory, **settings)
+    core.demote()
+    core.start()
+    broker = Broker(loaded, core)
+    await broker.start()
+    return Follower(broker)

@@ -20,6 +20,7 @@ from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
 from rmq.config import Settings, load_properties
 from rmq.format.message import StoredMessage, decode_message
+from rmq.node.truncation import finish_truncation
 
 SMALL = {
     "mappedFileSizeCommitLog": str(16 << 20),
@@ -45,6 +46,7 @@ def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]
     loaded = load_properties(None, texts)
     core = make_core(loaded)
     core.open()
+    finish_truncation(core, loaded)
     return loaded, core
 
 

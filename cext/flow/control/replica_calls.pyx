@@ -8,6 +8,7 @@ from cext.base.status cimport (
     NOT_FOUND,
     NOT_READY,
     OK,
+    POISONED,
     RING_FULL,
     TOO_LARGE,
     raise_status,
@@ -117,6 +118,26 @@ cdef bint is_settled(Appender s) noexcept nogil:
     return s.log.marks.written == s.log.marks.appended
 
 
+# ---------------------------------------------------------------- truncation
+
+cdef struct LogFloor:
+    # results
+    int status                  # CLOSED: a leader; NOT_READY: answers wait for the log; POISONED
+    int64_t low                 # what is below it is confirmed, or not there any more
+
+
+cdef void log_floor(Appender s, LogFloor* x) noexcept nogil:
+    if not s.turn.follower:
+        x.status = CLOSED
+    elif s.log.poisoned():
+        x.status = POISONED
+    else:
+        x.status = OK if is_settled(s) else NOT_READY
+    x.low = max(s.log.min_offset(), s.log.marks.replicated)
+    if s.log.marks.visible != INT64_MAX:
+        x.low = max(x.low, s.log.marks.visible)
+
+
 cdef class ReplicaCalls(TransactionCalls):
     def set_replicated(self, int64_t offset):
         cdef SetReplicated x
@@ -148,6 +169,11 @@ cdef class ReplicaCalls(TransactionCalls):
         if status != NOT_READY:
             raise_status(status, "the log")
         return status == OK
+
+    def _log_floor(self):
+        cdef LogFloor x
+        self._call(<CallFn> log_floor, <void*> self.appender, &x)
+        return x.status, x.low
 
     def demote(self):
         cdef int status = OK

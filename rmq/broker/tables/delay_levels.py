@@ -38,6 +38,15 @@ class CoreCalls(DelayCalls, LogCalls, QueueCalls, Protocol):
     """What is used here of the core."""
 
 
+def offset_file(config_directory: Path) -> JsonFile:
+    return JsonFile(
+        config_directory / "delayOffset.json",
+        tables=("offsetTable",),
+        advice="Put a copy in its place, or remove it and its .bak: then all delayed messages "
+        "that are still in the log are delivered again, also those that were.",
+    )
+
+
 class DelayLevels:
     """Owned by the control thread."""
 
@@ -46,12 +55,7 @@ class DelayLevels:
     ) -> None:
         self._core = core
         self._topics = topics
-        self._file = JsonFile(
-            config_directory / "delayOffset.json",
-            tables=("offsetTable",),
-            advice="Put a copy in its place, or remove it and its .bak: then all delayed messages "
-            "that are still in the log are delivered again, also those that were.",
-        )
+        self._file = offset_file(config_directory)
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
         self._saved: list[int] = []  # what the file says

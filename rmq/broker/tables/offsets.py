@@ -50,17 +50,34 @@ class CoreCalls(DelayCalls, LogCalls, OffsetCalls, Protocol):
     """What is used here of the core."""
 
 
+def offset_file(config_directory: Path) -> JsonFile:
+    return JsonFile(
+        config_directory / "consumerOffset.json",
+        tables=("offsetTable", "resetOffsetTable"),
+        lost="all groups begin where their clients' consumeFromWhere says, and may be set by "
+        "`mqadmin resetOffsetByTime`; what was popped and not acknowledged comes again",
+    )
+
+
+def rewrite(config_directory: Path, change: Callable[[dict[Any, Any]], None]) -> None:
+    """Changes what the next load() finds, while no broker has the table. All of it is in the JSON
+    then, both copies, and the journal is gone."""
+    file = offset_file(config_directory)
+    content, _, _ = MetadataJournal(config_directory, OFFSETS_NAME).load(file)
+    if not content:
+        return
+    change(content)
+    file.save(content)  # without the journal's mark: what is left of a journal counts no more
+    file.settle()
+    (config_directory / OFFSETS_NAME).unlink(missing_ok=True)
+
+
 class OffsetTable:
     """Owned by the control thread; the offsets themselves by the reactor."""
 
     def __init__(self, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
-        self._file = JsonFile(
-            config_directory / "consumerOffset.json",
-            tables=("offsetTable", "resetOffsetTable"),
-            lost="all groups begin where their clients' consumeFromWhere says, and may be set by "
-            "`mqadmin resetOffsetByTime`; what was popped and not acknowledged comes again",
-        )
+        self._file = offset_file(config_directory)
         self._journal = MetadataJournal(config_directory, OFFSETS_NAME)
         self._saver = JournaledTable(
             self._journal,

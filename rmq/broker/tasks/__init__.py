@@ -3,6 +3,7 @@
     retention           deletes old log files; stops sends while the disk is full
     transaction_checks  when producers are asked about open transactions, and what is given up
     pop_recovery        after a kill, the offsets of pops that no file has
+    truncation          what the files say of a log that is cut back
 
 Each is a task on the control thread's loop that the broker starts and stops.
 """

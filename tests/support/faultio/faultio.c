@@ -1,15 +1,17 @@
 /* A disk that fails when it is told to: an LD_PRELOAD library in front of the file system calls.
  *
- * It stands between a program and pwrite*, fdatasync, fsync, fallocate and pread. The environment
- * variable RMQ_FAULTIO names a control file (tests/support/faults.py writes it), which is mapped,
- * so that a test may change the rules while the program runs and reads the counters back. Without
- * the variable everything goes straight through.
+ * It stands between a program and pwrite*, fdatasync, fsync, fallocate, pread, rename, unlink (also
+ * unlinkat and rmdir) and ftruncate. The environment variable RMQ_FAULTIO names a control file
+ * (tests/support/faults.py writes it), which is mapped, so that a test may change the rules while
+ * the program runs and reads the counters back. Without the variable everything goes straight
+ * through.
  *
  * Layout of the control file (little-endian, as the machine has it):
  *
  *     0  u32 magic 0x46494F31   4  u32 number of rules   8  8 bytes unused
  *    16  rules of 256 bytes each, at most 8:
- *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate, 16 pread
+ *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate, 16 pread,
+ *                             32 rename (the new name counts), 64 unlink, 128 ftruncate
  *          4 u32 action       1 fail, 2 short write, 3 SIGKILL before the call, 4 SIGKILL after a
  *                             part of the write, 5 sleep and go on, 6 hold until the rules are
  *                             cleared and go on
@@ -41,6 +43,7 @@
 #include <unistd.h>
 
 enum { WRITE = 1, DATASYNC = 2, SYNC = 4, ALLOCATE = 8, READ = 16 };
+enum { RENAME = 32, UNLINK = 64, TRUNCATE = 128 };
 enum { FAIL = 1, SHORT = 2, KILL = 3, KILL_AFTER_PART = 4, SLEEP = 5, HOLD = 6 };
 enum { MAGIC = 0x46494F31, RULES_MAX = 8, SUBSTRING_BYTES = 224 };
 
@@ -85,6 +88,24 @@ static int matches(const char *path, const char *substring)
 }
 
 /* The action to take on this call, with its rule; 0: go through. */
+static uint32_t decide_path(const char *path, uint32_t operation, struct rule **hit)
+{
+    if (!control)
+        return 0;
+    for (uint32_t i = 0; i < control->rules && i < RULES_MAX; i++) {
+        struct rule *rule = &control->rule[i];
+        if (!(rule->operations & operation) || !matches(path, rule->substring))
+            continue;
+        uint32_t number = __atomic_add_fetch(&rule->seen, 1, __ATOMIC_SEQ_CST);
+        if (number < rule->first || (rule->count && number >= rule->first + rule->count))
+            continue;
+        __atomic_add_fetch(&rule->hits, 1, __ATOMIC_SEQ_CST);
+        *hit = rule;
+        return rule->action;
+    }
+    return 0;
+}
+
 static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
 {
     char link[64], path[4096];
@@ -98,18 +119,7 @@ static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
     if (length < 0)
         return 0;
     path[length] = 0;
-    for (uint32_t i = 0; i < control->rules && i < RULES_MAX; i++) {
-        struct rule *rule = &control->rule[i];
-        if (!(rule->operations & operation) || !matches(path, rule->substring))
-            continue;
-        uint32_t number = __atomic_add_fetch(&rule->seen, 1, __ATOMIC_SEQ_CST);
-        if (number < rule->first || (rule->count && number >= rule->first + rule->count))
-            continue;
-        __atomic_add_fetch(&rule->hits, 1, __ATOMIC_SEQ_CST);
-        *hit = rule;
-        return rule->action;
-    }
-    return 0;
+    return decide_path(path, operation, hit);
 }
 
 /* 1: the call fails with errno set. 0: it goes on. */
@@ -250,6 +260,66 @@ int fsync(int fd)
         real = REAL(int, fsync, int);
     uint32_t action = decide(fd, SYNC, &rule);
     return act(action, rule) ? -1 : real(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    static int (*real)(const char *, const char *);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(int, rename, const char *, const char *);
+    uint32_t action = decide_path(to, RENAME, &rule);
+    return act(action, rule) ? -1 : real(from, to);
+}
+
+int unlink(const char *path)
+{
+    static int (*real)(const char *);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(int, unlink, const char *);
+    uint32_t action = decide_path(path, UNLINK, &rule);
+    return act(action, rule) ? -1 : real(path);
+}
+
+int unlinkat(int fd, const char *path, int flags)
+{
+    static int (*real)(int, const char *, int);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(int, unlinkat, int, const char *, int);
+    uint32_t action = decide_path(path, UNLINK, &rule);
+    return act(action, rule) ? -1 : real(fd, path, flags);
+}
+
+int rmdir(const char *path)
+{
+    static int (*real)(const char *);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(int, rmdir, const char *);
+    uint32_t action = decide_path(path, UNLINK, &rule);
+    return act(action, rule) ? -1 : real(path);
+}
+
+static int truncate_through(int fd, off64_t size)
+{
+    static int (*real)(int, off64_t);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(int, ftruncate64, int, off64_t);
+    uint32_t action = decide(fd, TRUNCATE, &rule);
+    return act(action, rule) ? -1 : real(fd, size);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return truncate_through(fd, size);
+}
+
+int ftruncate64(int fd, off64_t size)
+{
+    return truncate_through(fd, size);
 }
 
 static int allocate_through(int fd, int mode, off64_t offset, off64_t size)

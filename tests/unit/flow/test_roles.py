@@ -115,6 +115,8 @@ def test_a_demotion_waits_for_what_was_appended_and_takes_no_more(
         reply = client.reply()
         assert (reply.opaque, reply.code) == (99, SERVICE_NOT_AVAILABLE)
         end = s.core.log_range()[1]
+        with pytest.raises(StoreError, match="answers wait"):
+            s.core.check_truncation(end)
         s.core.set_replicated(end)
         assert {reply.code for reply in client.replies(10).values()} == {0}
         s.until(lambda _: s.core.demote())

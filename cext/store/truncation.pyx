@@ -1,0 +1,260 @@
+"""Truncation: a store's log is cut back to an offset, with all that was derived from what is cut.
+
+A follower whose log has gone another way than its leader's cuts it where they were last the same.
+Whenever the process is killed or the power fails, the log then ends where it ended or at the
+offset, and nothing speaks of what was cut:
+
+    1 begin_truncation()    DIR/truncation is written and synced: from here on it will happen
+    2 cut_store()           before anything else looks at the files. What could speak of records at
+                            or above the offset goes: queueEnds that know of them, our part of the
+                            checkpoint, files of the key index and of timers; then segments, the
+                            newest first; the one that is cut reads as zeros from the offset on.
+                            Each step is synced before the next
+    3 recover()             as at any start: queue units beyond the log's end are cut
+    4 the note              whoever began it changes his own files by what he noted down then
+                            (rmq/broker/tasks/truncation.py: offsets of groups)
+    5 end_truncation()      DIR/truncation is removed and that is synced
+
+There is one way through 2 to 5: a start that finds DIR/truncation, and ShardCore.truncate(), which
+stops the core of a follower and opens it again, do the same. Both do all of it from the beginning;
+each step may have been done before. Nobody appends before 5 (ShardCore.start() refuses).
+
+    DIR/truncation   u32 magic "rmqX" | u32 version 1 | i64 offset | 2 * i64 timers
+                     u32 bytes of the note | note | u32 crc32 of all before         big-endian
+
+Example: the log ends at 9,000,000, the offset is 5,000,100, segments of 4 MiB: that of 8,388,608
+is removed, that of 4,194,304 is zeros from byte 805,796 on.
+"""
+import os
+import shutil
+import struct
+import zlib
+from typing import NamedTuple
+
+from libc.stdint cimport int64_t, uint8_t
+
+from cext.store.checkpoint cimport CHECKPOINT_BYTES, OWN_AT
+from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
+
+from cext.store.commit_log import SEGMENT_NAME, sync_path
+from rmq.errors import StoreCorruptError, StoreError
+
+FORM = ">IIqqqI"
+FORM_BYTES, CRC_BYTES = 36, 4
+MAGIC, VERSION = 0x726D7158, 1
+FLUSHED_AT, CONFIRM_AT = 24, 32                 # of the checkpoint: log offsets
+INDEX_HEAD_BYTES, INDEX_END_AT = 40, 24         # of an index file: log offset of its newest record
+RUNS_HEAD_BYTES, RUN_BYTES, RUN_END_AT = 32, 48, 40     # of a timer keeper's checkpoint
+SLOT_BYTES, SLOTS_AT = 512, (0, 512, 4096)      # of a timer position, see timer_position.pxd
+SLOT_FORM, SLOT_CRC_AT, SLOT_END_AT = ">IIqqqqqqqqqq", 4, 56
+
+
+class Truncation(NamedTuple):
+    """`timers`: all timed messages due before timers[0] (ms of the wall clock) were delivered below
+    `offset`, or are behind timers[1] in their queue. `note`: of whoever began it."""
+
+    offset: int
+    timers: tuple[int, int]
+    note: bytes
+
+
+def marker_path(root) -> str:
+    return os.path.join(os.fspath(root), "truncation")
+
+
+def begin_truncation(root, int64_t offset, bytes note, timers) -> None:
+    """The log shall end at `offset`, where a record of it starts or the last one ends: the next
+    start sees to it, also after a power cut. OSError: nothing will be cut."""
+    if offset < 0:
+        raise ValueError(f"a log cannot end at {offset}")
+    path = marker_path(root)
+    data = struct.pack(FORM, MAGIC, VERSION, offset, *timers, len(note)) + note
+    with open(path + ".new", "wb") as file:
+        file.write(data + struct.pack(">I", zlib.crc32(data)))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+    sync_path(os.fspath(root))
+
+
+def wanted_truncation(root) -> "Truncation | None":
+    """A truncation that was begun, or None. StoreCorruptError when that cannot be read: the log
+    must not be used as it is."""
+    try:
+        with open(marker_path(root), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    if len(data) >= FORM_BYTES + CRC_BYTES:
+        magic, version, offset, due_ms, fed, size = struct.unpack_from(FORM, data)
+        if (struct.unpack(">I", data[-CRC_BYTES:])[0] == zlib.crc32(data[:-CRC_BYTES])
+                and (magic, version) == (MAGIC, VERSION) and offset >= 0
+                and len(data) == FORM_BYTES + size + CRC_BYTES):
+            return Truncation(offset, (due_ms, fed), data[FORM_BYTES:-CRC_BYTES])
+    raise StoreCorruptError(
+        f"{marker_path(root)} is damaged: the log was being cut, and it is not known where; remove "
+        f"the store and have it copied from the leader, or remove that file to keep what is there")
+
+
+def end_truncation(root) -> None:
+    """Step 5: it is done."""
+    remove(marker_path(root))
+    sync_path(os.fspath(root))
+
+
+def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
+    """Step 2; before CommitLog.load(). `index`: directory of the key index, or empty."""
+    offset = cut.offset
+    root = os.fspath(root)
+    for name in ("queueEnds", "queueEnds.synced"):
+        if not ends_fit(os.path.join(root, name), offset):
+            remove(os.path.join(root, name))
+    sync_path(root)
+    cut_checkpoint(os.path.join(root, "checkpoint"), offset)
+    cut_timers(root, offset, cut.timers)
+    if index and os.path.isdir(index):
+        cut_index(index, offset)
+    cut_segments(commitlog, segment_bytes, offset)
+
+
+def cut_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
+    starts = sorted(int(name) for name in os.listdir(directory)
+                    if SEGMENT_NAME.fullmatch(name)) if os.path.isdir(directory) else []
+    if starts and offset < starts[0]:
+        raise StoreError(f"{directory}: the log is to be cut at {offset}, but starts at "
+                         f"{starts[0]}: remove the store and have it copied from the leader")
+    active = offset - offset % segment_bytes
+    for start in reversed(starts):
+        if start > active:
+            os.unlink(f"{directory}/{start:020d}")
+            sync_path(directory)                # so that there never is a gap
+    if active in starts:
+        with open(f"{directory}/{active:020d}", "r+b") as file:
+            file.truncate(offset - active)
+            file.truncate(segment_bytes)
+            os.fsync(file.fileno())
+
+
+cdef bint ends_fit(path, int64_t offset) except -1:
+    """Whether a file of queue ends knows of nothing at or above the offset; what cannot be read
+    does not fit."""
+    cdef EndsHeader header
+    cdef EndsEntry entry
+    cdef int64_t at = 0
+    cdef bytes data
+    cdef const uint8_t* text
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return True
+    text = <const uint8_t*> <const char*> data
+    if not ends_header(text, len(data), &header) or header.log_offset > offset:
+        return False
+    while ends_next(text, len(data), &at, &entry):
+        if entry.ends.last_physical >= offset:
+            return False
+    return True
+
+
+def cut_checkpoint(path, int64_t offset) -> None:
+    """Times stay true; our own part, and the offsets of replication, need not be."""
+    if not os.path.exists(path):
+        return
+    with open(path, "r+b") as file:
+        page = bytearray(file.read(CHECKPOINT_BYTES).ljust(CHECKPOINT_BYTES, b"\0"))
+        page[OWN_AT:] = bytes(CHECKPOINT_BYTES - OWN_AT)
+        for at in (FLUSHED_AT, CONFIRM_AT):
+            (was,) = struct.unpack_from(">q", page, at)
+            struct.pack_into(">q", page, at, min(was, offset))
+        file.seek(0)
+        file.write(page)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def cut_index(directory, int64_t offset) -> None:
+    """Files with keys of what is cut go, younger ones with them: they are indexed again."""
+    gone = False
+    for name in sorted(name for name in os.listdir(directory) if name.isdigit()):
+        path = os.path.join(directory, name)
+        with open(path, "rb") as file:
+            head = file.read(INDEX_HEAD_BYTES)
+        gone = gone or len(head) < INDEX_HEAD_BYTES or (
+            struct.unpack_from(">q", head, INDEX_END_AT)[0] >= offset)
+        if gone:
+            remove(path)
+    sync_path(directory)
+
+
+def cut_timers(root, int64_t offset, timers) -> None:
+    """What was delivered at or above the offset is delivered again. Runs may be without it: then
+    they go, before the position says less, and timed messages are read from their queue again."""
+    directory = os.path.join(root, "rmqTimers")
+    path = os.path.join(directory, "position")
+    if not os.path.isdir(directory):
+        return
+    beyond = os.path.exists(path) and cut_position(path, offset, None)
+    for clock in ("wall", "steady"):
+        inner = os.path.join(directory, clock)
+        if os.path.isdir(inner) and (
+                beyond or not runs_fit(os.path.join(inner, "checkpoint"), offset)):
+            shutil.rmtree(inner)
+    sync_path(directory)
+    if not os.path.exists(path):
+        return
+    cut_position(path, offset, timers)
+    remove(os.path.join(root, "config", "timercheck"))  # it would be taken for Apache's, and newer
+    if os.path.isdir(os.path.join(root, "config")):
+        sync_path(os.path.join(root, "config"))
+
+
+def runs_fit(path, int64_t offset) -> bool:
+    """Whether no run of a timer keeper has messages from beyond the offset."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return False
+    ends = range(RUNS_HEAD_BYTES + RUN_END_AT, len(data) - CRC_BYTES, RUN_BYTES)
+    return all(struct.unpack_from(">q", data, at)[0] <= offset for at in ends)
+
+
+def cut_position(path, int64_t offset, timers) -> bool:
+    """Whether a slot knows of more than the log will have. Unless `timers` is None, such slots go
+    back to where the deliveries below the offset had come."""
+    beyond = False
+    with open(path, "r+b") as file:
+        for at in SLOTS_AT:
+            file.seek(at)
+            slot = file.read(SLOT_BYTES)
+            if len(slot) < SLOT_BYTES or struct.unpack_from(">q", slot, SLOT_END_AT)[0] <= offset:
+                continue
+            beyond = True
+            if timers is not None:
+                file.seek(at)
+                file.write(slot_before(slot, offset, timers))
+        file.flush()
+        os.fsync(file.fileno())
+    return beyond
+
+
+def slot_before(slot, int64_t offset, timers) -> bytes:
+    (magic, crc, serial, wall_ms, wall_place, steady_ms, steady_place, fed, _, shift_ms, base_ms,
+     boot) = struct.unpack_from(SLOT_FORM, slot)
+    if wall_ms >= timers[0]:
+        wall_ms, wall_place = timers[0], 0
+    if steady_ms >= timers[0] + shift_ms:
+        steady_ms, steady_place = timers[0] + shift_ms, 0
+    rest = struct.pack(SLOT_FORM, magic, 0, serial, wall_ms, wall_place, steady_ms, steady_place,
+                       min(fed, timers[1]), offset, shift_ms, base_ms, boot)[SLOT_CRC_AT + 4:]
+    good = crc == zlib.crc32(slot[SLOT_CRC_AT + 4:SLOT_CRC_AT + 4 + len(rest)])
+    fresh = struct.pack(">II", magic, zlib.crc32(rest) if good else 0) + rest
+    return fresh.ljust(SLOT_BYTES, b"\0")
+
+
+def remove(path) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

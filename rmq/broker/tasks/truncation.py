@@ -1,0 +1,183 @@
+"""Truncation: what control's files say of a log that is cut back (cext/store/truncation.pyx).
+
+Offsets of groups, of delay levels and of timed messages are in no record: they may say that
+something is done whose proof is in the part that is cut. So that part is read before, and what it
+shows is kept with the truncation (its note), whatever happens then:
+
+    in the part that is cut      what it says                     what becomes of the files
+    a check point of a pop       these messages are in flight     the group goes on where it begins
+    an op message                these halves are ended           they are open: so are all behind
+    anything                     messages revived, acks           the revive log is read anew
+    n records                    at most n delayed messages of    each level goes back by n
+                                 a level were delivered in it
+    the least due time           timed messages due before were   their position goes back to it
+                                 delivered below
+    and in any case                                               no offset lies beyond its queue
+
+So nothing is lost, and some delayed messages come twice.
+
+    summary = summary_of(core, offset, segment_bytes)
+    core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end)
+    finish(core, config_directory)      at every start, too: after open(), before start()
+
+Who replicates brings the leader's offsets afterwards; these are what is safe without them.
+
+Example: a pop of g gave out t/0, offsets 40 to 47, and its check point is cut: consumerOffset.json
+says 48 for t@g, and 40 after finish().
+"""
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from rmq import names
+from rmq.broker.core_seam import LogCalls, ReplicaCalls
+from rmq.broker.tables import delay_levels, offsets
+from rmq.errors import ProtocolError
+from rmq.format.message import StoredMessage, decode_message
+
+log = logging.getLogger("rmq.broker.truncation")
+
+OFFSET_MAX = 2**63 - 1
+DUE_SLACK_MS = 60_000  # due times are rounded, and the clocks of two brokers differ
+OFFSET_DIGITS_MAX = 19
+
+
+Ends = dict[tuple[bytes, int], int]
+
+
+class CoreCalls(LogCalls, ReplicaCalls, Protocol):
+    """What is used here of the core."""
+
+
+class Summary(msgspec.Struct):
+    """What the part of the log that is cut shows."""
+
+    offset: int
+    records: int = 0
+    open_half: int = OFFSET_MAX  # half messages from here on may be open
+    due_ms: int = OFFSET_MAX  # timed messages due before it were delivered below the offset ..
+    timers_end: int = OFFSET_MAX  # .. when they are below this offset of their queue
+    popped: dict[str, dict[int, int]] = {}  # topic@group -> queue id -> where it goes on
+
+    def note(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+# ---- before
+
+
+def summary_of(core: CoreCalls, offset: int, segment_bytes: int) -> Summary:
+    """Reads the log from `offset` to its end."""
+    found = Summary(offset)
+    at, end = offset, core.log_range()[1]
+    while at < end:
+        record = core.read_record(at)
+        if record is None:  # the end of a segment, or damage: as recovery has it
+            at += segment_bytes - at % segment_bytes
+            continue
+        at += len(record)
+        with contextlib.suppress(ProtocolError):
+            look_at(found, decode_message(record)[0])
+    return found
+
+
+def look_at(found: Summary, message: StoredMessage) -> None:
+    found.records += 1
+    properties = message.properties
+    if message.topic == names.OP_HALF_TOPIC:
+        for text in message.body.decode("ascii", "replace").split(","):
+            if text.isdecimal() and len(text) < OFFSET_DIGITS_MAX:
+                found.open_half = min(found.open_half, int(text))
+    if message.topic == names.TIMER_TOPIC:
+        found.timers_end = min(found.timers_end, message.queue_offset)
+    # What was put back for later was due before: not earlier than it was stored.
+    for name in ("TIMER_OUT_MS", "TIMER_ENQUEUE_MS"):
+        if name == "TIMER_OUT_MS" or message.topic == names.TIMER_TOPIC:
+            due = properties.get(name, "")
+            if due.isdecimal() and len(due) < OFFSET_DIGITS_MAX:
+                found.due_ms = min(found.due_ms, max(int(due) - DUE_SLACK_MS, 0))
+    if "POP_NEXT" in properties:
+        look_at_pop(found, message.body)
+
+
+def look_at_pop(found: Summary, body: bytes) -> None:
+    """A check point: {"t": topic, "c": group, "q": queue id, "so": first offset, ..}."""
+    try:
+        point: Any = msgspec.json.decode(body)
+        queue, start = int(point["q"]), int(point["so"])
+        places = found.popped.setdefault(f"{point['t']}@{point['c']}", {})
+    except (ValueError, TypeError, KeyError):
+        return
+    places[queue] = min(places.get(queue, start), start)
+
+
+# ---- after
+
+
+def finish(core: CoreCalls, config: Path) -> None:
+    """Ends a truncation, if there is one: between open() and start()."""
+    note = core.truncation
+    if note is None:
+        return
+    found = msgspec.json.decode(note, type=Summary) if note else Summary(0, OFFSET_MAX, 0)
+    ends = core.queue_ends()
+    lower_offsets(ends, config, found)
+    lower_delays(ends, config, found)
+    core.finish_truncation()
+    log.warning("the log was cut at %d: %d records were taken from it", found.offset, found.records)
+
+
+def lower_offsets(ends: Ends, config: Path, found: Summary) -> None:
+    offsets.rewrite(config, lambda content: lower_groups(ends, content, found))
+
+
+def lower_groups(ends: Ends, content: dict[Any, Any], found: Summary) -> None:
+    """The content of consumerOffset.json."""
+    table: Any = content.get("offsetTable") or {}
+    for key, queues in found.popped.items():
+        for queue, start in queues.items():
+            lower(table.get(key), queue, start)
+    lower(table.get(f"{names.HALF_TOPIC}@{names.TRANSACTION_GROUP}"), 0, found.open_half)
+    if found.open_half < OFFSET_MAX:
+        lower(table.get(f"{names.OP_HALF_TOPIC}@{names.TRANSACTION_GROUP}"), 0, 0)
+    for part in (table, content.get("resetOffsetTable") or {}):
+        for key, queues in list(part.items()) if isinstance(part, dict) else ():
+            topic, _, group = str(key).partition("@")
+            if group == names.REVIVE_GROUP:
+                del part[key]  # an offset there says what is done, the first one included
+                continue
+            for queue in list(queues) if isinstance(queues, dict) else ():
+                lower(queues, queue, end_of(ends, topic, queue))
+    mark = content.get("rmqLogOffset")
+    if isinstance(mark, int):
+        content["rmqLogOffset"] = min(mark, found.offset)
+
+
+def lower_delays(ends: Ends, config: Path, found: Summary) -> None:
+    file = delay_levels.offset_file(config)
+    content = file.load()
+    table: Any = (content or {}).get("offsetTable")
+    if not content or not isinstance(table, dict):
+        return
+    for level, offset in list(table.items()):
+        if isinstance(offset, int) and str(level).isdecimal():
+            end = end_of(ends, names.SCHEDULE_TOPIC, int(level) - 1)
+            table[level] = max(min(offset, end) - found.records, 0)
+    file.save(content)
+    file.settle()
+
+
+def end_of(ends: Ends, topic: str, queue: Any) -> int:
+    """Where the queue ends; 0 for what is none."""
+    return ends.get((topic.encode(), int(queue)), 0) if str(queue).isdecimal() else 0
+
+
+def lower(queues: Any, queue: Any, offset: int) -> None:
+    """The entry of a queue is not above `offset`. Keys are texts or, of Java's, numbers."""
+    for key in (queue, str(queue)):
+        if isinstance(queues, dict) and isinstance(queues.get(key), int):
+            queues[key] = min(queues[key], offset)

@@ -1,0 +1,43 @@
+"""Truncation: a shard of this process goes on with a shorter log.
+
+    broker = await truncate(broker, offset)
+
+The broker is stopped, which writes its tables, the core cuts its log, and a new broker starts on
+the same core. All connections are closed meanwhile, as RocketMQ's and Kafka's brokers close theirs
+when the leader changes; the port stays. When the process ends on the way, its next start does the
+rest.
+
+The core is a follower, and nothing waits for its log (core.demote() is true); else StoreError, and
+the broker that was given serves on.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from rmq.broker.broker import Broker
+from rmq.broker.tasks import truncation
+from rmq.config import Settings
+
+
+def finish_truncation(core: Any, settings: Settings) -> None:
+    """At a start, between core.open() and core.start()."""
+    truncation.finish(core, Path(settings.storePathRootDir).expanduser() / "config")
+
+
+async def truncate(broker: Broker, offset: int) -> Broker:
+    core: Any = broker.core
+    core.check_truncation(offset)
+    await broker.stop()
+    await asyncio.to_thread(cut, core, broker.settings, offset)
+    core.start()
+    fresh = Broker(broker.settings, core)
+    await fresh.start()
+    return fresh
+
+
+def cut(core: Any, settings: Settings, offset: int) -> None:
+    """Reads files and waits for syncs."""
+    found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog)
+    core.truncate(offset, found.note(), found.due_ms, found.timers_end)
+    finish_truncation(core, settings)

@@ -1,0 +1,131 @@
+"""Goal: a truncation that was begun is finished by the next start, wherever the process was killed;
+one that was not begun has changed nothing.
+
+Method: a follower's store with several segments, queues, keys, timers, pops and transactions is cut
+by a worker (support/truncation_worker.py), which the shim kills before the n-th write, sync,
+rename, unlink or ftruncate of it, for one n after another until it is not hit any more. Then the
+store is opened, and compared with one that was cut without a kill. Each second kill hits the
+restart, too, so that the truncation is begun three times.
+Cannot prove: a device that loses what it said it had synced (tests/fault/test_power_cuts.py), kills
+between two such calls.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.faults import Faults
+from support.followers import Follower, follower, log_of, queues_of
+from support.live_broker import live_broker, records
+from support.name_server import in_loop
+from support.popping import ack, pop
+
+from rmq.base.json_file import JsonFile
+from rmq.format.message import encode_properties
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 100,
+    "maxMessageSize": 65536, "messageDelayLevel": "1s 1h", "maxIndexNum": 200,
+    "maxHashSlotNum": 100, "transactionTimeOut": 600_000,
+}  # fmt: skip
+BODY = bytes(15_000)
+STRIDE = int(os.environ.get("RMQ_TRUNCATION_STRIDE", "4"))  # 1: every step is a kill
+
+
+async def fill(store: Path) -> tuple[int, int]:
+    """A leader's store; where it is to be cut, and where it ends."""
+    async with (
+        live_broker(store, **SETTINGS) as broker,
+        BrokerClient(broker.core.port) as client,
+    ):
+        for number in range(260):
+            marks = encode_properties({"KEYS": f"k{number}"}).decode()
+            assert (await client.send("t", BODY, number % 4, i=marks)).code == 0
+            if number % 40 == 0:
+                timed = encode_properties({"TIMER_DELAY_MS": "3600000"}).decode()
+                assert (await client.send("t", b"timed", 1, i=timed)).code == 0
+                assert (await client.send("t", b"delayed", 1, i="DELAY\x012\x02")).code == 0
+                await ack(client, "g", *(await pop(client, "g", "t", maxMsgNums=4))[:2])
+        places = sorted(m.physical_offset for q in range(4) for m in records(broker, "t", q))
+        await broker.offsets.save()
+        return random.Random(7).choice(places[80:180]), broker.core.log_range()[1]
+
+
+def cut_by_worker(store: Path, offset: int, faults: Faults) -> str:
+    """What the worker printed."""
+    process = subprocess.run(
+        [sys.executable, "-m", "support.truncation_worker", str(store), str(offset),
+         json.dumps(SETTINGS)],
+        env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        stdout=subprocess.PIPE, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return process.stdout
+
+
+async def opened(store: Path) -> Follower:
+    return await follower(store, **SETTINGS)
+
+
+def offsets_of(store: Path) -> object:
+    return (JsonFile(store / "config" / "consumerOffset.json", lost="x").load() or {}).get(
+        "offsetTable"
+    )
+
+
+def look(store: Path) -> tuple[dict[str, bytes], bytes, object]:
+    return queues_of(store), log_of(store, 1 << 40), offsets_of(store)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_step(tmp_path: Path, faults: Faults) -> None:
+    places: list[tuple[int, int]] = []
+    ends: list[int] = []
+
+    @in_loop
+    async def make() -> None:
+        places.append(await fill(tmp_path / "before"))
+
+    @in_loop
+    async def start(store: Path) -> None:
+        one = await opened(store)
+        ends.append(one.core.log_range()[1])
+        await one.stop()
+
+    make()
+    ((offset, end),) = places
+    shutil.copytree(tmp_path / "before", tmp_path / "cut")
+    assert cut_by_worker(tmp_path / "cut", offset, faults) == "begins\ndone\n"
+    start(tmp_path / "cut")
+    assert ends.pop() == offset
+    expected = look(tmp_path / "cut")
+    store, step, begun, untouched = tmp_path / "store", 1, 0, 0
+    while True:
+        shutil.copytree(tmp_path / "before", store)
+        faults.clear()
+        faults.kill("step", path=str(store), first=step)
+        if cut_by_worker(store, offset, faults).endswith("done\n"):
+            break
+        marker = (store / "truncation").exists()
+        if marker and step % 2:
+            faults.clear()
+            faults.kill("step", path=str(store), first=step)
+            cut_by_worker(store, offset, faults)
+            marker = (store / "truncation").exists()
+        faults.clear()
+        start(store)
+        if ends.pop() == end:
+            assert not marker
+            untouched += 1
+        else:
+            begun += 1
+            assert look(store) == expected, f"killed before step {step}"
+        shutil.rmtree(store)
+        step += STRIDE
+    assert begun > 3 and untouched > 0
