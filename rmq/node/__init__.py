@@ -3,6 +3,7 @@
     process             start and stop of a name server, a broker, or both
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
+    truncation          a broker goes on with a shorter log
 
 Every command that serves goes through here, a shard's process too.
 """
