@@ -7,6 +7,7 @@
         shard-1.json        mode 0600: what shard 1 was started with (start_file.py)
         shard-1.pid         which process it is (shard.py)
         shard-1.why         why its last start failed
+        lock                held by the supervisor (rmq/node/store_lock.py)
 
 The kernel lets nobody but the owner into the directory; the ROUTER takes connections of processes
 of its own user only (peer credentials); and Hello must carry the token, so that a shard of an

@@ -27,11 +27,11 @@ Folders, each after those it may use
     tables              topics, groups, offsets and filters as the reactor sees them
     append              a message becomes a record: appended, dispatched, acknowledged
     fetch               reads of the disk, and requests that wait for them
-    send                sends, batches, recalls, what consumers send back
     pull                pulls answered, held, or given to a disk reader
     delay               delay levels and timed messages
     transaction         half messages, their ends, check backs
     request_reply       replies of consumers, pushed to the producer
+    send                sends, batches, recalls, what consumers send back
     pop                 pops, their acks, and what comes again
     control             what the control thread calls, a file for each noun
 

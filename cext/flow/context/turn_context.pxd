@@ -2,11 +2,11 @@
 
 Clocks of this turn, the network, options, counters, and the link to the control thread. Each folder
 of cext/flow has one service, a class with its state and references to the services below it; a
-function is given the service of its own folder, `s`, and reaches what that has. All of them stand
-on this one.
+function is given the service of its own folder, `s`, and reaches what that has. In this order, each
+uses some of those before it (tools/layers.toml says which):
 
-    context <- tables <- append <- fetch <- pull, delay <- transaction, request_reply <- send <- pop
-            <- control <- the shard itself (cext/flow/shard_state.pxd)
+    context, tables, append; fetch; pull, delay; transaction, request_reply; send; pop; control;
+    the shard itself (cext/flow/shard_state.pxd)
 
 The reactor's, but for what is said to be written by others.
 """

@@ -18,7 +18,7 @@ Groups and consumers
 
 Files and versions
 
-    metadata_journal    changes of topics and groups, between two writes of their JSON
+    metadata_journal    changes of topics, groups and offsets, between two writes of their JSON
     config_saver        a table's changes to its file, off the loop
     data_version        how others see that a table changed
     stamps              versions of a table's items among shards

@@ -68,7 +68,7 @@ def page() -> str:
 
 
 MESSAGE = (
-    ("topic", "Topic", "-", "where it goes; 1 to 127 letters, digits, %, |, - and _"),
+    ("topic", "Topic", "-", "where it goes; 1 to 127 letters, digits, %, \\|, - and _"),
     ("body", "Body", "-", "bytes, or text that is sent as UTF-8; not empty"),
     ("tags", "Tags", "None", "one tag, which brokers filter by"),
     ("keys", "Keys", "None", "what it is found by: text with blanks between, or a list"),
