@@ -5,8 +5,8 @@
     attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
 
 A send that a broker could not take, or that got no answer because its connection broke, is tried
-again; one that got no answer in time is so only with send_msg_max_timeout_per_request. A queue that the user chose is kept: NO_MORE attempts
-are behind such a send.
+again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
+user chose is kept: NO_MORE attempts are behind such a send.
 """
 
 from __future__ import annotations
