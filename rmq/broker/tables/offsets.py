@@ -89,6 +89,7 @@ class OffsetTable:
         )
         self._begun_version = -1  # of the reactor's table, in the last write that began
         self._begun_mark = 0
+        self._written_version = -1  # and in the last one that is on the disk
         self._reset: set[str] = set()  # pairs whose resets were written last
         self.mark: int | None = None  # the rmqLogOffset that is on the disk
         self.version = DataVersion()
@@ -120,7 +121,7 @@ class OffsetTable:
         self._core.take_changed_offsets()
         mark = content.get("rmqLogOffset")
         self.mark = mark if isinstance(mark, int) and 0 <= mark <= OFFSET_MAX else None
-        self._begun_version = self._core.offsets_version
+        self._begun_version = self._written_version = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
     def _checked(self, key: str, offsets: Any) -> dict[int, int]:
@@ -151,7 +152,7 @@ class OffsetTable:
         return is_due
 
     def _is_due(self, behind_max: int) -> bool:
-        if self._saver.behind or self._core.offsets_version != self._begun_version:
+        if self._saver.behind or self._core.offsets_version != self._written_version:
             return True
         return self.mark is None or not 0 <= self._core.log_range()[1] - self.mark < behind_max
 
@@ -173,6 +174,7 @@ class OffsetTable:
         self._begun_mark = self._core.log_range()[1]
 
     def _written(self) -> None:
+        self._written_version = self._begun_version
         self.mark = self._begun_mark
 
     def _whole(self) -> Callable[[], dict[str, Any]]:

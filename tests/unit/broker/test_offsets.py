@@ -159,6 +159,30 @@ async def test_topics_are_saved_while_the_log_takes_no_more(
 
 
 @in_loop
+async def test_what_a_failed_write_had_taken_is_written_by_the_next_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a write that no save() has begun: the JSON file's, when it has been quiet."""
+    async with control(tmp_path) as broker:
+
+        def poisoned(_: int) -> None:
+            raise StorePoisonedError("no sync")
+
+        for offset in (1, 2):
+            broker.offsets.commit("g", "t", 0, offset)
+            assert await broker.offsets.save()
+        with monkeypatch.context() as quiet:
+            quiet.setattr(broker.core, "sync_log", poisoned)
+            quiet.setattr(metadata_journal, "QUIET_S", 0.0)
+            assert not await broker.offsets.save()
+            broker.offsets.commit("g", "t", 0, 3)  # before that write begins
+            await broker.core.until(lambda: not broker.offsets._journal.is_writing)
+        assert stored_offsets(tmp_path) == {"t@g": {"0": 2}}
+        assert await broker.offsets.save()
+        assert stored_offsets(tmp_path) == {"t@g": {"0": 3}}
+
+
+@in_loop
 async def test_copied_offsets_are_in_the_file_when_it_is_answered(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("t", 1, 1))
