@@ -141,6 +141,7 @@ class MetadataJournal:
         except OSError as error:
             log.error("%s cannot be written: %s", self._file.path, error)
         self._appendable = self._file.is_appendable
+        found.records = []  # the tables have them, and they may be as large as these
 
     @property
     def is_torn(self) -> bool:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,26 @@ async def test_a_kill_takes_back_nothing_that_was_written(tmp_path: Path) -> Non
     async with control(tmp_path / "c") as broker:
         assert broker.core.offset_table == {}
         assert broker.core.resets == []
+
+
+@in_loop
+async def test_what_a_start_has_read_of_the_journal_is_not_kept_in_memory(tmp_path: Path) -> None:
+    async with control(tmp_path / "a") as broker:
+        for offset in range(3):
+            for number in range(4_000):
+                broker.offsets.commit(f"g{number}", "t", 0, offset)
+            assert await broker.offsets.save()
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b" / "config" / OFFSETS_NAME).stat().st_size > 150_000
+    tracemalloc.start()
+    try:
+        async with control(tmp_path / "b") as broker:
+            assert broker.offsets.query("g7", "t", 0) == 2
+            kept = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+    of_file = kept.filter_traces([tracemalloc.Filter(True, "*/journal_file.py")])
+    assert sum(each.size for each in of_file.statistics("filename")) < 20_000
 
 
 @in_loop
