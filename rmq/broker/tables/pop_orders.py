@@ -31,16 +31,20 @@ ATTEMPT_BYTES_MAX = 64
 _BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
 
 
+def order_file(config_directory: Path) -> JsonFile:
+    return JsonFile(
+        config_directory / "consumerOrderInfo.json",
+        tables=("table",),
+        lost="what was popped in order and not acknowledged comes again",
+    )
+
+
 class PopOrders:
     """Owned by the control thread; the blocks themselves by the reactor."""
 
     def __init__(self, core: PopCalls, config_directory: Path) -> None:
         self._core = core
-        self._file = JsonFile(
-            config_directory / "consumerOrderInfo.json",
-            tables=("table",),
-            lost="what was popped in order and not acknowledged comes again",
-        )
+        self._file = order_file(config_directory)
         self._written = 0  # version of the reactor's blocks that the file holds
 
     def load(self) -> None:

@@ -12,7 +12,10 @@ shows is kept with the truncation (its note), whatever happens then:
                                  a level were delivered in it
     the least due time           timed messages due before were   their position goes back to it
                                  delivered below
-    and in any case                                               no offset lies beyond its queue
+    and in any case                                               no offset lies beyond its queue,
+                                                                  nor a batch popped in order, of
+                                                                  which late acks would pass over
+                                                                  what is stored there next
 
 So nothing is lost, and some delayed messages come twice.
 
@@ -35,7 +38,7 @@ import msgspec
 
 from rmq import names
 from rmq.broker.core_seam import LogCalls, ReplicaCalls
-from rmq.broker.tables import delay_levels, offsets
+from rmq.broker.tables import delay_levels, offsets, pop_orders
 from rmq.errors import ProtocolError
 from rmq.format.message import StoredMessage, decode_message
 
@@ -127,6 +130,7 @@ def finish(core: CoreCalls, config: Path) -> None:
     ends = core.queue_ends()
     lower_offsets(ends, config, found)
     lower_delays(ends, config, found)
+    cut_batches(ends, config)
     core.finish_truncation()
     log.warning("the log was cut at %d: %d records were taken from it", found.offset, found.records)
 
@@ -169,6 +173,33 @@ def lower_delays(ends: Ends, config: Path, found: Summary) -> None:
             table[level] = max(min(offset, end) - found.records, 0)
     file.save(content)
     file.settle()
+
+
+def cut_batches(ends: Ends, config: Path) -> None:
+    """The content of consumerOrderInfo.json. An ack that no batch knows would move the offset."""
+    file = pop_orders.order_file(config)
+    content = file.load()
+    table: Any = (content or {}).get("table")
+    if not content or not isinstance(table, dict):
+        return
+    for key, queues in table.items():
+        topic, _, _ = str(key).partition("@")
+        for queue, row in queues.items() if isinstance(queues, dict) else ():
+            with contextlib.suppress(KeyError, IndexError, TypeError, ValueError, AttributeError):
+                cut_batch(row, end_of(ends, topic, queue))
+    file.save(content)
+    file.settle()
+
+
+def cut_batch(row: dict[str, Any], end: int) -> None:
+    """Offsets from the end of the queue on are not of the batch any more. Where none is left it is
+    one of another time, of which acks change nothing and which keeps nobody from popping."""
+    first, *behind = (int(offset) for offset in row["o"])
+    kept = [first, *(offset for offset in behind if first + offset < end)]
+    row["o"] = kept
+    row["cm"] = int(row.get("cm") or 0) & (1 << len(kept)) - 1
+    if first >= end:
+        row.update(popTime=0, cm=0, oc={}, ot={})
 
 
 def end_of(ends: Ends, topic: str, queue: Any) -> int:

@@ -22,7 +22,7 @@ from support.followers import (
 )
 from support.live_broker import live_broker, records
 from support.name_server import in_loop
-from support.popping import ack, now_ms, pop
+from support.popping import ACK, ack, ack_fields, now_ms, pop
 from support.shard import Shard, send
 from support.waiting import pass_seconds, until
 
@@ -221,6 +221,32 @@ async def test_nothing_that_is_left_is_lost(
             await pass_seconds(one.core, 5)
             got |= {each.body for each in await pop(client, "g", "t")}
         assert sorted(wanted - got) == []
+    await one.stop()
+
+
+@pytest.mark.parametrize("left", [0, 2])
+@in_loop
+async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left: int) -> None:
+    """A batch popped in order, of which so many messages are left."""
+    async with live_broker(tmp_path, **SETTINGS) as broker:
+        async with BrokerClient(broker.core.port) as client:
+            for number in range(5):
+                assert (await client.send("t", b"old %d" % number)).code == 0
+            held = await pop(client, "g", "t", queueId=0, order=True)
+        log = log_of(tmp_path, broker.core.log_range()[1])
+    one = await follower(tmp_path, **SETTINGS)
+    await one.truncate(records_of(log)[left])
+    assert one.core.promote()
+    async with BrokerClient(one.core.port) as client:
+        for number in range(left, 5):
+            assert (await client.send("t", b"new %d" % number)).code == 0
+        for late in reversed(held):
+            await client.call(ACK, **ack_fields("g", late))
+        assert max(one.core.query_offset(b"g", b"t", 0), 0) == left
+        again = await pop(client, "g", "t", queueId=0, order=True)
+        assert [message.body for message in again] == [b"new %d" % n for n in range(left, 5)]
+        await ack(client, "g", *again)
+        assert one.core.query_offset(b"g", b"t", 0) == 5
     await one.stop()
 
 
