@@ -14,7 +14,12 @@ class ShardCore(ShardCalls):
     def stop(self) -> None: ...
     def check_truncation(self, offset: int) -> None: ...
     def truncate(
-        self, offset: int, note: bytes = b"", due_ms: int = 0, timers_end: int = 0
+        self,
+        offset: int,
+        note: bytes = b"",
+        due_ms: int = 0,
+        timers_end: int = 0,
+        deleted: dict[bytes, tuple[int, int]] | None = None,
     ) -> dict[str, Any]: ...
     def queue_ends(self) -> dict[tuple[bytes, int], int]: ...
     @property

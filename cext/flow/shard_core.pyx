@@ -281,10 +281,13 @@ cdef class ShardCore(ShardCalls):
     # ---------------------------------------------------------------- truncation
     # rmq/broker/core_seam.py says what each promises; the steps: cext/store/truncation.pyx.
 
-    def truncate(self, int64_t offset, bytes note=b"", int64_t due_ms=0, int64_t timers_end=0):
+    def truncate(self, int64_t offset, bytes note=b"", int64_t due_ms=0, int64_t timers_end=0,
+                 deleted=None):
         self.check_truncation(offset)
         begin_truncation(self.given["root"], offset, note, (due_ms, timers_end))
         self._stop(False)
+        if deleted is not None:
+            self.given = {**self.given, "deleted_topics": deleted}
         self._renew()
         return self._open_store()
 
@@ -308,6 +311,8 @@ cdef class ShardCore(ShardCalls):
         """Another shard in the place of the one that was stopped: its options and its port, no
         connections, empty tables. A follower."""
         cdef Options options = self.s.turn.options
+        self.given = {**self.given, "timer_max_delay_ms": self.s.delay.timers.max_delay_ms,
+                      "timer_roll_ms": self.s.delay.timers.roll_ms}     # set_option() changes them
         self.indexer = None
         free_memory(self.s.services)
         self._take_shard(ShardState())

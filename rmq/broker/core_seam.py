@@ -385,7 +385,12 @@ class ReplicaCalls(Protocol):
         there), or what is above it is confirmed (below set_replicated() or set_visible())."""
 
     def truncate(
-        self, offset: int, note: bytes = b"", due_ms: int = 0, timers_end: int = 0
+        self,
+        offset: int,
+        note: bytes = b"",
+        due_ms: int = 0,
+        timers_end: int = 0,
+        deleted: dict[bytes, tuple[int, int]] | None = None,
     ) -> dict[str, Any]:
         """Cuts a follower's log: nothing from `offset` on is left of it, nor of what was derived
         from it. The core is stopped and opened again: what open() returns. Connections are closed,
@@ -396,7 +401,8 @@ class ReplicaCalls(Protocol):
 
         `note`: kept with the truncation, for who finishes it. Timed messages due before `due_ms`,
         and below the offset `timers_end` of their queue, were delivered below `offset`; zeros: not
-        known, all are delivered again."""
+        known, all are delivered again. `deleted`: the topics that are deleted by now, as the core
+        was given them when it was made; None: no others."""
 
     def queue_ends(self) -> dict[tuple[bytes, int], int]:
         """(topic, queue id) -> end of every queue there is, whether its topic is known or not;

@@ -16,13 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
+from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
 
 
 def finish_truncation(core: Any, settings: Settings) -> None:
     """At a start, between core.open() and core.start()."""
-    truncation.finish(core, Path(settings.storePathRootDir).expanduser() / "config")
+    truncation.finish(core, config_of(settings))
+
+
+def config_of(settings: Settings) -> Path:
+    return Path(settings.storePathRootDir).expanduser() / "config"
 
 
 async def truncate(broker: Broker, offset: int) -> Broker:
@@ -39,5 +44,6 @@ async def truncate(broker: Broker, offset: int) -> Broker:
 def cut(core: Any, settings: Settings, offset: int) -> None:
     """Reads files and waits for syncs."""
     found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog)
-    core.truncate(offset, found.note(), found.due_ms, found.timers_end)
+    deleted = deleted_topics(config_of(settings))
+    core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)
     finish_truncation(core, settings)

@@ -20,7 +20,7 @@ shows is kept with the truncation (its note), whatever happens then:
 So nothing is lost, and some delayed messages come twice.
 
     summary = summary_of(core, offset, segment_bytes)
-    core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end)
+    core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end, deleted)
     finish(core, config_directory)      at every start, too: after open(), before start()
 
 Who replicates brings the leader's offsets afterwards; these are what is safe without them.

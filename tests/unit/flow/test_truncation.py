@@ -250,6 +250,31 @@ async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left:
     await one.stop()
 
 
+@in_loop
+async def test_what_changed_since_the_start_is_as_it_was(tmp_path: Path) -> None:
+    """A topic deleted meanwhile does not begin with its older messages when it is made anew, and a
+    setting that was changed is kept."""
+    one = await follower(tmp_path, **SETTINGS)
+    assert one.core.promote()
+    async with BrokerClient(one.core.port) as client:
+        for number in range(3):
+            assert (await client.send("x", b"old %d" % number)).code == 0
+        assert (await client.call(215, topic="x")).code == 0  # deleteTopicInBroker
+        for number in range(3):
+            assert (await client.send("t", b"%d" % number)).code == 0
+        assert (await client.call(25, b"timerMaxDelaySec=60\n")).code == 0  # updateBrokerConfig
+    log = log_of(tmp_path, one.core.log_range()[1])
+    assert one.core.demote()
+    await one.truncate(records_of(log)[-2])
+    assert (b"x", 0) not in one.core.queue_names()
+    assert one.core.promote()
+    async with BrokerClient(one.core.port) as client:
+        assert (await client.send("x", b"new")).fields["queueOffset"] == "0"
+        late = encode_properties({"TIMER_DELAY_MS": "90000"}).decode()
+        assert (await client.send("t", b"late", i=late)).code != 0
+    await one.stop()
+
+
 def unacknowledged(log: bytes) -> set[bytes]:
     """Messages of topic t that no ack of group g in the log speaks of, there or where they were
     put to come again."""
