@@ -27,8 +27,9 @@ Reactor only.
 from libc.stdint cimport int32_t
 
 from cext.base.status cimport OK
-from cext.flow.append.ack_queue cimport MARK_WRITTEN, AckReply, PendingAck
+from cext.flow.append.ack_queue cimport MARK_WRITTEN, AckReply, PendingAck, ack_queue_has_room
 from cext.flow.append.appender cimport Appender
+from cext.store.log_link cimport log_is_poisoned
 
 # The mark that an answer waits for. `wait`: False for a send with the property WAIT=false.
 cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:
@@ -37,6 +38,10 @@ cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:
 # OK: one more answer may wait, whatever its mark. RING_FULL: not in this turn (turn_room.pxd).
 # NOT_READY: too many wait for the disk. POISONED: nothing is promised any more.
 cdef inline int promise_room(Appender s) noexcept nogil:
+    if (ack_queue_has_room(&s.acks.waiting[<int> MARK_WRITTEN], 1)
+            and ack_queue_has_room(&s.acks.waiting[promise_mark(s, True)], 1)
+            and not log_is_poisoned(&s.log.link)):
+        return OK
     return promise_room_for(s, 1)
 
 # The same for so many answers at one mark.

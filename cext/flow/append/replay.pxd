@@ -24,14 +24,23 @@ get their entries, dispatched = 1400.
 """
 from libc.stdint cimport int64_t
 
+from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender, Dispatch
+from cext.flow.append.dispatch_hook cimport dispatch_news
 
 cdef enum:
     REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
 
+# No entry: poisons the log and says POISONED.
+cdef int entry_failed(Appender s, const Dispatch* d) noexcept nogil
+
 # The record's entry at the end of its queue, and the news of it. OK | POISONED: room for it was
 # made before the record was written, so without it nothing more may be promised.
-cdef int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil
+cdef inline int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
+    if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
+        return entry_failed(s, d)
+    dispatch_news(s, d)
+    return OK
 
 # From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it. POISONED.
 cdef int replay(Appender s, int64_t end) noexcept nogil

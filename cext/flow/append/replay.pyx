@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POISONED, POOL_EMPTY
-from cext.flow.append.dispatch_hook cimport dispatch_news, dispatch_replayed
+from cext.flow.append.dispatch_hook cimport dispatch_replayed
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -158,13 +158,10 @@ cdef bint is_record(Appender s, int64_t at, uint32_t size, int64_t stop) noexcep
     return found
 
 
-cdef int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
-    if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
-        log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
-                   d.physical_offset, b"consumequeue")
-        return POISONED
-    dispatch_news(s, d)
-    return OK
+cdef int entry_failed(Appender s, const Dispatch* d) noexcept nogil:
+    log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno, d.physical_offset,
+               b"consumequeue")
+    return POISONED
 
 
 cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
