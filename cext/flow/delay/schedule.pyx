@@ -71,16 +71,27 @@ cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* 
         level.next_offset = offsets[i] if offsets[i] > 0 else 0
         level.look_ms = LOOK_AT_NEWS
     s.schedule.count = count
+    s.schedule.first = 0
     s.turn.tables_loaded = count > 0        # levels are the last that control brings at a start
     if s.schedule.readahead.fetch == NULL:
         readahead_open(&s.schedule.readahead, NULL)
     return OK
 
 
-cdef Queue* level_queue(DelayService s, int32_t level) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> SCHEDULE_TOPIC,
-                                               SCHEDULE_TOPIC_BYTES)
+cdef inline Topic* schedule_topic(DelayService s) noexcept nogil:
+    """Looked for once a turn, not once a level."""
+    return <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> SCHEDULE_TOPIC,
+                                  SCHEDULE_TOPIC_BYTES)
+
+
+cdef inline Queue* level_queue(DelayService s, Topic* topic, int32_t level) noexcept nogil:
     return topic_queue(topic, s.append.queues, level) if topic != NULL else NULL
+
+
+cdef inline bint has_news(DelayService s, Topic* topic, int32_t level) noexcept nogil:
+    """Messages of this level wait, and it does not say when it looks at them."""
+    cdef Queue* queue = level_queue(s, topic, level)
+    return queue != NULL and s.schedule.levels[level].next_offset < queue.max_offset
 
 
 # ------------------------------------------------------------------- time
@@ -106,6 +117,7 @@ cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcep
 cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
     cdef int64_t boot = boot_ms()
     cdef int64_t by_ms
+    cdef Topic* topic
     cdef Queue* queue
     cdef int32_t i
     s.schedule.clock_ms = wall + s.schedule.skew_ms
@@ -116,8 +128,9 @@ cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
     wall += s.schedule.skew_ms
     by_ms = wall - boot - s.schedule.clock_base
     if s.schedule.clock_base != 0 and (by_ms > JUMP_MS or by_ms < -JUMP_MS):
+        topic = schedule_topic(s)
         for i in range(s.schedule.count):
-            queue = level_queue(s, i)
+            queue = level_queue(s, topic, i)
             if queue != NULL and queue.next_offset > s.schedule.levels[i].next_offset:
                 add_jump(&s.schedule.levels[i], queue.next_offset, by_ms)
         timer_clock_set(s, by_ms)
@@ -149,18 +162,19 @@ cdef void clock_turn(DelayService s) noexcept nogil:
 
 cdef int32_t schedule_wait(DelayService s) noexcept nogil:
     cdef int32_t limit_ms = NO_WAIT
-    cdef DelayLevel* level
-    cdef Queue* queue
+    cdef Topic* topic = schedule_topic(s)
     cdef int64_t left
     cdef int32_t i
     for i in range(s.schedule.count):
-        level = &s.schedule.levels[i]
-        left = level.look_ms - s.turn.now_ms
-        if level.look_ms == LOOK_AT_NEWS:
-            queue = level_queue(s, i)
-            left = 0 if queue != NULL and level.next_offset < queue.max_offset else limit_ms
+        if s.schedule.levels[i].look_ms == LOOK_AT_NEWS:
+            if has_news(s, topic, i):
+                return 0
+            continue
+        left = s.schedule.levels[i].look_ms - s.turn.now_ms
+        if left <= 0:
+            return 0
         if left < limit_ms:
-            limit_ms = <int32_t> left if left > 0 else 0
+            limit_ms = <int32_t> left
     return limit_ms
 
 
@@ -303,7 +317,7 @@ cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const Que
     cdef Appended appended
     cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
-        queue = level_queue(s, level)
+        queue = level_queue(s, schedule_topic(s), level)
         if queue != NULL and s.append.queues.mend(queue, offset) == ABSENT:
             fetch_release(s, level)
             return NOT_READY
@@ -328,11 +342,10 @@ cdef int64_t retry_at(DelayService s, int status) noexcept nogil:
     return s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
 
 
-cdef void deliver_level(DelayService s, int32_t i, int32_t* messages,
+cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messages,
                         int64_t* bytes) noexcept nogil:
     """Delivers from the level until nothing is due, something waits or the turn has had enough."""
     cdef DelayLevel* level = &s.schedule.levels[i]
-    cdef Queue* queue = level_queue(s, i)
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef const uint8_t* at = NULL
     cdef bint checked = False
@@ -401,21 +414,24 @@ cdef void deliver_level(DelayService s, int32_t i, int32_t* messages,
 
 cdef void deliver_due(DelayService s) noexcept nogil:
     cdef DelayLevel* level
+    cdef Topic* topic
     cdef int32_t messages = DELIVER_MAX
     cdef int64_t bytes = DELIVER_BYTES_MAX
-    cdef int32_t n, i
+    cdef int32_t i, _n
     if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.turn.stopping):
         return
-    for n in range(s.schedule.count):
-        i = (s.schedule.first + n) % s.schedule.count
+    topic = schedule_topic(s)
+    i = s.schedule.first
+    for _n in range(s.schedule.count):
         level = &s.schedule.levels[i]
-        if level.look_ms > s.turn.now_ms and level.look_ms != LOOK_AT_NEWS:
-            continue
-        if not s.turn.writable or s.append.log.poisoned():
-            level.look_ms = s.turn.now_ms + RETRY_MS
-        else:
-            deliver_level(s, i, &messages, &bytes)
-    s.schedule.first = (s.schedule.first + 1) % s.schedule.count
+        if has_news(s, topic, i) if level.look_ms == LOOK_AT_NEWS \
+                else level.look_ms <= s.turn.now_ms:
+            if not s.turn.writable or s.append.log.poisoned():
+                level.look_ms = s.turn.now_ms + RETRY_MS
+            else:
+                deliver_level(s, level_queue(s, topic, i), i, &messages, &bytes)
+        i = i + 1 if i + 1 < s.schedule.count else 0
+    s.schedule.first = i + 1 if i + 1 < s.schedule.count else 0
 
 
 cdef Step clock_step(DelayService s) noexcept:
