@@ -753,12 +753,12 @@ cdef class QueueStore(QueueTable):
         with nogil:
             self.writer.wait_done(timeout_ms)
 
-    def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=10_000) -> None:
+    def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=60_000) -> None:
         """Everything into files, then the checkpoint; raises StoreError with the cause."""
         cdef int status
         with nogil:
             status = self.flush_all(now_ms, log_durable, timeout_ms)
-        raise_status(status, self.failure())
+        raise_status(status, self.failure() or f"queues are not in files after {timeout_ms} ms")
 
     def drop(self, int64_t log_min) -> None:
         """The log now starts at log_min."""
