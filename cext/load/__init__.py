@@ -1,6 +1,7 @@
 """The load generator: loops without the GIL that speak RocketMQ to any broker.
 
-    event_loop  what the next three have in common: wait, receive, hand over answers, send
+    event_loop  what the loops have in common: wait, receive, hand over answers, send
+    resting_loop  one whose places rest when they found nothing: of consumer and popper
     producer    sends, closed (window) or open (rate)
     consumer    pulls, one open pull per queue
     popper      pops, each with its batch ack

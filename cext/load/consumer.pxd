@@ -1,4 +1,4 @@
-# Consumer: pulls, as an event loop (event_loop.pxd). One open pull per queue, as a RocketMQ client
+# Consumer: pulls, a resting loop (resting_loop.pxd). One open pull per queue, as a RocketMQ client
 # has it; queues spread over connections.
 #
 # After an answer the same queue is asked again from nextBeginOffset. What ends a queue's round:
@@ -9,8 +9,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from cext.load.event_loop cimport EventLoop
 from cext.load.peer cimport Peer
+from cext.load.resting_loop cimport RestingLoop
 from cext.load.template cimport FrameSet
 from cext.wire.reply_reader cimport ReplyFrame
 
@@ -19,16 +19,14 @@ cdef struct Cursor:
     int64_t next_offset          # of the next pull
     int64_t first_offset         # where it started
     int64_t end_offset           # one behind the last wanted; -1: no end
-    int32_t resting              # asked again at the next tick
+    bint resting                 # asked again at the next tick
     int32_t done
 
 
-cdef class Consumer(EventLoop):  # queue i: peer i % peer_count, slot i // peer_count
+cdef class Consumer(RestingLoop):  # queue i: peer i % peer_count, slot i // peer_count
     cdef FrameSet frames         # one pull template per queue
     cdef Cursor* cursors         # owned; one per queue
     cdef uint32_t done_count
-    cdef uint32_t resting_count
-    cdef int64_t rested_ns       # when the resting ones were asked again last
     cdef bint check_crc
     cdef bint rewind
     cdef bint stop_at_tail
@@ -44,8 +42,7 @@ cdef class Consumer(EventLoop):  # queue i: peer i % peer_count, slot i // peer_
     cdef uint64_t skipped        # queue offsets jumped over inside answers (filtered, or lost)
 
     cdef void ask(self, Peer* peer, uint32_t queue, int64_t now) noexcept nogil
-    cdef void ask_all(self, bint only_resting, int64_t now) noexcept nogil
-    cdef void rest(self, Cursor* cursor) noexcept nogil
+    cdef void ask_each(self, bint only_resting, int64_t now) noexcept nogil
     cdef void end_round(self, Cursor* cursor) noexcept nogil
     cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil
     cdef bint take_answer(self, Cursor* cursor, ReplyFrame* reply,

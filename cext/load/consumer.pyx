@@ -11,9 +11,9 @@ from libc.stdlib cimport calloc, free
 
 from cext.base.check cimport check
 from cext.base.status cimport Status
-from cext.load.event_loop cimport REST_NS, WAIT_NS_MAX, EventLoop
 from cext.load.peer cimport Peer, peer_room, peer_take_slot
 from cext.load.records cimport Walk, walk_records
+from cext.load.resting_loop cimport REST_NS, RestingLoop
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
 from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED
@@ -23,7 +23,7 @@ cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
 
 
-cdef class Consumer(EventLoop):
+cdef class Consumer(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, list offsets not None,
                   bint rewind=False, bint stop_at_tail=False, uint64_t limit=0,
                   bint check_crc=False):
@@ -70,11 +70,6 @@ cdef class Consumer(EventLoop):
                                               self.cursors[queue].next_offset, out)
         peer.dirty = True
 
-    cdef void rest(self, Cursor* cursor) noexcept nogil:
-        if not cursor.resting:
-            cursor.resting = True
-            self.resting_count += 1
-
     cdef void end_round(self, Cursor* cursor) noexcept nogil:
         if self.rewind:
             cursor.next_offset = cursor.first_offset
@@ -102,12 +97,12 @@ cdef class Consumer(EventLoop):
         self.reply_bytes += reply.frame.total_bytes
         if reply.header.code != 0 and not PULL_NOT_FOUND <= reply.header.code <= PULL_OFFSET_MOVED:
             tally_add(&self.failures, reply.header.code, 1)
-            self.rest(cursor)
+            self.rest(&cursor.resting)
             return False
         if (reply_number(reply, b"nextBeginOffset", &next_offset) != Status.OK
                 or next_offset < 0):
             tally_add(&self.failures, CODE_CORRUPT, 1)
-            self.rest(cursor)
+            self.rest(&cursor.resting)
             return False
         if reply.header.code == 0:
             self.latency.record(waited_ns)
@@ -121,7 +116,7 @@ cdef class Consumer(EventLoop):
         if cursor.done:
             return False
         if reply.header.code == PULL_NOT_FOUND and waited_ns < REST_NS:
-            self.rest(cursor)
+            self.rest(&cursor.resting)
             return False
         return True
 
@@ -132,31 +127,15 @@ cdef class Consumer(EventLoop):
                 and not self.ended()):
             self.ask(peer, queue, now)
 
-    cdef void ask_all(self, bint only_resting, int64_t now) noexcept nogil:
-        """Asks every queue at the start, the resting ones at each tick."""
+    cdef void ask_each(self, bint only_resting, int64_t now) noexcept nogil:
         cdef uint32_t i
         cdef Peer* peer
         for i in range(self.frames.count):
             peer = &self.peers[i % self.peer_count]
-            if only_resting:
-                if not self.cursors[i].resting:
-                    continue
-                self.cursors[i].resting = False
-                self.resting_count -= 1
+            if only_resting and not self.wake(&self.cursors[i].resting):
+                continue
             if peer.fd >= 0 and not self.cursors[i].done:
                 self.ask(peer, i, now)
-        self.rested_ns = now
-        self.flush_all()
-
-    cdef void begin(self, int64_t now) noexcept nogil:
-        self.ask_all(False, now)
-
-    cdef void send_due(self, int64_t now) noexcept nogil:
-        if self.resting_count and now - self.rested_ns >= REST_NS:
-            self.ask_all(True, now)
-
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil:
-        return REST_NS if self.resting_count else WAIT_NS_MAX
 
     # ---- Python side ----
 

@@ -22,7 +22,6 @@ from cext.wire.reply_reader cimport ReplyFrame, ReplyReader
 
 cdef enum:
     WAIT_NS_MAX = 100_000_000    # no wait is longer
-    REST_NS = 10_000_000         # what rests is asked again together, at most this often
 
 
 cdef class EventLoop:

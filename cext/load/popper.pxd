@@ -1,4 +1,4 @@
-# Popper: pops, as an event loop (event_loop.pxd). Each slot of a connection pops, acknowledges what
+# Popper: pops, a resting loop (resting_loop.pxd). Each slot of a connection pops, acknowledges what
 # came in one batch, and pops again, as RocketMQ 5's proxy does; `window` slots a connection.
 #
 #   pop 200050     any queue of a topic; what comes is walked record by record
@@ -13,8 +13,8 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.load.event_loop cimport EventLoop
 from cext.load.peer cimport Peer
+from cext.load.resting_loop cimport RestingLoop
 from cext.load.template cimport FrameSet
 from cext.wire.reply_reader cimport ReplyFrame
 
@@ -29,7 +29,7 @@ cdef struct NameParts:           # of one topic: what stands in each of its acks
     uint32_t length
 
 
-cdef class Popper(EventLoop):
+cdef class Popper(RestingLoop):
     cdef FrameSet frames         # a pop template per topic; slot i pops from topic i % count
     cdef list ack_names          # keeps NameParts alive
     cdef bytes ack_tail          # ],"brokerName":"broker-a"}
@@ -38,8 +38,6 @@ cdef class Popper(EventLoop):
     cdef NameParts* names        # owned; one per frame
     cdef PopSlot* slots          # owned; slot j of peer i: i * window + j
     cdef uint32_t window
-    cdef uint32_t resting_count
-    cdef int64_t rested_ns       # when the resting ones asked again last
     cdef uint64_t limit          # messages to take at most; 0: no limit
     cdef uint64_t taken          # messages acknowledged, ever
     # since reset_stats()
@@ -52,9 +50,8 @@ cdef class Popper(EventLoop):
     cdef uint64_t reply_bytes
     cdef uint64_t empty          # codes 209, 210
 
-    cdef void rest(self, PopSlot* slot) noexcept nogil
     cdef void ask(self, Peer* peer, uint32_t number, int64_t now) noexcept nogil
-    cdef void ask_all(self, bint only_resting, int64_t now) noexcept nogil
+    cdef void ask_each(self, bint only_resting, int64_t now) noexcept nogil
     cdef bint acknowledge(self, Peer* peer, uint32_t number, ReplyFrame* reply,
                           int64_t now) noexcept nogil
     cdef void take_pop(self, Peer* peer, uint32_t number, ReplyFrame* reply, int64_t now,

@@ -11,10 +11,10 @@ from cext.base.byteorder cimport store_u32
 from cext.base.check cimport check
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport Status
-from cext.load.event_loop cimport REST_NS, WAIT_NS_MAX, EventLoop
 from cext.load.peer cimport Peer, peer_room, peer_take_slot
 from cext.load.pop_acks cimport ACK_BITS_TEXT, AckRow, AckTexts, ack_bits_text, next_ack_row
 from cext.load.records cimport Walk, walk_popped
+from cext.load.resting_loop cimport RestingLoop
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
 from cext.wire.codes cimport BATCH_ACK_MESSAGE, POLLING_FULL, POLLING_TIMEOUT
@@ -30,7 +30,7 @@ cdef enum:
     ACK_BYTES_MAX = 65536
 
 
-cdef class Popper(EventLoop):
+cdef class Popper(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list names not None, bytes broker_name not None,
                   list sockets not None, uint32_t window=1, uint64_t limit=0):
         """names: `"c":"group","t":"topic",` for each frame of the set."""
@@ -71,11 +71,6 @@ cdef class Popper(EventLoop):
     cdef bint ended(self) noexcept nogil:
         return self.live_count == 0 or (self.limit != 0 and self.taken >= self.limit)
 
-    cdef void rest(self, PopSlot* slot) noexcept nogil:
-        if not slot.resting:
-            slot.resting = True
-            self.resting_count += 1
-
     cdef void ask(self, Peer* peer, uint32_t number, int64_t now) noexcept nogil:
         cdef uint32_t slot = <uint32_t>(peer - self.peers) * self.window + number
         cdef uint8_t* out = peer_room(peer, self.frames.max_bytes)
@@ -83,7 +78,7 @@ cdef class Popper(EventLoop):
         check(out != NULL, b"the load generator: output for one pop of every slot", slot,
               <int64_t>peer.output_end)
         if self.ended():
-            self.rest(&self.slots[slot])
+            self.rest(&self.slots[slot].resting)
             return
         peer_take_slot(peer, <int32_t>number, now)
         peer.output_end += self.frames.render(slot % self.frames.count, peer.slots[number].opaque,
@@ -162,15 +157,15 @@ cdef class Popper(EventLoop):
         self.pops += 1
         if reply.header.code == POLLING_FULL or reply.header.code == POLLING_TIMEOUT:
             self.empty += 1
-            self.rest(slot)
+            self.rest(&slot.resting)
         elif reply.header.code != 0:
             tally_add(&self.failures, reply.header.code, 1)
-            self.rest(slot)
+            self.rest(&slot.resting)
         elif (walk_popped(reply.frame.body, reply.frame.body_bytes, &walk) != Status.OK
                 or not self.acknowledge(peer, number, reply, now)):
             tally_add(&self.failures, CODE_CORRUPT, 1)
             slot.messages = 0
-            self.rest(slot)
+            self.rest(&slot.resting)
         else:
             self.latency.record(waited_ns)
             self.found += 1
@@ -189,7 +184,7 @@ cdef class Popper(EventLoop):
             return
         tally_add(&self.failures, reply.header.code, 1)
         slot.messages = 0
-        self.rest(slot)
+        self.rest(&slot.resting)
 
     cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
                          int64_t now) noexcept nogil:
@@ -199,32 +194,16 @@ cdef class Popper(EventLoop):
         else:
             self.take_pop(peer, <uint32_t>slot, reply, now, now - peer.slots[slot].started_ns)
 
-    cdef void ask_all(self, bint only_resting, int64_t now) noexcept nogil:
-        """Asks in every slot at the start, in the resting ones at each tick."""
+    cdef void ask_each(self, bint only_resting, int64_t now) noexcept nogil:
         cdef uint32_t i, number
         cdef PopSlot* slot
         for i in range(self.peer_count):
             for number in range(self.window):
                 slot = &self.slots[i * self.window + number]
-                if only_resting:
-                    if not slot.resting:
-                        continue
-                    slot.resting = False
-                    self.resting_count -= 1
+                if only_resting and not self.wake(&slot.resting):
+                    continue
                 if self.peers[i].fd >= 0:
                     self.ask(&self.peers[i], number, now)
-        self.rested_ns = now
-        self.flush_all()
-
-    cdef void begin(self, int64_t now) noexcept nogil:
-        self.ask_all(False, now)
-
-    cdef void send_due(self, int64_t now) noexcept nogil:
-        if self.resting_count and now - self.rested_ns >= REST_NS:
-            self.ask_all(True, now)
-
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil:
-        return REST_NS if self.resting_count else WAIT_NS_MAX
 
     # ---- Python side ----
 

@@ -201,6 +201,8 @@ class Internal:
         self.kept: list[Any] = []
 
     def load(self) -> dict[str, Callable[[], Any]]:
+        from cext.load.resting_loop import RestingLoop
+
         from cext.load.consumer import Consumer
         from cext.load.event_loop import EventLoop
         from cext.load.popper import Popper
@@ -215,6 +217,7 @@ class Internal:
             "cext.load.event_loop.EventLoop": EventLoop,
             "cext.load.popper.Popper": lambda: Popper(frame_set(), [b'"c":"g",'], b"b", ours()),
             "cext.load.producer.Producer": lambda: Producer(frame_set(), ours()),
+            "cext.load.resting_loop.RestingLoop": RestingLoop,
         }
 
     def log(self, *, pooled: bool = False) -> CommitLog:
