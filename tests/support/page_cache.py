@@ -5,9 +5,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = _libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 def drop_page_cache(directory: Path) -> None:
@@ -30,3 +35,18 @@ def is_cached(path: Path, length: int) -> bool:
     if failed:
         raise OSError(ctypes.get_errno(), "mincore", str(path))
     return any(page & 1 for page in pages)
+
+
+@contextmanager
+def kept_in_memory(path: Path, length: int) -> Iterator[None]:
+    """The first bytes of the file stay in memory: a machine may give up pages at any time."""
+    with path.open("rb") as file:
+        at = _libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+    if at == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap", str(path))
+    try:
+        if _libc.mlock(at, length):
+            raise OSError(ctypes.get_errno(), "mlock", str(path))
+        yield
+    finally:
+        _libc.munmap(at, length)

@@ -13,6 +13,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from support.queue_reads import queue_entries
+
 from cext.store.checkpoint import boot_id, encode_checkpoint
 from cext.store.commit_log import CommitLog
 from cext.store.queue_store import QueueStore
@@ -233,7 +235,7 @@ def read_units(queues, topic, queue_id, low, high):
     units = {}
     at = low
     while at < high:
-        got = queues.entries(topic, queue_id, at, 100)
+        got = queue_entries(queues, topic, queue_id, at, 100)
         assert isinstance(got, list) and got, (topic, queue_id, at, got)
         units.update({at + i: entry for i, entry in enumerate(got)})
         at += len(got)

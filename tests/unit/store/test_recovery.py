@@ -12,6 +12,7 @@ import shutil
 import time
 
 import pytest
+from support.queue_reads import queue_entries
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
 from cext.store.checkpoint import decode_checkpoint
@@ -505,7 +506,7 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
     units = {**image.expected([r for r in image.records if r is not bad])}
     low, high, _, _ = queues.snapshot(bad.topic, bad.queue_id)
     assert (low, high) == (0, len(units[bad.topic, bad.queue_id]) + 1)
-    assert queues.entries(bad.topic, bad.queue_id, bad.queue_offset, 2) == [
+    assert queue_entries(queues, bad.topic, bad.queue_id, bad.queue_offset, 2) == [
         (0, 0, 0),
         units[bad.topic, bad.queue_id][bad.queue_offset + 1],
     ]
@@ -594,7 +595,7 @@ def test_q8_no_flipped_bit_of_a_unit_moves_a_queues_end_or_leads_elsewhere(tmp_p
             assert (low, high) == (0, len(expected)), (unit, bit, report)
             wrong = {}
             for offset in range(low, high):
-                entry = queues.entries(b"T", 0, offset, 1)
+                entry = queue_entries(queues, b"T", 0, offset, 1)
                 if entry != [expected[offset]]:
                     wrong[offset] = entry
             assert wrong.keys() <= {unit}, (unit, bit, wrong)
