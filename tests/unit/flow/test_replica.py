@@ -201,6 +201,8 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
         at = 0
         while at < end:
             at = replica.core.append_raw(at, log[at : at + MIB])
+        # Written to its file: what comes there later would heal the damage.
+        replica.until(lambda _: replica.core.log_range()[2] == end)
         first = tmp_path / "replica" / "store" / "commitlog" / f"{0:020d}"
         with first.open("r+b") as file:
             file.seek(starts[1] + (0 if broken == "size" else 4))
