@@ -181,14 +181,13 @@ def test_pulls_of_clients_that_do_not_read_leave_places_to_others(tmp_path: Path
         good = shard.connect()
         for n in range(6):
             assert good.ask(send("t", bytes(MIB), n)).code == 0
-        for _ in range(6):  # a socket takes some of the answers, more than a pool's quarter wait
-            before = shard.core.stats()
+        # A socket takes some of the answers, more than a quarter of a pool wait.
+        for deaf in range(1, 7):
             pulls = b"".join(pull("g", "t", n % 6, n) for n in range(60))
-            end, unread = before["received_bytes"] + len(pulls), before["unread_unsent"]
             shard.connect(receive_buffer=4096).put(pulls)
-            shard.until(  # nothing more of it will be read
-                lambda now, end=end, unread=unread: (
-                    now["received_bytes"] >= end or now["unread_unsent"] > unread
+            shard.until(  # nothing more of it will be read, nor of those before it
+                lambda now, deaf=deaf: (
+                    now["unread_unsent"] + now["connections_closed_deaf"] == deaf
                 )
             )
         shard.until(lambda now: shard.core.pools()["pull"][2] <= 48)
