@@ -17,6 +17,10 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StorePoisonedError
 
 
+def no_sync(_: int) -> None:
+    raise StorePoisonedError("no sync")
+
+
 @in_loop
 async def test_updates_are_stored_saved_and_loaded(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
@@ -168,11 +172,7 @@ async def test_topics_are_saved_while_the_log_takes_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with control(tmp_path) as broker:
-
-        def poisoned(_: int) -> None:
-            raise StorePoisonedError("no sync")
-
-        monkeypatch.setattr(broker.core, "sync_log", poisoned)
+        monkeypatch.setattr(broker.core, "sync_log", no_sync)
         broker.offsets.commit("g", "t", 0, 4)
         with pytest.raises(StorePoisonedError):
             await broker.offsets.save()
@@ -185,15 +185,11 @@ async def test_what_a_failed_write_had_taken_is_written_by_the_next_save(
 ) -> None:
     """Also after a write that no save() has begun: the JSON file's, when it has been quiet."""
     async with control(tmp_path) as broker:
-
-        def poisoned(_: int) -> None:
-            raise StorePoisonedError("no sync")
-
         for offset in (1, 2):
             broker.offsets.commit("g", "t", 0, offset)
             assert await broker.offsets.save()
         with monkeypatch.context() as quiet:
-            quiet.setattr(broker.core, "sync_log", poisoned)
+            quiet.setattr(broker.core, "sync_log", no_sync)
             quiet.setattr(metadata_journal, "QUIET_S", 0.0)
             assert not await broker.offsets.save()
             broker.offsets.commit("g", "t", 0, 3)  # before that write begins
@@ -225,11 +221,7 @@ async def test_the_log_is_on_the_disk_before_offsets_are(
         broker.offsets.commit("g", "t", 0, 3)
         assert await broker.offsets.save()
         assert broker.core.log_syncs == before + 1
-
-        def poisoned(_: int) -> None:
-            raise StorePoisonedError("no sync")
-
-        monkeypatch.setattr(broker.core, "sync_log", poisoned)
+        monkeypatch.setattr(broker.core, "sync_log", no_sync)
         broker.offsets.commit("g", "t", 0, 4)
         with pytest.raises(StorePoisonedError):
             await broker.offsets.save()
