@@ -11,8 +11,9 @@ import rmq
 
 
 def run(script: str, cwd: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """-B: bytecode is told from that of a file of the same size by the second it was written in."""
     return subprocess.run(
-        [sys.executable, *options, "-c", script], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-B", *options, "-c", script], capture_output=True, text=True, cwd=cwd
     )
 
 
