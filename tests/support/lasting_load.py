@@ -26,7 +26,9 @@ from rmq.format.remoting import Command
 TOPICS = (("load-a", 4), ("load-b", 2), ("load-c", 1))
 QUEUES: list[Queue] = [(topic, number) for topic, count in TOPICS for number in range(count)]
 PRODUCERS = 2
-BURST = 8  # sends under way at once; in a sprint three times as many
+BURST = 8  # sends under way at once
+SPRINT = 24  # in a sprint
+UNDER_WAY_MAX = PRODUCERS * SPRINT
 PAUSE_S = 0.05
 ANSWER_S = 15.0  # a shard that stands still is replaced well before
 SIZES = (0, 30, 200, 200, 700, 3000)
@@ -85,7 +87,7 @@ class LastingLoad:
         sequence = itertools.count()
         while not self._over and not client.is_ended:
             waiting = []
-            for _ in range(3 * BURST if self.sprint else self.random.randint(1, BURST)):
+            for _ in range(SPRINT if self.sprint else self.random.randint(1, BURST)):
                 queue = self.random.choice(QUEUES)
                 extra = self.random.randbytes(self.random.choice(SIZES))
                 body = IDENTITY.pack(session, number, next(sequence)) + extra
