@@ -4,12 +4,15 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-# Nearly half the time tests wait for disks, processes and moments: two files for each processor.
+# Most of the time tests wait for disks, processes and moments: three files for each processor.
 # The longest first (tests/support/scheduler.py), so that all workers end at the same time.
-WORKERS ?= $(shell n=$$((2 * $$(nproc))); echo $$((n < 8 ? n : 8)))
+WORKERS ?= $(shell n=$$((3 * $$(nproc))); echo $$((n < 8 ? n : 8)))
 AT_ONCE ?= -n $(WORKERS) --dist loadfile
 # A test that is skipped fails `make test`: what it needs is installed. RMQ_SKIPS=allow lets it pass.
 SKIPS := $(if $(filter allow,$(RMQ_SKIPS)),,--no-skips)
+# Bytecode is kept, whatever the environment says: tests start hundreds of brokers, and each of their
+# workers reads all of them.
+export PYTHONDONTWRITEBYTECODE :=
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
@@ -86,12 +89,18 @@ compile:
 run: build
 	@$(BIN)/rmq standalone --store store
 
-test: tools
+# Every worker reads all tests. What pytest makes of them is kept in bytecode: one makes it first.
+COLLECTED := build/.collected
+$(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
+	@$(BIN)/python -m pytest -qq --collect-only >build/collected.log || { tail -n 60 build/collected.log; exit 1; }
+	@touch $@
+
+test: tools $(COLLECTED)
 	@tools/need.sh java17 openssl mkfs redis aarch64 valgrind
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 # 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
-test-repeat: tools
+test-repeat: tools $(COLLECTED)
 	@tools/need.sh java17 openssl mkfs redis aarch64 valgrind
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
 		$(BIN)/python -m pytest -q -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
