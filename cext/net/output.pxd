@@ -27,6 +27,7 @@ cdef class Output(ConnectionTable):
     cdef void flush_connection(self, Connection* c) noexcept nogil
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil
     cdef bint copy_borrowed(self, Connection* c) noexcept nogil
+    cdef uint32_t spared(self) noexcept nogil
     cdef bint is_short(self) noexcept nogil         # reply buffers are running out
     cdef void close_deaf(self) noexcept nogil
     cdef bint close_longest(self, Connection* c) noexcept nogil

@@ -188,6 +188,11 @@ cdef class Output(ConnectionTable):
             self.go_on_reading(c, UNREAD_UNSENT)
             c.protocol.on_drained(c.protocol.owner, c)
 
+    cdef uint32_t spared(self) noexcept nogil:
+        """Of the buffers, for the answers of those who read: one each, but half of all at most."""
+        cdef uint32_t count = self.reply_pool.count
+        return max(count // 16, min(self.connection_count, count // 2))
+
     cdef bint is_short(self) noexcept nogil:
         return self.reply_pool.in_use > self.reply_pool.count - self.reply_pool.count // 4
 
@@ -233,8 +238,7 @@ cdef class Output(ConnectionTable):
         cdef uint64_t room = REPLY_BYTES - sizeof(ReplyBuffer)
         while piece != NULL:
             if piece.kind == BORROWED:
-                # The last ones are for those who read.
-                if self.reply_pool.in_use >= self.reply_pool.count - self.reply_pool.count // 16:
+                if self.reply_pool.in_use >= self.reply_pool.count - self.spared():
                     return False
                 buffer = <ReplyBuffer*> buffer_pool_take(&self.reply_pool)
                 if buffer == NULL:

@@ -77,11 +77,12 @@ class Client:
         self.socket.sendall(b"".join(frames))
 
     def reply(self) -> Command:
-        """The next frame; EOFError when the broker has closed."""
+        """The next frame; EOFError when the broker has closed before its end."""
         head = self._stream.read(4)
-        if len(head) < 4:
+        length = int.from_bytes(head, "big")
+        if len(head) < 4 or len(frame := self._stream.read(length)) < length:
             raise EOFError
-        return decode(self._stream.read(int.from_bytes(head, "big")))
+        return decode(frame)
 
     def replies(self, count: int) -> dict[int, Command]:
         """The next frames by opaque; one that comes twice is an error."""
