@@ -257,8 +257,11 @@ def test_flipped_bits_in_the_small_files_cost_nothing(tmp_path: Path) -> None:
         with broker_process(tmp_path, SETTINGS) as broker:
 
             async def read_all(client: BrokerClient) -> None:
-                assert await pull(client, 0) + await pull(client, 32) == messages[:64]
-                assert len(await pull(client, 290)) >= 10
+                found = await pull(client, 0)
+                while len(found) < 64:  # a pull ends early at a page that is not in memory
+                    found += await pull(client, len(found))
+                assert found == messages[: len(found)]
+                assert await pull(client, 299)
 
             with_client(broker, read_all)
             broker.process.kill()
