@@ -78,7 +78,8 @@ def offsets_of(store: Path) -> object:
 
 
 def look(store: Path) -> tuple[dict[str, bytes], bytes, object]:
-    return queues_of(store), log_of(store, 1 << 40), offsets_of(store)
+    # Zeros: the next segment may be there already, or not yet.
+    return queues_of(store), log_of(store, 1 << 40).rstrip(b"\0"), offsets_of(store)
 
 
 @in_loop

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.calm_clock import calm_seconds
+from support.waiting import wait_until
 
 READY = re.compile(
     r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
@@ -46,6 +47,13 @@ class BrokerProcess:
 
     def log(self) -> str:
         return self.log_path.read_text()
+
+    def logged(self, pattern: str) -> re.Match[str]:
+        """Where the log says so, once it does: a line follows what it tells of."""
+        wait_until(lambda: re.search(pattern, self.log()))
+        found = re.search(pattern, self.log())
+        assert found is not None
+        return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Sends the signal and waits; the exit code."""
