@@ -11,9 +11,9 @@ most 3 s + one interval after its last heartbeat, although its connection never 
 import asyncio
 import logging
 
-from rmq.namesrv.connection import Connection
-from rmq.namesrv.listener import Listener
 from rmq.namesrv.route_tables import RouteTables
+from rmq.serving.connection import Connection
+from rmq.serving.listener import Listener
 
 _log = logging.getLogger("rmq.namesrv.expiry")
 

@@ -30,8 +30,8 @@ from rmq.format.remoting import Command
 from rmq.namesrv import kv_config, registration, route_json
 from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.route_tables import RouteTables
-from rmq.namesrv.runtime_config import Forbidden, RuntimeConfig
 from rmq.namesrv.topic_queues import QueueData
+from rmq.serving.runtime_config import Forbidden, RuntimeConfig
 
 _log = logging.getLogger("rmq.namesrv.requests")
 

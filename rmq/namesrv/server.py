@@ -26,11 +26,11 @@ from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
 from rmq.namesrv.kv_config import KvConfig
-from rmq.namesrv.listener import Listener
 from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
-from rmq.namesrv.runtime_config import RuntimeConfig
+from rmq.serving.listener import Listener
+from rmq.serving.runtime_config import RuntimeConfig
 
 _log = logging.getLogger("rmq.namesrv")
 

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from rmq.acceptor import Acceptor
+from rmq.serving.acceptor import Acceptor
 
 log = logging.getLogger("rmq.observe.http")
 

@@ -6,7 +6,7 @@ The soft limit (often 1,024) is raised to the hard one. Of what there is, files 
 queue files, threads, one metrics server, `rmq` and brokers that ask; the rest is for clients, and
 rmqMaxConnections is lowered to it. Who is beyond is closed at once instead of waiting for ever, and
 a client that asked for nothing makes room for one that came later, so that an operator's tool gets
-in (cext/net/listener, rmq/namesrv/listener.py).
+in (cext/net/listener, rmq/serving/listener.py).
 
 Example: a limit of 64, name server and broker in one process: 12 clients of the broker, 4 of the
 name server. ConfigError below LEAST.

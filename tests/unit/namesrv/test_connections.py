@@ -17,8 +17,8 @@ from support.name_server import Client, in_loop, name_server
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command, encode
 from rmq.limits import FRAME_BYTES_MAX
-from rmq.namesrv import listener
 from rmq.namesrv.expiry import expire_once
+from rmq.serving import listener
 
 GOOD = encode(Command(code=206, opaque=5))
 

@@ -1,4 +1,4 @@
-"""Connection: one client of the name server: bytes -> frames -> requests -> replies, in order.
+"""Connection: one client of a server: bytes -> frames -> requests -> replies, in order.
 
     a frame that is not legal, or does not decode, closes this connection and harms no other
     a request that writes to disk stops the reading of this connection until it is answered
@@ -20,7 +20,7 @@ from rmq.errors import ProtocolError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 
-_log = logging.getLogger("rmq.namesrv.connection")
+_log = logging.getLogger("rmq.serving.connection")
 
 
 class Owner(Protocol):
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command) -> None:
         if request.is_response:
-            return  # a name server sends no requests, so the answer is to nothing
+            return  # these servers ask nothing here, so the answer is to nothing
         if self._silent:
             self._silent = False
             self._owner.first_request(self)

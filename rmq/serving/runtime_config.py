@@ -1,4 +1,4 @@
-"""Runtime config: the name server's settings, listed (319) and changed at run time (318).
+"""Runtime config: a server's settings, listed and changed at run time (name server: 319, 318).
 
 A change is a text of properties, "enableTopicList=false\n". Keys on the black list (configBlackList
 and the paths, which no request may choose) are refused with NO_PERMISSION; keys unknown, not
@@ -21,7 +21,7 @@ from rmq.errors import ConfigError
 # On the black list in any case, as in Apache's name server.
 _ALWAYS_BLACK = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
 
-_log = logging.getLogger("rmq.namesrv.runtime_config")
+_log = logging.getLogger("rmq.serving.runtime_config")
 
 
 class Forbidden(ConfigError):

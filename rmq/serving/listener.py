@@ -1,4 +1,4 @@
-"""Listener: the listening socket of the name server and the set of its connections.
+"""Listener: the listening socket of a server and the set of its connections.
 
     open()      binds; ConfigError names the address when it cannot
     sweep()     closes connections on which nothing has moved for `idle_seconds`
@@ -6,7 +6,7 @@
 
 Limits: `connections_max`. For one more the oldest of those that have sent no request since they
 came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
-second at most. Out of descriptors: rmq/acceptor.py.
+second at most. Out of descriptors: rmq/serving/acceptor.py.
 
 Example: with connections_max=2 a third client sees its connection closed before any reply; as soon
 as one of the first two leaves, a new one is served.
@@ -19,11 +19,11 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
-from rmq.acceptor import Acceptor
 from rmq.base import clock
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
-from rmq.namesrv.connection import Connection
+from rmq.serving.acceptor import Acceptor
+from rmq.serving.connection import Connection
 
 BACKLOG = 1024
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
@@ -31,7 +31,7 @@ PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
 SILENT_S = 1.0
 
-_log = logging.getLogger("rmq.namesrv.listener")
+_log = logging.getLogger("rmq.serving.listener")
 
 Start = Callable[[Command, object], "Command | Awaitable[Command]"]
 Failure = Callable[[Command, Exception], Command]
@@ -65,7 +65,7 @@ class Listener:
 
     async def open(self, host: str, port: int) -> int:
         """Listens on host:port (0: any free one); returns the port."""
-        acceptor = Acceptor(self._take, "rmq.namesrv.listener")
+        acceptor = Acceptor(self._take, "rmq.serving.listener")
         try:
             bound = await acceptor.open(host, port, BACKLOG)
         except (OSError, OverflowError) as error:

@@ -1,6 +1,6 @@
 """Acceptor: a listening socket on an asyncio loop that never spins for want of descriptors.
 
-    acceptor = Acceptor(on_socket, "rmq.namesrv.listener")
+    acceptor = Acceptor(on_socket, "rmq.serving.listener")
     port = await acceptor.open(host, port, backlog)     OSError when the address is taken
     acceptor.close()
 
