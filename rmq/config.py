@@ -1,4 +1,4 @@
-"""Config: settings of a broker or a name server, by RocketMQ's own key names, typed.
+"""Config: settings of a broker, a name server or a controller, by RocketMQ's own key names, typed.
 
     settings = load_properties("broker.conf", {"flushDiskType": "sync"})
     settings.flushDiskType          "SYNC_FLUSH"
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq import java_properties
-from rmq.config_table import Setting, broker_table, namesrv_table
+from rmq.config_table import Setting, broker_table, table_of
 from rmq.errors import ConfigError
 
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
@@ -202,10 +202,11 @@ def load_properties(
     path: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
     *,
-    namesrv: bool = False,
+    server: str = "broker",
 ) -> Settings:
-    """Settings from a property file (None: defaults alone) and then the overrides, checked."""
-    settings = Settings(namesrv_table() if namesrv else None)
+    """Settings of a "broker", "namesrv" or "controller" from a property file (None: defaults alone)
+    and then the overrides, checked."""
+    settings = Settings(table_of(server))
     if path is not None:
         for key, text in java_properties.parse(_read(Path(path)), str(path)).items():
             try:

@@ -330,6 +330,56 @@ defaultThreadPoolQueueCapacity=10000
 unRegisterBrokerQueueCapacity=3000
 """
 
+CONTROLLER: tuple[Setting, ...] = (
+    _text("bindAddress", "127.0.0.1"),
+    _int("listenPort", 9878, 0, 65535),
+    _text("controllerStorePath", "~/controller"),  # of a controller without etcd
+    _text("configStorePath", "~/controller/controller.properties"),
+    _text("configBlackList", "configBlackList;configStorePath"),
+    _bool("enableElectUncleanMaster", False, run_time=True),
+    _bool("notifyBrokerRoleChanged", True, run_time=True),
+    _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
+    # --- rmq's own
+    _text("rmqEtcd", ""),  # http://host:2379;.. empty: a file, and this controller is the only one
+    _text("rmqControllerGroup", "rmq"),  # controllers of one group share their broker sets
+    _text("rmqControllerName", ""),  # unique in its group; empty: its address
+    _text("rmqControllerAddress", ""),  # what brokers are told; empty: where it listens
+    _int("rmqLeaseMillis", 5000, 500, 600_000),  # how long a master goes on without a controller
+    _int("rmqMaxConnections", 4096, 1, 1 << 20),
+    _choice("rmqLogFormat", "text", "text", "json"),
+    _int("rmqLogLinesPerSecond", 200, 1),
+    *_TLS,
+)
+
+_CONTROLLER_ACCEPTED = """
+rocketmqHome=null
+controllerType=DLedger
+scanNotActiveBrokerInterval=5000
+scanInactiveMasterInterval=5000
+controllerThreadPoolNums=16
+controllerRequestThreadPoolQueueCapacity=50000
+controllerDLegerGroup=null
+controllerDLegerPeers=null
+controllerDLegerSelfId=null
+mappedFileSize=1073741824
+electMasterMaxRetryCount=3
+isProcessReadEvent=false
+jRaftGroupId=jRaft-Controller
+jRaftServerId=null
+jRaftInitConf=null
+jRaftControllerRPCAddr=null
+metricsExporterType=DISABLE
+metricsGrpcExporterTarget=
+metricsGrpcExporterHeader=
+metricGrpcExporterTimeOutInMills=3000
+metricGrpcExporterIntervalInMills=60000
+metricLoggingExporterIntervalInMills=10000
+metricsPromExporterPort=5557
+metricsPromExporterHost=
+metricsLabel=
+metricsInDelta=false
+"""
+
 
 def _accepted(line: str) -> Setting:
     """A row of `config_accepted.py`; the type is read off the default ("05" is an hour: text)."""
@@ -359,5 +409,19 @@ def broker_table() -> dict[str, Setting]:
 
 def namesrv_table() -> dict[str, Setting]:
     """Every setting of the name server by key, in alphabetical order."""
-    netty = ACCEPTED.partition("# NettyServerConfig")[2].partition("# AuthConfig")[0]
-    return _table(NAMESRV, _NAMESRV_ACCEPTED + netty)
+    return _table(NAMESRV, _NAMESRV_ACCEPTED + _netty_accepted())
+
+
+def controller_table() -> dict[str, Setting]:
+    """Every setting of the controller by key, in alphabetical order."""
+    return _table(CONTROLLER, _CONTROLLER_ACCEPTED + _netty_accepted())
+
+
+def table_of(server: str) -> dict[str, Setting]:
+    """The table of a "broker", "namesrv" or "controller"."""
+    tables = {"broker": broker_table, "namesrv": namesrv_table, "controller": controller_table}
+    return tables[server]()
+
+
+def _netty_accepted() -> str:
+    return ACCEPTED.partition("# NettyServerConfig")[2].partition("# AuthConfig")[0]

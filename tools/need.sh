@@ -68,6 +68,7 @@ for need in "$@"; do
         openssl) command -v openssl >/dev/null || missing+=(openssl) ;;
         mkfs) PATH=$PATH:/sbin:/usr/sbin command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs) ;;
         redis) command -v redis-server valkey-server >/dev/null || missing+=(redis-server) ;;
+        etcd) command -v etcd >/dev/null || missing+=(etcd-server) ;;
         aarch64)
             has_aarch64 || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
             has_emulator || missing+=(qemu-user-static) ;;

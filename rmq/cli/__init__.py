@@ -2,6 +2,7 @@
 
     main                the root: every command, and the module it is in
     server              standalone, namesrv, broker
+    controller          controller
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
     broker_samples      the samples both of these show

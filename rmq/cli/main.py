@@ -20,6 +20,9 @@ COMMANDS = {
     "standalone": ("rmq.cli.server", "standalone", "Run a name server with a broker."),
     "namesrv": ("rmq.cli.server", "namesrv", "Run a name server."),
     "broker": ("rmq.cli.server", "broker", "Run a broker."),
+    "controller": (
+        "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
+    ),
     "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),

@@ -23,15 +23,15 @@ def _options(*options: Callable[[Function], Function]) -> Callable[[Function], F
     return add
 
 
-_file_option = click.option(
+file_option = click.option(
     "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
     help="Property file with RocketMQ's keys.",
 )  # fmt: skip
-_set_option = click.option(
+set_option = click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE",
     help="One setting, over the file; may be given several times.",
 )  # fmt: skip
-_bind_options = _options(
+bind_options = _options(
     click.option("--bind", metavar="ADDRESS", help="Listen here.  [default: 127.0.0.1]"),
     click.option("--insecure", is_flag=True,
                  help="Allow addresses beyond this machine although there are no accounts yet."),
@@ -60,9 +60,9 @@ _broker_options = _options(
 @click.option(
     "-n", "--namesrv", metavar="HOST:PORT[;...]", help="Register at these name servers as well."
 )
-@_bind_options
-@_file_option
-@_set_option
+@bind_options
+@file_option
+@set_option
 def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any) -> None:
     """Run a name server with a broker."""
     settings = _broker_settings(store, "store", namesrv, options)
@@ -124,9 +124,9 @@ class _BrokerGroup(click.Group):
     metavar="HOST:PORT[;...]",
     help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]",
 )
-@_bind_options
-@_file_option
-@_set_option
+@bind_options
+@file_option
+@set_option
 def broker(context: click.Context, store: Path | None, namesrv: str | None, **options: Any) -> None:
     """Run a broker."""
     if context.invoked_subcommand is not None:
@@ -139,9 +139,9 @@ def broker(context: click.Context, store: Path | None, namesrv: str | None, **op
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="[default: 9876]")
-@_bind_options
-@_file_option
-@_set_option
+@bind_options
+@file_option
+@set_option
 def namesrv(
     port: int | None,
     bind: str | None,
@@ -177,7 +177,7 @@ def _namesrv_settings(config: Path | None, overrides: dict[str, str], insecure: 
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 
-    settings = load_properties(config, overrides, namesrv=True)
+    settings = load_properties(config, overrides, server="namesrv")
     if insecure and not settings.given("bindAddress"):
         settings.set("bindAddress", "0.0.0.0")
     settle_addresses(settings, insecure)

@@ -16,9 +16,8 @@ from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.config import Settings
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.namesrv.route_tables import SmallestIdChange
+from rmq.serving.one_way import send
 
-# Apache waits 300 ms for the write; connecting is included here.
-NOTICE_SECONDS_MAX = 1.0
 NOTICES_UNDER_WAY_MAX = 256
 
 _log = logging.getLogger("rmq.namesrv.notices")
@@ -55,27 +54,10 @@ class Notices:
             if len(self._tasks) >= NOTICES_UNDER_WAY_MAX:
                 _log.warning("%s gets no notice: too many are under way", address)
                 continue
-            task = asyncio.ensure_future(_send(address, notice))
+            task = asyncio.ensure_future(send(address, notice, "of its new leader"))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-
-
-async def _send(address: str, notice: bytes) -> None:
-    try:
-        await asyncio.wait_for(_write(address, notice), NOTICE_SECONDS_MAX)
-    except (OSError, ValueError, OverflowError, asyncio.TimeoutError) as error:
-        _log.warning("%s could not be notified of its new leader: %s", address, error or "timeout")
-
-
-async def _write(address: str, notice: bytes) -> None:
-    host, _, port = address.rpartition(":")
-    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    try:
-        writer.write(notice)
-        await writer.drain()
-    finally:
-        writer.close()

@@ -1,6 +1,6 @@
 """Server: the name server, where clients learn which broker holds which topic.
 
-    server = NameServer(load_properties("namesrv.conf", namesrv=True))
+    server = NameServer(load_properties("namesrv.conf", server="namesrv"))
     await server.start()        # loads its files and listens; server.port is the port
     ...
     await server.stop()         # at most about a second
@@ -60,6 +60,7 @@ class NameServer:
             self.tables.connection_closed,
             self.settings.rmqMaxConnections,
             self.settings.serverChannelMaxIdleTimeSeconds,
+            "name server",
         )
         self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
         self._listener = listener

@@ -1,6 +1,7 @@
 """Node: what a process needs that serves.
 
     process             start and stop of a name server, a broker, or both
+    controller_process  start and stop of a controller
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
     truncation          a broker goes on with a shorter log

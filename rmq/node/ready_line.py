@@ -40,16 +40,19 @@ async def print_ready(
     """Prints the ready line. own: address of the name server in this process, or ""; given_up:
     (broker name, why) of shards that do not serve. A task that prints what follows, if any."""
     if broker is None:
-        _print_line(f"is ready in {_age():.2f} s: name server {own}. Try: rmq broker{_option(own)}")
+        print_line(
+            f"is ready in {seconds_since_start():.2f} s: name server {own}. "
+            f"Try: rmq broker{_option(own)}"
+        )
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
     what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
-    ready = f"is ready in {_age():.2f} s"
+    ready = f"is ready in {seconds_since_start():.2f} s"
     if given_up:
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
     if own:
-        _print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
+        print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
         return None
     addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
     registered, problem = await _find_registered(addresses, served)
@@ -58,11 +61,11 @@ async def print_ready(
         await asyncio.sleep(0.05)
         registered, problem = await _find_registered(addresses, served)
     if registered:
-        _print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
+        print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
         return None
     from rmq.broker.registration.registration import RETRY_FIRST_S, RETRY_LAST_S
 
-    _print_line(
+    print_line(
         f"{ready}, but is not registered: {problem}; that is tried again every "
         f"{RETRY_FIRST_S:.0f} to {RETRY_LAST_S:.0f} s: {what}. {_try_name_server(addresses)}"
     )
@@ -124,7 +127,8 @@ def _addresses(entry: object) -> list[object]:
     return list(addresses.values()) if isinstance(addresses, dict) else []
 
 
-def _print_line(text: str) -> None:
+def print_line(text: str) -> None:
+    """The line that says a server is ready."""
     click.echo(f"rmq {__version__} {text}")
     sys.stdout.flush()
 
@@ -151,7 +155,7 @@ def _try_name_server(addresses: list[str]) -> str:
     return "Start a name server there, or name another with -n HOST:PORT."
 
 
-def _age() -> float:
+def seconds_since_start() -> float:
     """Seconds since this process was started, as the kernel counts them (in ticks of 10 ms)."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -47,7 +47,9 @@ class Listener:
         closed: Callable[[object], None],
         connections_max: int,
         idle_seconds: float,
+        what: str,
     ) -> None:
+        """`what` it is that listens, for people: "name server"."""
         self.start = start
         self.failure = failure
         self.partial_bytes = 0
@@ -60,6 +62,7 @@ class Listener:
         self._idle_seconds = idle_seconds
         self._acceptor: Acceptor | None = None
         self._stopping = False
+        self._what = what
         self._empty = asyncio.Event()
         self._refused_at = 0.0
 
@@ -72,8 +75,8 @@ class Listener:
             number = getattr(error, "errno", None)  # asyncio's own text repeats the address
             reason = os.strerror(number).lower() if number else str(error)
             if number == errno.EADDRINUSE:
-                reason += "; is another name server running there? Choose another port"
-            raise ConfigError(f"name server cannot listen on {host}:{port}: {reason}") from None
+                reason += "; is another server running there? Choose another port"
+            raise ConfigError(f"{self._what} cannot listen on {host}:{port}: {reason}") from None
         self._acceptor = acceptor
         return bound
 

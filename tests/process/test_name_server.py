@@ -22,7 +22,7 @@ START = """
 import sys
 from rmq.config import load_properties
 from rmq.namesrv.server import run
-run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), namesrv=True))
+run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), server="namesrv"))
 """
 PORT = free_port()
 MEMORY_KIB_MAX = 48 * 1024

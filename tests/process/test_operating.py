@@ -117,7 +117,7 @@ def test_status_of_nobody_is_an_error(tmp_path: Path) -> None:
         alone = ("namesrv", "--port", broker.namesrv.rpartition(":")[2])
         held = rmq(*alone)
         assert held.returncode == 2
-        assert "already in use; is another name server running there?" in held.stderr
+        assert "already in use; is another server running there?" in held.stderr
     process = subprocess.Popen([sys.executable, "-m", "rmq", *alone], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True)  # fmt: skip
     try:

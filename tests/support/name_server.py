@@ -55,7 +55,7 @@ async def name_server(**settings: object) -> AsyncIterator[NameServer]:
     texts = {"listenPort": "0", "kvConfigPath": "", "configStorePath": ""}
     texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
                   for key, value in settings.items()})  # fmt: skip
-    server = NameServer(load_properties(None, texts, namesrv=True))
+    server = NameServer(load_properties(None, texts, server="namesrv"))
     await server.start()
     try:
         yield server

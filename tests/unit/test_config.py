@@ -165,7 +165,7 @@ def test_a_log_in_several_directories_is_refused() -> None:
 def test_the_name_server_refuses_what_it_cannot_do() -> None:
     for key, value in (("enableControllerInNamesrv", "true"), ("tls.server.mode", "enforcing")):
         with pytest.raises(ConfigError, match=f"{key}={value}: refused"):
-            load_properties(None, {key: value}, namesrv=True)
+            load_properties(None, {key: value}, server="namesrv")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_mistake_in_a_file_names_the_file(tmp_path) -> None:
 
 
 def test_name_server_has_its_own_keys() -> None:
-    settings = load_properties(None, {"orderMessageEnable": "true"}, namesrv=True)
+    settings = load_properties(None, {"orderMessageEnable": "true"}, server="namesrv")
     assert (settings.listenPort, settings.orderMessageEnable) == (9876, True)
     with pytest.raises(ConfigError, match="flushDiskType: no such setting"):
         settings.set("flushDiskType", "sync")

@@ -1,0 +1,75 @@
+"""`rmq controller`: options into settings, then `rmq.node.controller_process` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rmq.cli.options import parse_pairs
+from rmq.cli.server import bind_options, file_option, set_option
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="[default: 9878]")
+@click.option(
+    "--etcd", metavar="URL[;...]",
+    help="Keep all state in this etcd, as http://10.0.0.1:2379: any number of controllers, of "
+         "which one leads.  [default: a file, and this controller is the only one]",
+)  # fmt: skip
+@click.option(
+    "--store", type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the state of a controller without etcd.  [default: ~/controller]",
+)  # fmt: skip
+@click.option("--name", help="Unique among the controllers.  [default: its address]")
+@click.option(
+    "--address", metavar="HOST:PORT", help="What brokers are told.  [default: where it listens]"
+)
+@click.option(
+    "--lease", "lease_ms", type=click.IntRange(500, 600_000), metavar="MS",
+    help="How long a master goes on without a controller.  [default: 5000]",
+)  # fmt: skip
+@bind_options
+@file_option
+@set_option
+def controller(
+    port: int | None,
+    etcd: str | None,
+    store: Path | None,
+    name: str | None,
+    address: str | None,
+    lease_ms: int | None,
+    bind: str | None,
+    insecure: bool,
+    config: Path | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Run a controller, which elects masters among replicas.
+
+    Three machines, each with an etcd member and a controller:
+
+    \b
+        rmq controller --insecure --bind 10.0.0.1 --etcd "http://10.0.0.1:2379;http://10.0.0.2:2379"
+
+    Brokers name all controllers: controllerAddr=10.0.0.1:9878;10.0.0.2:9878;10.0.0.3:9878
+    """
+    from rmq.cli.addresses import settle_addresses
+    from rmq.config import load_properties
+    from rmq.node.controller_process import run_controller
+
+    given = {
+        "listenPort": port,
+        "rmqEtcd": etcd,
+        "controllerStorePath": store,
+        "rmqControllerName": name,
+        "rmqControllerAddress": address,
+        "rmqLeaseMillis": lease_ms,
+        "bindAddress": bind,
+    }
+    overrides = parse_pairs(pairs, "--set")
+    overrides |= {key: str(value) for key, value in given.items() if value is not None}
+    settings = load_properties(config, overrides, server="controller")
+    if insecure and not settings.given("bindAddress"):
+        settings.set("bindAddress", "0.0.0.0")
+    settle_addresses(settings, insecure)
+    run_controller(settings)

@@ -1,0 +1,302 @@
+"""Decisions: what a request changes of a broker set, and what it is answered. No I/O, no clock.
+
+    decision = alter_sync_state_set(broker_set, request, live)
+    decision.code       SUCCESS, or the CONTROLLER_ code of the first rule that it breaks
+    decision.after      the set as it is to be stored; None: nothing changes
+    decision.removed    the whole set is to be forgotten
+
+Whoever calls stores `after` only where the set is still the one that was decided on, and decides
+anew where it is not (state_store.py). So of two controllers that both take themselves for the
+leader one wins, and the other sees what it did.
+
+The rules, their order and codes are those of Apache's controller (ReplicasInfoManager,
+DefaultElectPolicy), which its brokers rely on. What differs, on purpose:
+
+    log ends are compared as the 64 bits they are, not as their difference's low 32
+    ids are not given anew because the same broker asks twice
+    a clean that would leave replicas and nobody in sync is refused: no election could end that
+    who is cleaned is no master any more
+
+Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 2, epoch 5, in sync
+{2}: from now on 1 cannot change the set, as its epoch is 4, and without 2 it has no ack to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rmq.codes import ResponseCode
+from rmq.controller.broker_set import (
+    ADDRESS_CHARACTERS_MAX,
+    FIRST_ID,
+    REPLICAS_MAX,
+    BrokerSet,
+    Replica,
+)
+from rmq.controller.live_replicas import LiveReplica
+
+Live = Mapping[int, LiveReplica]  # by broker id; who is not in it is not known to live
+
+
+@dataclass(frozen=True)
+class Decision:
+    code: ResponseCode = ResponseCode.SUCCESS
+    remark: str | None = None
+    after: BrokerSet | None = None
+    removed: bool = False
+
+    @property
+    def changes(self) -> bool:
+        return self.after is not None or self.removed
+
+
+def _no(code: ResponseCode, remark: str, after: BrokerSet | None = None) -> Decision:
+    return Decision(code, remark, after)
+
+
+# ------------------------------------------------------------------- ids
+
+
+def next_broker_id(found: BrokerSet | None) -> int:
+    return found.next_id if found is not None else FIRST_ID
+
+
+def apply_broker_id(
+    found: BrokerSet | None, cluster: str, name: str, broker_id: int, check_code: str
+) -> Decision:
+    """The broker that drew `check_code` ("address;milliseconds") wants this id."""
+    refused = ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    address = check_code.split(";", 1)[0]
+    if not 0 < len(check_code) <= ADDRESS_CHARACTERS_MAX:
+        return _no(refused, f"a check code of {len(check_code)} characters")
+    if found is None:
+        if broker_id != FIRST_ID:
+            return _no(refused, f"broker {name} is not known; its first id is {FIRST_ID}")
+        found = BrokerSet(cluster, name)
+    if found.cluster != cluster:
+        return _no(refused, f"broker {name} is of cluster {found.cluster}, not of {cluster}")
+    known = found.replicas.get(broker_id)
+    if known is not None:
+        if known.check_code == check_code:
+            return Decision()  # its answer was lost
+        return _no(refused, f"id {broker_id} of broker {name} is that of {known.address}")
+    # A lower one that nobody has: it was cleaned, and comes again with the id in its file.
+    if not FIRST_ID <= broker_id <= found.next_id:
+        return _no(refused, f"id {broker_id} of broker {name}: the next one is {found.next_id}")
+    if len(found.replicas) >= REPLICAS_MAX:
+        return _no(refused, f"broker {name} has {REPLICAS_MAX} replicas, which is the most")
+    return Decision(
+        after=msgspec.structs.replace(
+            found,
+            replicas=found.replicas | {broker_id: Replica(address, check_code)},
+            next_id=max(found.next_id, broker_id + 1),
+        )
+    )
+
+
+def register(found: BrokerSet | None, broker_id: int, address: str) -> Decision:
+    """A broker with an id is there, at this address."""
+    unknown = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    if found is None:
+        return _no(unknown, "this broker name has no ids yet: apply for one first")
+    known = found.replicas.get(broker_id)
+    if known is None:
+        return _no(
+            unknown, f"broker {found.name} has no replica {broker_id}: apply for an id first"
+        )
+    if known.address == address:
+        return Decision()
+    if not 0 < len(address) <= ADDRESS_CHARACTERS_MAX:
+        return _no(
+            ResponseCode.CONTROLLER_INVALID_REQUEST, f"an address of {len(address)} characters"
+        )
+    moved = {broker_id: Replica(address, known.check_code)}
+    return Decision(after=msgspec.structs.replace(found, replicas=found.replicas | moved))
+
+
+# ------------------------------------------------------------------- who is in sync
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """A master wants these to be its sync state set, which was that of `set_epoch`."""
+
+    master_id: int
+    master_epoch: int
+    wanted: frozenset[int]
+    set_epoch: int
+
+
+def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live) -> Decision:
+    if found is None:
+        return _no(
+            ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "this broker name is not known"
+        )
+    refusal = _refused_alteration(found, asked, live)
+    if refusal is not None:
+        return refusal
+    return Decision(
+        after=msgspec.structs.replace(
+            found, sync_state_set=asked.wanted, sync_state_set_epoch=found.sync_state_set_epoch + 1
+        )
+    )
+
+
+def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Decision | None:
+    """In the order of Apache's controller: brokers go by the code."""
+    code = ResponseCode
+    if asked.wanted == found.sync_state_set:
+        return _no(
+            code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
+            f"the sync state set is already {sorted(asked.wanted)}",
+        )
+    if found.master_id != asked.master_id:
+        return _no(
+            code.CONTROLLER_INVALID_MASTER,
+            f"the master of {found.name} is {found.master_id}, not {asked.master_id}",
+        )
+    if found.master_epoch != asked.master_epoch:
+        return _no(
+            code.CONTROLLER_FENCED_MASTER_EPOCH,
+            f"the master's epoch is {found.master_epoch}, not {asked.master_epoch}",
+        )
+    if found.sync_state_set_epoch != asked.set_epoch:
+        return _no(
+            code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+            f"the set's epoch is {found.sync_state_set_epoch}, not {asked.set_epoch}",
+        )
+    for broker_id in sorted(asked.wanted):
+        if broker_id not in found.replicas:
+            return _no(code.CONTROLLER_INVALID_REPLICAS, f"{found.name} has no replica {broker_id}")
+        if broker_id not in live:
+            return _no(
+                code.CONTROLLER_BROKER_NOT_ALIVE,
+                f"replica {broker_id} of {found.name} does not send heartbeats",
+            )
+    if asked.master_id not in asked.wanted:
+        return _no(
+            code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
+            f"master {asked.master_id} is not in {sorted(asked.wanted)}",
+        )
+    return None
+
+
+# ------------------------------------------------------------------- who is master
+
+NOBODY = -1  # brokerId of an election that the controller itself asks for
+
+
+@dataclass(frozen=True)
+class Election:
+    """`broker_id`: who asks, NOBODY for the controller itself. `designated`: it and nobody else.
+    `unclean`: also one whose log may lack what was acknowledged."""
+
+    broker_id: int = NOBODY
+    designated: bool = False
+    unclean: bool = False
+
+
+def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
+    if found is None:
+        return _no(
+            ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "this broker name is not known"
+        )
+    chosen = _choose(found, asked, live)
+    if chosen is not None and chosen == found.master_id:
+        return _no(
+            ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
+            f"master {chosen} of {found.name} lives; no other one is needed",
+        )
+    if chosen is not None:
+        return Decision(
+            after=msgspec.structs.replace(
+                found,
+                master_id=chosen,
+                master_epoch=found.master_epoch + 1,
+                sync_state_set=frozenset((chosen,)),
+                sync_state_set_epoch=found.sync_state_set_epoch + 1,
+            )
+        )
+    why = f"none of {sorted(found.sync_state_set)}, who are in sync, lives"
+    if asked.broker_id != NOBODY:
+        return _no(
+            ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, f"no master for {found.name}: {why}"
+        )
+    gone = None
+    if found.master_id is not None:
+        gone = msgspec.structs.replace(found, master_id=None, master_epoch=found.master_epoch + 1)
+    return _no(
+        ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, f"{found.name} has no master: {why}", gone
+    )
+
+
+def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
+    if found.master_epoch == 0 and asked.broker_id in found.replicas:
+        return asked.broker_id  # nothing was acknowledged yet: the first who asks
+    candidates = [found.sync_state_set]
+    if asked.unclean or found.master_epoch == 0:
+        candidates.append(frozenset(found.replicas))
+    for ids in candidates:
+        living = [each for each in ids if each in live]
+        if not living:
+            continue
+        if found.master_id in living and (
+            not asked.designated or asked.broker_id == found.master_id
+        ):
+            return found.master_id
+        if asked.designated:
+            if asked.broker_id in living:
+                return asked.broker_id
+            continue
+        return min(living, key=lambda each: _rank(each, live[each]))
+    return None
+
+
+def _rank(broker_id: int, replica: LiveReplica) -> tuple[int, int, int, int]:
+    """The least is the best: who knows the newest epoch, then most of it, then the preferred."""
+    return -replica.epoch, -replica.max_offset, replica.priority, broker_id
+
+
+# ------------------------------------------------------------------- who is gone for good
+
+
+@dataclass(frozen=True)
+class Clean:
+    """`ids`: these replicas; none: the whole broker set. `living`: even those that live."""
+
+    ids: frozenset[int] = frozenset()
+    living: bool = False
+
+
+def clean(found: BrokerSet | None, asked: Clean, live: Live) -> Decision:
+    refused = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    if found is None:
+        return _no(refused, "this broker name is not known")
+    if not asked.ids or asked.ids >= found.replicas.keys():
+        if not asked.living and (alive := sorted(found.replicas.keys() & live.keys())):
+            return _no(refused, f"replicas {alive} of {found.name} live; stop them first")
+        if not asked.living and not asked.ids and found.master_id is not None:
+            return _no(refused, f"{found.name} has a master, {found.master_id}")
+        return Decision(removed=True)
+    if not asked.living and (alive := sorted(asked.ids & live.keys())):
+        return _no(refused, f"replicas {alive} of {found.name} live; stop them first")
+    in_sync = found.sync_state_set - asked.ids
+    if found.sync_state_set and not in_sync:
+        return _no(
+            refused,
+            f"that would leave {found.name} with replicas and none of them in sync; have one of "
+            "the others join first, or clean all",
+        )
+    after = msgspec.structs.replace(
+        found,
+        replicas={key: each for key, each in found.replicas.items() if key not in asked.ids},
+        sync_state_set=in_sync,
+    )
+    if in_sync != found.sync_state_set:
+        after = msgspec.structs.replace(after, sync_state_set_epoch=found.sync_state_set_epoch + 1)
+    if found.master_id in asked.ids:
+        after = msgspec.structs.replace(after, master_id=None, master_epoch=found.master_epoch + 1)
+    return Decision(after=after)

@@ -1,0 +1,181 @@
+"""Elections: one controller's part in deciding, from heartbeats and requests to stored broker sets.
+
+    change()    reads a broker set, has a decision made of it, and stores that
+    elect()     the same for an election, which leases may hold back for a while
+    watch()     in the background: masters that are silent, or whose connection closed, are replaced
+
+Only the leader decides; on another controller all of it raises NotLeaderError. What an election
+needs beside the set is who lives (live_replicas.py) and whose lease runs (leases.py).
+
+Example: the connection of master 1 closes (kill -9). It said that each of its acks needs the whole
+sync state set, {1, 2}: so 2 is master at once, as without 2 there is none. Had it not said so, 2
+would have to wait for the end of its lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from rmq.base import clock
+from rmq.codes import ResponseCode
+from rmq.controller import decisions
+from rmq.controller.broker_set import BrokerSet
+from rmq.controller.decisions import NOBODY, Decision, Election
+from rmq.controller.leases import Leases
+from rmq.controller.live_replicas import Key, LiveReplicas
+from rmq.controller.state_store import NotLeaderError, StateStore, StateStoreError
+from rmq.errors import BusyError, StoreCorruptError
+
+ATTEMPTS = 5
+SCAN_S = 0.5
+SWEEP_S = 5.0
+AGAIN_S = 0.05  # beyond the end of a lease
+
+_log = logging.getLogger("rmq.controller.elections")
+
+Decide = Callable[["BrokerSet | None"], Decision]
+
+
+class Elections:
+    """Owned by the event loop of the controller."""
+
+    def __init__(self, store: StateStore, live: LiveReplicas, leases: Leases) -> None:
+        self.store = store
+        self.live = live
+        self.leases = leases
+        self.unclean: Callable[[], bool] = lambda: False  # enableElectUncleanMaster
+        self.elected: Callable[[BrokerSet], None] = lambda _: None  # hears of each new master
+        self._changes: dict[str, asyncio.Lock] = {}
+        self._held_back: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    def stop(self) -> None:
+        for task in (*self._tasks, *([self._watching] if self._watching else [])):
+            task.cancel()
+        for timer in self._held_back.values():
+            timer.cancel()
+        self._held_back.clear()
+
+    # ---- decisions
+
+    async def change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
+        """The decision, and the set after it. Ours come one after another, those of another
+        controller are seen by the revision."""
+        async with self._changes.setdefault(name, asyncio.Lock()):
+            for _ in range(ATTEMPTS):
+                found, revision = await self.store.read(name)
+                decision = decide(found)
+                if not decision.changes:
+                    return decision, found
+                if await self.store.write(name, decision.after, revision):
+                    return decision, decision.after
+        raise BusyError(f"broker {name} is changed by others all the time; try again")
+
+    async def elect(self, name: str, asked: Election) -> tuple[Decision, BrokerSet | None]:
+        """CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs: then it is tried
+        again when that is over."""
+
+        def decide(found: BrokerSet | None) -> Decision:
+            if found is None:
+                return decisions.elect(None, asked, {})
+            decision = decisions.elect(found, asked, self.live.of_set(found.cluster, name))
+            return self._within_leases(found, asked, decision) if decision.changes else decision
+
+        decision, after = await self.change(name, decide)
+        if decision.after is not None and decision.after.master_id is not None:
+            self.leases.go_on(name)
+            _log.info("broker %s: master %d of epoch %d", name, decision.after.master_id,
+                      decision.after.master_epoch)  # fmt: skip
+            self.elected(decision.after)
+        elif decision.code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE:
+            _log.warning("%s", decision.remark)
+        return decision, after
+
+    def _within_leases(self, found: BrokerSet, asked: Election, decision: Decision) -> Decision:
+        after = decision.after
+        if found.master_epoch == 0 or after is None:
+            return decision  # nobody was ever granted one
+        is_in_sync = after.master_id in found.sync_state_set
+        left_s = self.leases.left_s(found.name, is_in_sync)
+        if left_s == 0.0:
+            return decision
+        if asked.designated:
+            self.leases.stop(found.name)  # it lives, and would renew for ever
+        self._try_again(found.name, asked, left_s + AGAIN_S)
+        return Decision(
+            ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
+            f"the lease of master {found.master_id} of {found.name} may run for "
+            f"{left_s * 1000:.0f} ms more",
+        )
+
+    def _try_again(self, name: str, asked: Election, after_s: float) -> None:
+        def begin() -> None:
+            self._held_back.pop(name, None)
+            self._start(self._elect_again(name, asked))
+
+        if (before := self._held_back.pop(name, None)) is not None:
+            before.cancel()
+        self._held_back[name] = asyncio.get_running_loop().call_later(after_s, begin)
+
+    async def _elect_again(self, name: str, asked: Election) -> None:
+        try:
+            decision, _ = await self.elect(name, asked)
+        except BaseException:
+            self.leases.go_on(name)
+            raise
+        if not decision.changes and name not in self._held_back:
+            self.leases.go_on(name)  # the designated one is gone: the present one stays
+
+    # ---- masters that are gone
+
+    def connection_closed(self, connection: object) -> None:
+        self._gone(self.live.connection_closed(connection))
+
+    def _gone(self, keys: list[Key]) -> None:
+        for cluster, name, broker_id in keys:
+            _log.warning("replica %d of broker %s (%s) is gone", broker_id, name, cluster)
+            if self.store.is_leader():
+                self._start(self.replace(name))
+
+    async def replace(self, name: str) -> None:
+        """Elects where the master does not live any more."""
+        found, _ = await self.store.read(name)
+        if found is None or found.master_id is None:
+            return
+        if not self.live.is_alive((found.cluster, name, found.master_id)):
+            await self.elect(name, Election(NOBODY, unclean=self.unclean()))
+
+    async def _watch(self) -> None:
+        swept_s = clock.monotonic()
+        while True:
+            await asyncio.sleep(SCAN_S)
+            self._gone(self.live.expire())
+            if self.store.is_leader() and clock.monotonic() - swept_s >= SWEEP_S:
+                swept_s = clock.monotonic()
+                self._start(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Masters that went while another controller led, or nobody."""
+        for name in await self.store.names():
+            await self.replace(name)
+
+    def _start(self, work: Awaitable[None]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except NotLeaderError:
+                pass  # then it is another one's matter
+            except (StateStoreError, StoreCorruptError, BusyError, msgspec.MsgspecError) as error:
+                _log.error("%s", error)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

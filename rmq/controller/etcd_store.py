@@ -1,0 +1,173 @@
+"""etcd store: broker sets in etcd, for any number of controllers of which one leads.
+
+    /rmq/<group>/leader             name and address of the leader, under its lease
+    /rmq/<group>/members/<name>     each controller, under its own
+    /rmq/<group>/brokers/<name>     a broker set (broker_set.py)
+
+Who creates the leader's key leads until the key is gone. The key's create revision stands in the
+comparison of every read and write, so these are done as of a moment at which we led, however long
+we were paused before or after: a lease that etcd ended late or early costs time, never a decision.
+
+Example: the leader is stopped (SIGSTOP). Its lease of LEASE_S ends, another controller creates the
+key. The first goes on: its next read fails the comparison, it leads no more, and stands again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from rmq.base import clock
+from rmq.controller import broker_set, etcd
+from rmq.controller.broker_set import BrokerSet
+from rmq.controller.etcd import Etcd, KeyValue
+from rmq.controller.state_store import Controller, NotLeaderError, StateStoreError
+from rmq.errors import StoreCorruptError
+
+LEASE_S = 3
+RENEW_S = 0.5  # how often the lease is kept alive, and the leader's key looked at
+
+_log = logging.getLogger("rmq.controller.etcd_store")
+
+
+class _Member(msgspec.Struct):
+    name: str
+    address: str
+
+
+class EtcdStore:
+    """Owned by the event loop of the controller. `on_lead` is called before we begin to lead."""
+
+    def __init__(self, client: Etcd, group: str, on_lead: Callable[[], None]) -> None:
+        self._etcd = client
+        self._on_lead = on_lead
+        root = f"/rmq/{group}/"
+        self._leader_key = (root + "leader").encode()
+        self._members_key = (root + "members/").encode()
+        self._brokers_key = root + "brokers/"
+        self._own = Controller("", "")
+        self._lease = 0
+        self._leading = 0  # create revision of the leader's key; 0: another one's, or nobody's
+        self._leader: Controller | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, own: Controller) -> None:
+        self._own = own
+        await self._stand()  # an etcd that is not there stops the start
+        self._task = asyncio.create_task(self._stand_for_ever())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        if self._lease:
+            with contextlib.suppress(StateStoreError):
+                await self._etcd.revoke(self._lease)
+        await self._etcd.close()
+
+    def is_leader(self) -> bool:
+        return self._leading != 0
+
+    async def leader(self) -> Controller | None:
+        return self._leader
+
+    async def members(self) -> list[Controller]:
+        result = await self._etcd.transaction([], [etcd.get(self._members_key, prefix=True)])
+        return [_controller(each) for each in result.found[0]]
+
+    async def names(self) -> list[str]:
+        prefix = self._brokers_key.encode()
+        result = await self._etcd.transaction([], [etcd.get(prefix, prefix=True)])
+        return [each.key[len(prefix) :].decode() for each in result.found[0]]
+
+    async def read(self, name: str) -> tuple[BrokerSet | None, int]:
+        key = self._broker_key(name)
+        result = await self._etcd.transaction([self._we_lead()], [etcd.get(key)])
+        if not result.succeeded:
+            raise self._lost()
+        if not result.found[0]:
+            return None, 0
+        kept = result.found[0][0]
+        found = broker_set.decode(kept.value, f"etcd key {key.decode()}")
+        if found.name != name:
+            raise StoreCorruptError(f"etcd key {key.decode()} holds broker {found.name}")
+        return found, kept.mod_revision
+
+    async def write(self, name: str, after: BrokerSet | None, revision: int) -> bool:
+        key = self._broker_key(name)
+        step = etcd.put(key, after.encode()) if after is not None else etcd.delete(key)
+        result = await self._etcd.transaction(
+            [self._we_lead(), etcd.changed(key, revision)], [step], [etcd.get(self._leader_key)]
+        )
+        if not result.succeeded:
+            leader = result.found[0]
+            if not leader or leader[0].create_revision != self._leading:
+                raise self._lost()
+        return result.succeeded
+
+    # ---- standing for election
+
+    def _we_lead(self) -> etcd.Step:
+        if not self._leading:
+            raise NotLeaderError("this controller does not lead")
+        return etcd.created(self._leader_key, self._leading)
+
+    def _lost(self) -> NotLeaderError:
+        self._follow(None)
+        return NotLeaderError("this controller does not lead any more")
+
+    def _follow(self, leader: Controller | None) -> None:
+        if self._leading:
+            _log.warning("this controller leads no more")
+        self._leading = 0
+        self._leader = leader
+
+    async def _stand_for_ever(self) -> None:
+        heard = clock.monotonic()
+        while True:
+            await asyncio.sleep(RENEW_S)
+            try:
+                await self._stand()
+                heard = clock.monotonic()
+            except (StateStoreError, StoreCorruptError) as error:
+                _log.warning("%s", error)
+                if clock.monotonic() - heard > LEASE_S:
+                    self._follow(None)
+
+    async def _stand(self) -> None:
+        """Keeps the lease, and takes the lead where nobody has it."""
+        own = msgspec.json.encode(_Member(self._own.name, self._own.address))
+        if not self._lease or not await self._etcd.keep_alive(self._lease):
+            self._follow(None)
+            self._lease = await self._etcd.grant(LEASE_S)
+            member = self._members_key + self._own.name.encode()
+            await self._etcd.transaction([], [etcd.put(member, own, self._lease)])
+        result = await self._etcd.transaction(
+            [etcd.created(self._leader_key, 0)],
+            [etcd.put(self._leader_key, own, self._lease)],
+            [etcd.get(self._leader_key)],
+        )
+        if result.succeeded:
+            self._on_lead()
+            self._leading, self._leader = result.revision, self._own
+            _log.info("this controller leads, since revision %d", result.revision)
+            return
+        if result.found[0][0].create_revision != self._leading:
+            self._follow(_controller(result.found[0][0]))
+
+    def _broker_key(self, name: str) -> bytes:
+        return (self._brokers_key + name).encode()
+
+
+def _controller(kept: KeyValue) -> Controller:
+    try:
+        member = msgspec.json.decode(kept.value, type=_Member)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreCorruptError(f"etcd key {kept.key.decode()}: {error}") from None
+    return Controller(member.name, member.address)

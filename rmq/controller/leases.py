@@ -1,0 +1,91 @@
+"""Leases: until when a master may acknowledge without asking the controller again.
+
+A master renews its lease with each question (1001, 1004), and counts from the moment it sent that:
+so its lease always ends before the leader of the controllers takes it to end. Nobody else becomes
+master before, except where acknowledging needs the next master's own yes (`covered`): then the old
+one cannot acknowledge anything once the new one has taken its epoch, whatever it believes.
+
+    The leader alone grants, each time after the store said that it leads still. So all that an
+    earlier leader granted ends at most a lease after our beginning, and until then we hold every
+    broker set for leased: begin().
+
+DRIFT is how much slower than ours a master's clock may go: 1 part in 20, a thousand times more
+than clocks do.
+
+Example, leases of 5 s: the master's last question was granted at 100.0; it is silent. Nobody else
+is master before 105.25. It resigns (a clean stop): its lease ends at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmq.base import clock
+
+DRIFT = 0.05
+
+
+@dataclass(frozen=True)
+class _Lease:
+    master_id: int
+    master_epoch: int
+    ends_s: float  # clock.monotonic()
+    covered: bool
+
+
+class Leases:
+    """Owned by the event loop of the controller, and meaningful while it leads."""
+
+    def __init__(self, lease_ms: int) -> None:
+        self.lease_ms = lease_ms
+        self._leases: dict[str, _Lease] = {}  # by broker name
+        self._stopped: set[str] = set()  # no more grants, until somebody else is master
+        self._began_s = clock.monotonic()
+
+    def begin(self) -> None:
+        """We lead from now on; what the leader before granted is not known."""
+        self._leases.clear()
+        self._stopped.clear()
+        self._began_s = clock.monotonic()
+
+    def grant(self, name: str, master_id: int, master_epoch: int, covered: bool) -> int:
+        """The lease in milliseconds, 0 for none. To be called after the store said that we lead."""
+        if name in self._stopped:
+            return 0
+        self._leases[name] = _Lease(master_id, master_epoch, self._end_s(), covered)
+        return self.lease_ms
+
+    def resign(self, name: str, master_id: int, master_epoch: int) -> bool:
+        """The master acknowledges nothing any more, and says so; False: we know a later one."""
+        lease = self._leases.get(name)
+        if lease is not None and lease.master_epoch > master_epoch:
+            return False
+        self._leases[name] = _Lease(master_id, master_epoch, clock.monotonic(), True)
+        return True
+
+    def stop(self, name: str) -> None:
+        """Another one is to be master: the present one gets no more, and what it has runs out."""
+        self._stopped.add(name)
+
+    def go_on(self, name: str) -> None:
+        self._stopped.discard(name)
+
+    def left_s(self, name: str, is_in_sync: bool) -> float:
+        """How long nobody else may become master; 0.0: it may be now.
+
+        `is_in_sync`: it would be one of the sync state set, whose yes a covered master needs."""
+        lease = self._leases.get(name)
+        if lease is None:
+            ends_s = self._began_s + self._length_s
+        elif lease.covered and is_in_sync:
+            return 0.0
+        else:
+            ends_s = lease.ends_s
+        return max(0.0, ends_s - clock.monotonic())
+
+    @property
+    def _length_s(self) -> float:
+        return self.lease_ms / 1000 * (1 + DRIFT)
+
+    def _end_s(self) -> float:
+        return clock.monotonic() + self._length_s

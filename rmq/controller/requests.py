@@ -1,0 +1,386 @@
+"""Requests: what the controller does for each code, in one table.
+
+    904             heartbeats of brokers, to every controller
+    1012 1013 1003  a broker gets its id, and says where it is
+    1001 1002 1004  who is in sync, who is master, and what a replica should know of both
+    1005            which controller leads; the one question that all of them answer
+    1006 1011       for operators: broker sets; replicas that are gone for good
+    1009 1010       settings
+
+All but 904, 1005, 1009 and 1010 are the leader's: others answer 2007, and who asked goes to 1005.
+
+Ours beside RocketMQ's, which its brokers neither send nor look at:
+
+    904     rmqCovered      "true": each ack of this master needs its whole sync state set
+    1001    rmqCovered      the same
+    1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
+    replies rmqLeaseMillis  how long the master may go on from when it sent this question
+    1004    rmqResign "true": it is master no more, and acknowledges nothing
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from rmq.codes import RequestCode, ResponseCode
+from rmq.controller import decisions
+from rmq.controller.broker_set import I32_MAX, NAME_CHARACTERS_MAX, BrokerSet
+from rmq.controller.decisions import NOBODY, Alteration, Clean, Decision, Election
+from rmq.controller.elections import Elections
+from rmq.controller.live_replicas import PRIORITY_LEAST, TIMEOUT_MS, LiveReplica
+from rmq.controller.state_store import NotLeaderError, StateStoreError
+from rmq.errors import BusyError, ConfigError, ProtocolError, StoreCorruptError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+from rmq.serving.runtime_config import Forbidden, RuntimeConfig
+
+HEARTBEAT_TIMEOUT_MS_MAX = 600_000
+NAMES_MAX = 10_000
+
+_log = logging.getLogger("rmq.controller.requests")
+
+Handler = Callable[["Requests", Command, object], "Awaitable[Command]"]
+_handlers: dict[int, Handler] = {}
+
+
+def _handles(code: RequestCode) -> Callable[[Handler], Handler]:
+    def note(handler: Handler) -> Handler:
+        assert code not in _handlers
+        _handlers[int(code)] = handler
+        return handler
+
+    return note
+
+
+class Requests:
+    """Owned by the event loop of the controller."""
+
+    def __init__(self, elections: Elections, group: str, config: RuntimeConfig) -> None:
+        self.elections = elections
+        self.store = elections.store
+        self.live = elections.live
+        self.leases = elections.leases
+        self.group = group
+        self.config = config
+
+    def start(self, request: Command, connection: object) -> Command | Awaitable[Command]:
+        handler = _handlers.get(request.code)
+        if handler is None:
+            return request.reply(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {request.code} not supported",
+            )
+        return handler(self, request, connection)
+
+
+def failure(request: Command, error: Exception) -> Command:
+    """The reply to a request that could not be done."""
+    if isinstance(error, NotLeaderError):
+        return request.reply(ResponseCode.CONTROLLER_NOT_LEADER, str(error))
+    if isinstance(error, Forbidden):
+        return request.reply(ResponseCode.NO_PERMISSION, str(error))
+    if isinstance(error, (ProtocolError, ConfigError)):
+        return request.reply(ResponseCode.CONTROLLER_INVALID_REQUEST, str(error))
+    if isinstance(error, (StateStoreError, StoreCorruptError, BusyError)):
+        _log.error("request %d: %s", request.code, error)
+        return request.reply(ResponseCode.SYSTEM_ERROR, str(error))
+    _log.error("request %d failed", request.code, exc_info=error)
+    return request.reply(ResponseCode.SYSTEM_ERROR, f"internal error: {type(error).__name__}")
+
+
+def _name(request: Command, field: str = "brokerName") -> str:
+    """A name that becomes a key of the store."""
+    name = request.require(field)
+    if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or "/" in name:
+        raise ProtocolError(f"{field} is not a name: {name[:40]!r}")
+    return name
+
+
+def _id(request: Command, field: str) -> int:
+    broker_id: int = request.int_field(field, minimum=0)
+    return broker_id
+
+
+def set_body(found: BrokerSet | None) -> bytes:
+    """SyncStateSet, as brokers read it."""
+    if found is None:
+        return b""
+    return msgspec.json.encode(
+        {
+            "syncStateSet": sorted(found.sync_state_set),
+            "syncStateSetEpoch": found.sync_state_set_epoch,
+        }
+    )
+
+
+def _refused(request: Command, decision: Decision) -> Command:
+    return request.reply(decision.code, decision.remark)
+
+
+# ------------------------------------------------------------------- brokers
+
+
+@_handles(RequestCode.BROKER_HEARTBEAT)
+async def _heartbeat(c: Requests, request: Command, connection: object) -> Command:
+    key = (_name(request, "clusterName"), _name(request), _id(request, "brokerId"))
+    timeout_ms = request.int_field("heartbeatTimeoutMills", TIMEOUT_MS, 1, HEARTBEAT_TIMEOUT_MS_MAX)
+    replica = LiveReplica(
+        address=request.require("brokerAddr"),
+        epoch=request.int_field("epoch", -1, -1, I32_MAX),
+        max_offset=request.int_field("maxOffset", -1, -1),
+        confirm_offset=request.int_field("confirmOffset", -1, -1),
+        priority=request.int_field("electionPriority", PRIORITY_LEAST, 0, PRIORITY_LEAST),
+        timeout_ms=timeout_ms,
+    )
+    if c.live.heard(key, replica, connection):
+        _log.info("replica %d of broker %s (%s) is there: %s", key[2], key[1], key[0],
+                  replica.address)  # fmt: skip
+    return request.reply(remark="Heart beat success")
+
+
+@_handles(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID)
+async def _next_id(c: Requests, request: Command, connection: object) -> Command:
+    cluster, name = _name(request, "clusterName"), _name(request)
+    found, _ = await c.store.read(name)
+    fields = {
+        "clusterName": cluster,
+        "brokerName": name,
+        "nextBrokerId": decisions.next_broker_id(found),
+    }
+    return request.reply(fields=fields)
+
+
+@_handles(RequestCode.CONTROLLER_APPLY_BROKER_ID)
+async def _apply_id(c: Requests, request: Command, connection: object) -> Command:
+    cluster, name = _name(request, "clusterName"), _name(request)
+    broker_id, check_code = _id(request, "appliedBrokerId"), request.require("registerCheckCode")
+    decision, _ = await c.elections.change(
+        name, lambda found: decisions.apply_broker_id(found, cluster, name, broker_id, check_code)
+    )
+    if decision.code != ResponseCode.SUCCESS:
+        return _refused(request, decision)
+    return request.reply(fields={"clusterName": cluster, "brokerName": name})
+
+
+@_handles(RequestCode.CONTROLLER_REGISTER_BROKER)
+async def _register(c: Requests, request: Command, connection: object) -> Command:
+    cluster, name = _name(request, "clusterName"), _name(request)
+    broker_id, address = _id(request, "brokerId"), request.require("brokerAddress")
+    decision, after = await c.elections.change(
+        name, lambda found: decisions.register(found, broker_id, address)
+    )
+    if decision.code != ResponseCode.SUCCESS or after is None:
+        return _refused(request, decision)
+    fields: dict[str, Any] = {"clusterName": cluster, "brokerName": name}
+    if after.master_id is not None and c.live.is_alive((cluster, name, after.master_id)):
+        fields |= _master_fields(after)
+    return request.reply(fields=fields, body=set_body(after))
+
+
+def _master_fields(found: BrokerSet) -> dict[str, Any]:
+    return {
+        "masterBrokerId": found.master_id,
+        "masterAddress": found.address_of(found.master_id),
+        "masterEpoch": found.master_epoch,
+        "syncStateSetEpoch": found.sync_state_set_epoch,
+    }
+
+
+@_handles(RequestCode.CONTROLLER_GET_REPLICA_INFO)
+async def _replica_info(c: Requests, request: Command, connection: object) -> Command:
+    name = _name(request)
+    asker = request.int_field("rmqBrokerId", None, 0)
+    epoch = request.int_field("rmqMasterEpoch", 0, 0, I32_MAX)
+    if asker is not None and request.bool_field("rmqResign", False):
+        await _resign(c, name, asker, epoch)
+    found, _ = await c.store.read(name)
+    if found is None:
+        return request.reply(
+            ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, "Broker metadata is not existed"
+        )
+    fields = _master_fields(found)
+    del fields["syncStateSetEpoch"]
+    if asker is not None and not request.bool_field("rmqResign", False):
+        fields["rmqLeaseMillis"] = _lease(c, found, asker, epoch, request)
+    return request.reply(fields=fields, body=set_body(found))
+
+
+def _lease(c: Requests, found: BrokerSet, asker: int, epoch: int, request: Command) -> int | None:
+    """Only for who is master, and after the store was read: it says that we lead."""
+    if (found.master_id, found.master_epoch) != (asker, epoch):
+        return None
+    covered = request.bool_field("rmqCovered", False)
+    return c.leases.grant(found.name, asker, epoch, covered) or None
+
+
+async def _resign(c: Requests, name: str, master_id: int, master_epoch: int) -> None:
+    found, _ = await c.store.read(name)
+    if found is None or (found.master_id, found.master_epoch) != (master_id, master_epoch):
+        return
+    c.leases.resign(name, master_id, master_epoch)
+    c.live.forget((found.cluster, name, master_id))
+    await c.elections.replace(name)
+
+
+@_handles(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET)
+async def _alter(c: Requests, request: Command, connection: object) -> Command:
+    name = _name(request)
+    asked = Alteration(
+        master_id=_id(request, "masterBrokerId"),
+        master_epoch=request.int_field("masterEpoch", minimum=0, maximum=I32_MAX),
+        **_wanted(request.body),
+    )
+    decision, after = await c.elections.change(
+        name,
+        lambda found: decisions.alter_sync_state_set(
+            found, asked, c.live.of_set(found.cluster, name) if found is not None else {}
+        ),
+    )
+    if decision.code != ResponseCode.SUCCESS or after is None:
+        return _refused(request, decision)
+    fields = {
+        "newSyncStateSetEpoch": after.sync_state_set_epoch,
+        "rmqLeaseMillis": _lease(c, after, asked.master_id, asked.master_epoch, request)
+        if "rmqCovered" in request.fields
+        else None,
+    }
+    return request.reply(fields=fields, body=set_body(after))
+
+
+class _SetBody(msgspec.Struct):
+    syncStateSet: list[int]
+    syncStateSetEpoch: int = 0
+
+
+def _wanted(body: bytes) -> dict[str, Any]:
+    try:
+        read = msgspec.convert(fastjson.loads_object(body), _SetBody, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"sync state set: {error}") from None
+    if not 0 <= read.syncStateSetEpoch <= I32_MAX:
+        raise ProtocolError(f"sync state set: epoch {read.syncStateSetEpoch}")
+    return {"wanted": frozenset(read.syncStateSet), "set_epoch": read.syncStateSetEpoch}
+
+
+@_handles(RequestCode.CONTROLLER_ELECT_MASTER)
+async def _elect(c: Requests, request: Command, connection: object) -> Command:
+    name = _name(request)
+    asked = Election(
+        broker_id=request.int_field("brokerId", NOBODY, NOBODY),
+        designated=request.bool_field("designateElect", False),
+        unclean=c.elections.unclean(),
+    )
+    if asked.designated and asked.broker_id == NOBODY:
+        raise ProtocolError("designateElect without a brokerId")
+    decision, after = await c.elections.elect(name, asked)
+    elected = decision.code == ResponseCode.SUCCESS
+    stays = decision.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+    if after is None or not (elected or stays):
+        return _refused(request, decision)
+    body: dict[str, Any] = {"syncStateSet": sorted(after.sync_state_set)}
+    if elected:
+        body["brokerMemberGroup"] = _member_group(after)
+    return request.reply(
+        decision.code, decision.remark, fields=_master_fields(after), body=fastjson.dumps(body)
+    )
+
+
+def _member_group(found: BrokerSet) -> dict[str, Any]:
+    return {
+        "cluster": found.cluster,
+        "brokerName": found.name,
+        "brokerAddrs": {key: each.address for key, each in sorted(found.replicas.items())},
+    }
+
+
+# ------------------------------------------------------------------- operators
+
+
+@_handles(RequestCode.CONTROLLER_GET_METADATA_INFO)
+async def _metadata(c: Requests, request: Command, connection: object) -> Command:
+    leader = await c.store.leader()
+    peers = "".join(f"{each.name}:{each.address};" for each in await c.store.members())
+    fields = {
+        "group": c.group,
+        "controllerLeaderId": leader.name if leader is not None else None,
+        "controllerLeaderAddress": leader.address if leader is not None else None,
+        "isLeader": c.store.is_leader(),
+        "peers": peers,
+    }
+    return request.reply(fields=fields)
+
+
+@_handles(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA)
+async def _sync_state_data(c: Requests, request: Command, connection: object) -> Command:
+    names = fastjson.loads(request.body) if request.body else []
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise ProtocolError("the body is not a list of broker names")
+    if len(names) > NAMES_MAX:
+        raise ProtocolError(f"{len(names)} names, where {NAMES_MAX} are the most")
+    table = {}
+    for name in names:
+        found, _ = await c.store.read(name)
+        if found is not None:
+            table[name] = _replicas_info(c, found)
+    return request.reply(body=fastjson.dumps({"replicasInfoTable": table}))
+
+
+def _replicas_info(c: Requests, found: BrokerSet) -> dict[str, Any]:
+    def row(broker_id: int) -> dict[str, Any]:
+        return {
+            "brokerName": found.name,
+            "brokerId": broker_id,
+            "brokerAddress": found.address_of(broker_id),
+            "alive": c.live.is_alive((found.cluster, found.name, broker_id)),
+        }
+
+    ids = sorted(found.replicas)
+    return {
+        "masterBrokerId": found.master_id,
+        "masterAddress": found.address_of(found.master_id),
+        "masterEpoch": found.master_epoch,
+        "syncStateSetEpoch": found.sync_state_set_epoch,
+        "inSyncReplicas": [row(each) for each in ids if each in found.sync_state_set],
+        "notInSyncReplicas": [row(each) for each in ids if each not in found.sync_state_set],
+    }
+
+
+@_handles(RequestCode.CLEAN_BROKER_DATA)
+async def _clean(c: Requests, request: Command, connection: object) -> Command:
+    name = _name(request)
+    text = request.text_field("brokerControllerIdsToClean") or ""
+    words = [each.strip() for each in text.split(";") if each.strip()]
+    if not all(each.isascii() and each.isdigit() and len(each) < 19 for each in words):
+        return request.reply(
+            ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,
+            f"brokerControllerIdsToClean is not a list of ids: {text[:40]!r}; write it as 1;2",
+        )
+    asked = Clean(
+        ids=frozenset(map(int, words)), living=request.bool_field("isCleanLivingBroker", False)
+    )
+    decision, _ = await c.elections.change(
+        name,
+        lambda found: decisions.clean(
+            found, asked, c.live.of_set(found.cluster, name) if found is not None else {}
+        ),
+    )
+    if decision.code != ResponseCode.SUCCESS:
+        return _refused(request, decision)
+    _log.info("broker %s: replicas %s cleaned", name, sorted(asked.ids) or "all")
+    return request.reply()
+
+
+@_handles(RequestCode.UPDATE_CONTROLLER_CONFIG)
+async def _update_config(c: Requests, request: Command, connection: object) -> Command:
+    changed = await c.config.update(request.body)
+    _log.info("settings changed: %s", ", ".join(changed) or "none")
+    return request.reply()
+
+
+@_handles(RequestCode.GET_CONTROLLER_CONFIG)
+async def _get_config(c: Requests, request: Command, connection: object) -> Command:
+    return request.reply(body=c.config.text())

@@ -1,0 +1,59 @@
+"""Role notices: replicas hear at once who is master now (NOTIFY_BROKER_ROLE_CHANGED, 1008).
+
+One one-way request to each replica that lives, on a connection of its own. Who misses it learns the
+same by asking (1004), some seconds later.
+
+Example: 2 was elected of {1, 2, 3}, of which 1 is dead: 2 and 3 are told
+{masterBrokerId 2, masterAddress, masterEpoch 5, syncStateSetEpoch 9} and the set, [2].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from rmq.codes import FLAG_ONE_WAY, RequestCode
+from rmq.controller.broker_set import BrokerSet
+from rmq.controller.live_replicas import LiveReplicas
+from rmq.format.remoting import Command, encode, field_texts
+from rmq.serving.one_way import send
+
+UNDER_WAY_MAX = 256
+
+_log = logging.getLogger("rmq.controller.role_notices")
+
+
+class RoleNotices:
+    """Owned by the event loop of the controller."""
+
+    def __init__(self, live: LiveReplicas) -> None:
+        self._live = live
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def tell(self, found: BrokerSet, body: bytes) -> None:
+        """`body`: the sync state set as clients of the controller read it."""
+        fields = {
+            "masterAddress": found.address_of(found.master_id),
+            "masterBrokerId": found.master_id,
+            "masterEpoch": found.master_epoch,
+            "syncStateSetEpoch": found.sync_state_set_epoch,
+        }
+        notice = encode(
+            Command(
+                code=RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+                flag=FLAG_ONE_WAY,
+                fields=field_texts(fields),
+                body=body,
+            )
+        )
+        for replica in self._live.of_set(found.cluster, found.name).values():
+            if len(self._tasks) >= UNDER_WAY_MAX:
+                _log.warning("%s gets no notice: too many are under way", replica.address)
+                continue
+            task = asyncio.create_task(send(replica.address, notice, "of its master"))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,62 @@
+"""State store: where broker sets are kept, and which controller leads.
+
+    epoch = await store.lead(own)       we lead from now on; or None, and leader() is another
+    found, revision = await store.read("broker-a")
+    await store.write("broker-a", after, revision)      False: somebody wrote in between
+
+read() and write() succeed only while we lead, at the moment at which they take effect: both raise
+NotLeaderError otherwise. A decision is a read, a pure function (decisions.py) and a write at the
+revision read; who loses decides anew.
+
+    EtcdStore   etcd_store.py: any number of controllers, of which one leads
+    FileStore   file_store.py: one controller, on one disk; it leads always, and nobody takes over
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rmq.controller.broker_set import BrokerSet
+from rmq.errors import RmqError
+
+
+class NotLeaderError(RmqError):
+    """Another controller leads, or nobody does at present."""
+
+
+class StateStoreError(RmqError):
+    """What the store holds cannot be read or written now; the text names cause and remedy."""
+
+
+@dataclass(frozen=True)
+class Controller:
+    """One of the controllers. `name` is unique among them."""
+
+    name: str
+    address: str  # host:port
+
+
+class StateStore(Protocol):
+    async def start(self, own: Controller) -> None:
+        """Begins to stand for election; NotLeaderError never, StateStoreError when unusable."""
+
+    async def stop(self) -> None:
+        """Gives leadership back."""
+
+    def is_leader(self) -> bool:
+        """Whether we took ourselves for the leader a moment ago; no proof."""
+
+    async def leader(self) -> Controller | None: ...
+
+    async def members(self) -> list[Controller]:
+        """All that run, by name."""
+
+    async def names(self) -> list[str]:
+        """Of all broker sets."""
+
+    async def read(self, name: str) -> tuple[BrokerSet | None, int]:
+        """The broker set and its revision, as of a moment within this call at which we led."""
+
+    async def write(self, name: str, after: BrokerSet | None, revision: int) -> bool:
+        """Replaces (None: removes) the set of that revision, durably; False when it is another."""

@@ -1,0 +1,63 @@
+"""Controller process: runs a controller until SIGTERM or SIGINT.
+
+    rmq 0.1.0 is ready in 0.21 s: controller 127.0.0.1:9878, state in etcd at http://127.0.0.1:2379
+
+A stop gives leadership back, so that the next controller need not wait for the end of a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from pathlib import Path
+
+from rmq import logs
+from rmq.base import clock
+from rmq.config import Settings
+from rmq.controller.server import ControllerServer
+from rmq.node.process import on_signal
+from rmq.node.ready_line import print_line, seconds_since_start
+from rmq.node.store_lock import StoreLock
+from rmq.system import descriptors
+
+log = logging.getLogger("rmq.node")
+
+
+def run_controller(settings: Settings) -> None:
+    """Serves until SIGTERM or SIGINT; RmqError when it cannot start."""
+    logs.set_up(settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {})
+    if ignored := settings.without_effect():
+        log.warning("settings without effect in rmq: %s", ", ".join(ignored))
+    descriptors.raise_limit()
+    clock.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, stop, number)
+    async with contextlib.AsyncExitStack() as stack:
+        if not settings.rmqEtcd:
+            directory = Path(settings.controllerStorePath).expanduser()
+            stack.callback(StoreLock(directory).release)
+        server = ControllerServer(settings)
+        stack.push_async_callback(server.stop)
+        await server.start()
+        print_line(
+            f"is ready in {seconds_since_start():.2f} s: controller {server.address}, "
+            + _where(settings)
+        )
+        await stop.wait()
+        log.info("stopping")
+
+
+def _where(settings: Settings) -> str:
+    if settings.rmqEtcd:
+        return f"state in etcd at {settings.rmqEtcd}"
+    return (
+        f"state in {settings.controllerStorePath}: this controller is the only one, and while it "
+        "is down no master is replaced; --etcd is for several"
+    )

@@ -1,0 +1,116 @@
+"""Controllers in the test's own event loop, and a client that speaks as brokers do to one.
+
+@in_loop
+async def test_x(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        await one.join()                    # it has an id, is registered, and sends heartbeats
+        reply = await one.elect()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from support.name_server import Client
+
+from rmq.config import load_properties
+from rmq.controller.server import ControllerServer
+from rmq.format.remoting import Command
+
+NAME = {"clusterName": "c", "brokerName": "broker-a"}
+TIMEOUT_S = 60
+
+T = TypeVar("T")
+
+
+async def seen(
+    look: Callable[[], Awaitable[T]] | Callable[[], T], is_it: Callable[[T], object] = bool
+) -> T:
+    """What `look` gives once it is as wanted. A driven clock does not go on meanwhile."""
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        found = look()
+        value: T = await found if isinstance(found, Awaitable) else found
+        if is_it(value):
+            return value
+        assert time.monotonic() < until, f"waited in vain, at last for {value}"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def controller(folder: Path, **given: object) -> AsyncIterator[ControllerServer]:
+    """On a free port; its state in the folder, or in the etcd that rmqEtcd names."""
+    texts = {
+        "listenPort": "0",
+        "controllerStorePath": str(folder / "controller"),
+        "configStorePath": str(folder / "controller.properties"),
+    }
+    texts |= {key: str(value) for key, value in given.items()}
+    server = ControllerServer(load_properties(None, texts, server="controller"))
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.stop()
+
+
+class Replica(Client):
+    """One broker's connection to a controller."""
+
+    def __init__(self, port: int, broker_id: int) -> None:
+        super().__init__(port)
+        self.broker_id = broker_id
+        self.address = f"127.0.0.1:{10000 + broker_id}"
+
+    async def join(self) -> Command:
+        """With its id from now on; the reply says who is master, if one lives."""
+        code = f"{self.address};1700000000000"
+        applied = await self.call(
+            1013, appliedBrokerId=self.broker_id, registerCheckCode=code, **NAME
+        )
+        assert applied.code == 0, applied.remark
+        await self.beat()
+        return await self.call(1003, brokerId=self.broker_id, brokerAddress=self.address, **NAME)
+
+    async def beat(self, **fields: object) -> None:
+        header = {
+            "brokerAddr": self.address,
+            "brokerId": self.broker_id,
+            "epoch": 1,
+            "maxOffset": 100,
+            "confirmOffset": 100,
+            "heartbeatTimeoutMills": 10_000,
+            "electionPriority": 5,
+        }
+        assert (await self.call(904, **{**NAME, **header, **fields})).code == 0
+
+    async def elect(self, **fields: object) -> Command:
+        header = {"brokerId": self.broker_id, "designateElect": False}
+        return await self.call(1002, **{**NAME, **header, **fields})
+
+    async def alter(self, ids: list[int], set_epoch: int, epoch: int, **fields: object) -> Command:
+        body = json.dumps({"syncStateSet": ids, "syncStateSetEpoch": set_epoch}).encode()
+        header = {"brokerName": "broker-a", "masterBrokerId": self.broker_id, "masterEpoch": epoch}
+        return await self.call(1001, body, **{**header, **fields})
+
+    async def look(self, **fields: object) -> Command:
+        return await self.call(1004, brokerName="broker-a", **fields)
+
+    async def renew(self, epoch: int, *, covered: bool = False) -> int:
+        """The lease in milliseconds, 0 for none."""
+        reply = await self.look(
+            rmqBrokerId=self.broker_id, rmqMasterEpoch=epoch, rmqCovered=covered
+        )
+        return int(reply.fields.get("rmqLeaseMillis", "0"))
+
+
+def in_sync(reply: Command) -> tuple[list[int], int]:
+    """(ids, epoch) of a reply's body."""
+    body: dict[str, Any] = json.loads(reply.body)
+    return body["syncStateSet"], body["syncStateSetEpoch"]

@@ -1,0 +1,71 @@
+"""An etcd of the distribution, for tests: one member on loopback, its files in a folder.
+
+with etcd_server(tmp_path) as etcd: ... etcd.endpoint, etcd.pause(), etcd.go_on()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.ports import free_port
+
+TIMEOUT_S = 60
+
+
+class EtcdServer:
+    def __init__(self, process: subprocess.Popen[bytes], endpoint: str) -> None:
+        self.process = process
+        self.endpoint = endpoint
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def wait(self) -> None:
+        """Until it answers."""
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.endpoint}/health", timeout=1).close()
+                return
+            except (urllib.error.URLError, OSError):
+                assert self.process.poll() is None, "etcd ended"
+                assert time.monotonic() < until, "etcd does not answer"
+                time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def etcd_server(folder: Path) -> Iterator[EtcdServer]:
+    """Skips where there is no etcd."""
+    program = shutil.which("etcd")
+    if program is None:
+        pytest.skip("no etcd: apt-get install etcd-server")
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    command = [
+        *(program, "--name", "n1", "--data-dir", str(folder / "etcd")),
+        *("--listen-client-urls", client, "--advertise-client-urls", client),
+        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+        *("--initial-cluster", f"n1={peer}", "--log-level", "error"),
+    ]
+    with (folder / "etcd.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    server = EtcdServer(process, client)
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.go_on()
+        process.terminate()
+        process.wait()

@@ -1,0 +1,406 @@
+"""The controller by its port: what brokers and operators are answered, and when masters change.
+
+Goal: the codes and fields of Apache's controller; that nobody is master while another one may
+acknowledge still. The clock is driven where leases and silence end. Not shown here: brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.controllers import NAME, Replica, controller, in_sync, seen
+from support.driven_clock import DrivenClock
+from support.etcd_server import etcd_server
+from support.name_server import Client, in_loop
+
+from rmq.controller.server import ControllerServer
+from rmq.errors import ConfigError
+from rmq.format import fastjson
+from rmq.format.remoting import Command, decode
+
+
+async def joined(server: ControllerServer, *replicas: Replica) -> None:
+    """All have ids; the first is master, and the others are in its set."""
+    for each in replicas:
+        await each.join()
+    assert (await replicas[0].elect()).code == 0
+    ids = [each.broker_id for each in replicas]
+    if len(ids) > 1:
+        assert (await replicas[0].alter(ids, 1, 1)).code == 0
+
+
+async def until_master(replica: Replica, broker_id: int | None) -> Command:
+    wanted = None if broker_id is None else str(broker_id)
+    return await seen(replica.look, lambda reply: reply.fields.get("masterBrokerId") == wanted)
+
+
+@asynccontextmanager
+async def notices(replica: Replica) -> AsyncIterator[asyncio.Queue[Command]]:
+    """Listens for what the controller tells the replica."""
+    heard: asyncio.Queue[Command] = asyncio.Queue()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+        heard.put_nowait(decode(frame))
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    replica.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield heard
+
+
+@in_loop
+async def test_a_broker_gets_its_id_registers_and_is_elected(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        assert (await one.look()).code == 2008
+        assert (await one.elect()).code == 2010
+        following = await one.call(1012, **NAME)
+        assert following.fields == {**NAME, "nextBrokerId": "1"}
+        registered = await one.join()
+        assert registered.fields == NAME and in_sync(registered) == ([], 0)
+        elected = await one.elect()
+        master = {"masterBrokerId": "1", "masterAddress": one.address, "masterEpoch": "1"}
+        assert elected.fields == {**master, "syncStateSetEpoch": "1"}
+        assert fastjson.loads(elected.body) == {
+            "syncStateSet": [1],
+            "brokerMemberGroup": {
+                "cluster": "c",
+                "brokerName": "broker-a",
+                "brokerAddrs": {"1": one.address},
+            },
+        }
+        async with Replica(server.port, 2) as two:
+            assert (await two.join()).fields == {**NAME, **master, "syncStateSetEpoch": "1"}
+            kept = await two.elect()
+            assert (kept.code, kept.fields["masterBrokerId"]) == (2011, "1")
+            altered = await one.alter([2, 1], 1, 1)
+            assert altered.fields == {"newSyncStateSetEpoch": "2"}
+            assert in_sync(altered) == ([1, 2], 2)
+            looked = await two.look()
+            assert looked.fields == master and in_sync(looked) == ([1, 2], 2)
+            assert (await two.alter([2], 2, 1)).code == 2002
+
+
+@in_loop
+async def test_what_operators_ask(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        async with Replica(server.port, 2) as two:
+            await joined(server, one)
+            await two.join()
+            body = json.loads((await one.call(1006, b'["broker-a","broker-x"]')).body)
+            row = {"brokerName": "broker-a", "alive": True}
+            assert body == {"replicasInfoTable": {"broker-a": {
+                "masterBrokerId": 1,
+                "masterAddress": one.address,
+                "masterEpoch": 1,
+                "syncStateSetEpoch": 1,
+                "inSyncReplicas": [{**row, "brokerId": 1, "brokerAddress": one.address}],
+                "notInSyncReplicas": [{**row, "brokerId": 2, "brokerAddress": two.address}],
+            }}}  # fmt: skip
+            cleaned = {**NAME, "brokerControllerIdsToClean": "2"}
+            assert (await one.call(1011, **cleaned)).code == 2009
+            assert (
+                await one.call(1011, **{**cleaned, "brokerControllerIdsToClean": "a"})
+            ).code == 2009
+            assert (await one.call(1011, **cleaned, isCleanLivingBroker=True)).code == 0
+            assert (await one.call(1011, **NAME, isCleanLivingBroker=True)).code == 0
+            assert (await one.look()).code == 2008
+        told = (await one.call(1005)).fields
+        address = f"127.0.0.1:{server.port}"
+        assert told == {
+            "group": "rmq",
+            "controllerLeaderId": address,
+            "controllerLeaderAddress": address,
+            "isLeader": "true",
+            "peers": f"{address}:{address};",
+        }
+
+
+@in_loop
+async def test_settings_are_shown_and_changed(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Client(server.port) as operator:
+        assert b"enableElectUncleanMaster=false\n" in (await operator.call(1010)).body
+        assert (await operator.call(1009, b"enableElectUncleanMaster=true\n")).code == 0
+        assert server.elections.unclean()
+        assert (await operator.call(1009, b"configStorePath=/tmp/x\n")).code == 16
+        refused = await operator.call(1009, b"listenPort=1\n")
+        assert refused.code == 2005 and "restart" in (refused.remark or "")
+    async with controller(tmp_path) as server:
+        assert server.elections.unclean()
+
+
+@in_loop
+async def test_state_is_there_after_a_start(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        await joined(server, one)
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        looked = await one.look()
+        assert looked.fields["masterEpoch"] == "1" and in_sync(looked) == ([1], 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (1013, {**NAME, "appliedBrokerId": -1, "registerCheckCode": "h:1;5"}),
+        (1013, {**NAME, "appliedBrokerId": 1}),
+        (1013, {"clusterName": "c", "brokerName": "a/b", "appliedBrokerId": 1,
+                "registerCheckCode": "h:1;5"}),
+        (1013, {"clusterName": "c", "brokerName": "b" * 300, "appliedBrokerId": 1,
+                "registerCheckCode": "h:1;5"}),
+        (1003, {**NAME, "brokerId": "x", "brokerAddress": "h:1"}),
+        (1004, {"brokerName": ""}),
+        (1004, {"brokerName": "a\nb"}),
+        (1002, {**NAME, "designateElect": True}),
+        (1002, {**NAME, "brokerId": -2}),
+        (904, {**NAME, "brokerAddr": "h:1"}),
+        (904, {**NAME, "brokerAddr": "h:1", "brokerId": 1, "heartbeatTimeoutMills": 0}),
+        (904, {**NAME, "brokerAddr": "h:1", "brokerId": 1, "epoch": 2**40}),
+        (1001, {"brokerName": "broker-a", "masterBrokerId": 1, "masterEpoch": 1}),
+    ],
+)  # fmt: skip
+@in_loop
+async def test_what_is_no_request_is_refused_by_name(
+    tmp_path: Path, code: int, fields: dict[str, object]
+) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        await joined(server, one)
+        reply = await one.call(code, **fields)
+        assert reply.code == 2005 and reply.remark
+        for body in (
+            b"[]",
+            b'{"syncStateSet":["x"]}',
+            b'{"syncStateSet":[1],"syncStateSetEpoch":-1}',
+            b"\xff",
+        ):
+            header = {"brokerName": "broker-a", "masterBrokerId": 1, "masterEpoch": 1}
+            assert (await one.call(1001, body, **header)).code == 2005
+        assert (await one.call(1006, b'{"a":1}')).code == 2005
+        assert (await one.call(10)).code == 3
+        assert (await one.look()).code == 0
+
+
+# ------------------------------------------------------------------- masters that go
+
+
+@in_loop
+async def test_a_master_whose_acks_need_the_set_is_replaced_when_its_connection_ends(
+    tmp_path: Path,
+) -> None:
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 2) as two,
+        notices(two) as heard,
+    ):
+        async with Replica(server.port, 1) as one:
+            await joined(server, one, two)
+            assert await one.renew(1, covered=True) == 5000
+            assert (await heard.get()).fields["masterEpoch"] == "1"
+        told = await heard.get()
+        assert told.code == 1008 and told.is_oneway
+        assert told.fields == {
+            "masterBrokerId": "2",
+            "masterAddress": two.address,
+            "masterEpoch": "2",
+            "syncStateSetEpoch": "3",
+        }
+        assert in_sync(told) == ([2], 3)
+        assert in_sync(await until_master(two, 2)) == ([2], 3)
+
+
+@in_loop
+async def test_another_masters_lease_ends_before_the_next_one_is_elected(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        clock.advance(5.3)  # the time in which an earlier leader's leases may run
+        async with Replica(server.port, 1) as one:
+            await joined(server, one, two)
+            assert await one.renew(1) == 5000
+        await until_gone(server, 1)
+        refused = await two.elect()
+        assert refused.code == 2011 and "lease" in (refused.remark or "")
+        clock.advance(4.9)
+        await two.beat()
+        assert (await two.elect()).code == 2011
+        clock.advance(0.5)
+        await until_master(two, 2)
+
+
+async def until_gone(server: ControllerServer, broker_id: int) -> None:
+    await seen(lambda: not server.live.is_alive(("c", "broker-a", broker_id)))
+
+
+@in_loop
+async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        async with Replica(server.port, 1) as one:
+            await joined(server, one, two)
+        await until_gone(server, 1)
+        assert (await two.elect()).code == 2011
+        clock.advance(5.3)
+        await two.beat()
+        await until_master(two, 2)
+
+
+@in_loop
+async def test_a_silent_master_is_replaced_and_one_that_beats_is_not(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(server, one, two)
+        for _ in range(4):
+            clock.advance(4)
+            await one.beat()
+            await two.beat()
+        clock.advance(9)
+        await two.beat()
+        assert (await two.elect()).code == 2011
+        clock.advance(1.1)
+        assert (await until_master(two, 2)).fields["masterEpoch"] == "2"
+
+
+@in_loop
+async def test_nobody_in_sync_nobody_master_until_one_is_back(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 3) as three:
+        clock.advance(5.3)
+        async with Replica(server.port, 1) as one, Replica(server.port, 2) as two:
+            for each in (one, two, three):
+                await each.join()
+            assert (await one.elect()).code == 0
+            assert (await one.alter([1, 2], 1, 1)).code == 0
+        reply = await until_master(three, None)
+        assert (reply.fields["masterEpoch"], in_sync(reply)) == ("2", ([1, 2], 2))
+        assert (await three.elect()).code == 2012
+        async with Replica(server.port, 2) as two:
+            await two.beat()
+            assert (await two.elect()).fields["masterEpoch"] == "3"
+
+
+@in_loop
+async def test_an_unclean_election_waits_for_the_lease_and_takes_who_lives(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    settings = {"enableElectUncleanMaster": "true"}
+    async with controller(tmp_path, **settings) as server, Replica(server.port, 2) as two:
+        clock.advance(5.3)
+        async with Replica(server.port, 1) as one:
+            await joined(server, one)
+            await two.join()
+            assert await one.renew(1, covered=True) == 5000  # of a set of which 2 is none
+        await until_gone(server, 1)
+        assert (await two.elect()).code == 2011
+        clock.advance(5.3)
+        await two.beat()
+        assert (await until_master(two, 2)).fields["masterEpoch"] == "2"
+
+
+@in_loop
+async def test_who_resigns_is_replaced_at_once(clock: DrivenClock, tmp_path: Path) -> None:
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(server, one, two)
+        assert await one.renew(1) == 5000
+        stale = {"rmqBrokerId": 1, "rmqResign": True}
+        assert (await one.look(rmqMasterEpoch=0, **stale)).fields["masterBrokerId"] == "1"
+        assert (await one.look(rmqMasterEpoch=1, **stale)).fields["masterBrokerId"] == "2"
+        assert await one.renew(1) == 0
+        assert await two.renew(2) == 5000
+
+
+@pytest.mark.parametrize("covered", [True, False])
+@in_loop
+async def test_another_master_is_designated(
+    clock: DrivenClock, tmp_path: Path, covered: bool
+) -> None:
+    """At once where each ack needs its yes, else when the present one's lease has run out."""
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(server, one, two)
+        assert await one.renew(1, covered=covered) == 5000
+        answer = await two.elect(designateElect=True)
+        assert answer.code == (0 if covered else 2011)
+        assert await one.renew(1, covered=covered) == 0
+        if not covered:
+            assert (await two.look()).fields["masterBrokerId"] == "1"
+            clock.advance(5.3)
+            await one.beat()
+            await two.beat()
+        assert (await until_master(two, 2)).fields["masterEpoch"] == "2"
+
+
+@in_loop
+async def test_a_designated_one_that_dies_leaves_the_present_one_its_lease(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        clock.advance(5.3)
+        async with Replica(server.port, 2) as two:
+            await joined(server, one, two)
+            assert await one.renew(1) == 5000
+            assert (await two.elect(designateElect=True)).code == 2011
+            assert await one.renew(1) == 0
+        await until_gone(server, 2)
+        clock.advance(5.3)
+        await one.beat()
+        await seen(lambda: one.renew(1))
+        assert (await one.look()).fields["masterEpoch"] == "1"
+
+
+# ------------------------------------------------------------------- several controllers
+
+
+@in_loop
+async def test_the_next_leader_knows_the_sets_and_who_lives(tmp_path: Path) -> None:
+    with etcd_server(tmp_path) as etcd:
+        where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 500}
+        async with (
+            controller(tmp_path / "2", **where, rmqControllerName="n2") as second,
+            controller(tmp_path / "1", **where, rmqControllerName="n1") as first,
+        ):
+            assert second.store.is_leader()
+            async with Replica(first.port, 1) as one, Replica(second.port, 1) as also_one:
+                refused = await one.look()
+                assert refused.code == 2007
+                leader = (await one.call(1005)).fields
+                assert leader["controllerLeaderAddress"] == f"127.0.0.1:{second.port}"
+                assert leader["isLeader"] == "false"
+                assert leader["peers"].count(";") == 2
+                async with Replica(second.port, 2) as two, Replica(first.port, 2) as also_two:
+                    await joined(second, also_one, two)
+                    await one.beat()  # to every controller
+                    await also_two.beat()
+                    await second.stop()
+                    reply = await seen(also_two.look, lambda each: each.code != 2007)
+                    assert reply.fields["masterBrokerId"] == "1"
+                    assert (await also_two.elect()).code == 2011
+                    await one.__aexit__()
+                    assert (await until_master(also_two, 2)).fields["masterEpoch"] == "2"
+
+
+@in_loop
+async def test_settings_that_cannot_be(tmp_path: Path) -> None:
+    for wrong in ({"rmqEtcd": "h1:2379"}, {"rmqEtcd": "http://h", "rmqControllerGroup": "a/b"}):
+        with pytest.raises(ConfigError):
+            async with controller(tmp_path, **wrong):
+                pass

@@ -1,0 +1,305 @@
+"""Decisions of the controller: the rules of who may be master, and of who is in sync.
+
+Goal: each rule of Apache's controller with the code that its brokers go by, and by random requests
+that no sequence of them breaks what elections rest on. Not shown here: that a running broker of
+Apache's agrees (tests/compat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from rmq.controller import broker_set
+from rmq.controller.broker_set import BrokerSet, Replica
+from rmq.controller.decisions import (
+    NOBODY,
+    Alteration,
+    Clean,
+    Decision,
+    Election,
+    alter_sync_state_set,
+    apply_broker_id,
+    clean,
+    elect,
+    next_broker_id,
+    register,
+)
+from rmq.controller.live_replicas import LiveReplica
+from rmq.errors import StoreCorruptError
+
+THREE = {each: Replica(f"h{each}:10911", f"h{each}:10911;170000000{each}") for each in (1, 2, 3)}
+LIVE = {each: LiveReplica(f"h{each}:10911", epoch=4, max_offset=1000) for each in (1, 2, 3)}
+# Master 1 of epoch 4; 3 is behind.
+SET = BrokerSet("c", "b", THREE, 4, 1, 4, frozenset((1, 2)), 7)
+
+
+def living(*ids: int) -> dict[int, LiveReplica]:
+    return {each: LIVE[each] for each in ids}
+
+
+def code(decision: Decision) -> int:
+    assert (decision.code == 0) == (decision.remark is None)
+    return int(decision.code)
+
+
+# ------------------------------------------------------------------- ids
+
+
+def test_ids_are_given_from_one_on_and_never_twice() -> None:
+    assert next_broker_id(None) == 1
+    assert code(apply_broker_id(None, "c", "b", 2, "h:1;5")) == 2014
+    first = apply_broker_id(None, "c", "b", 1, "h:1;5").after
+    assert first is not None and first.replicas == {1: Replica("h:1", "h:1;5")}
+    assert next_broker_id(first) == 2
+    again = apply_broker_id(first, "c", "b", 1, "h:1;5")
+    assert code(again) == 0 and again.after is None  # its answer was lost
+    assert code(apply_broker_id(first, "c", "b", 1, "h:2;6")) == 2014
+    assert code(apply_broker_id(first, "c", "b", 3, "h:2;6")) == 2014
+    assert code(apply_broker_id(first, "other", "b", 2, "h:2;6")) == 2014
+    second = apply_broker_id(first, "c", "b", 2, "h:2;6").after
+    assert second is not None and next_broker_id(second) == 3
+    cleaned = clean(second, Clean(frozenset((2,))), {}).after
+    assert cleaned is not None and next_broker_id(cleaned) == 3
+    assert code(apply_broker_id(cleaned, "c", "b", 2, "h:2;6")) == 0  # from its file
+
+
+def test_no_more_replicas_than_the_limit() -> None:
+    found = None
+    for each in range(1, broker_set.REPLICAS_MAX + 1):
+        found = apply_broker_id(found, "c", "b", each, f"h:{each};5").after
+    assert code(apply_broker_id(found, "c", "b", broker_set.REPLICAS_MAX + 1, "h:9;5")) == 2014
+    assert code(apply_broker_id(None, "c", "b", 1, "h" * 300)) == 2014
+
+
+def test_registration_moves_an_address_and_needs_an_id() -> None:
+    assert code(register(None, 1, "h1:10911")) == 2010
+    assert code(register(SET, 9, "h9:10911")) == 2010
+    assert register(SET, 1, "h1:10911") == Decision()
+    moved = register(SET, 1, "new:10911").after
+    assert moved is not None and moved.replicas[1] == Replica("new:10911", THREE[1].check_code)
+    assert code(register(SET, 1, "")) == 2005
+
+
+# ------------------------------------------------------------------- who is in sync
+
+
+@pytest.mark.parametrize(
+    ("asked", "live", "expected"),
+    [
+        (Alteration(1, 4, frozenset((2, 1)), 7), LIVE, 2013),  # the same
+        (Alteration(2, 4, frozenset((2, 3)), 7), LIVE, 2002),
+        (Alteration(1, 3, frozenset((1,)), 7), LIVE, 2000),
+        (Alteration(1, 4, frozenset((1,)), 6), LIVE, 2001),
+        (Alteration(1, 4, frozenset((1, 9)), 7), LIVE, 2003),
+        (Alteration(1, 4, frozenset((1, 3)), 7), living(1, 2), 2006),
+        (Alteration(1, 4, frozenset((2, 3)), 7), LIVE, 2013),  # without itself
+        (Alteration(1, 4, frozenset(), 7), LIVE, 2013),
+        (Alteration(2, 3, frozenset((2, 9)), 6), LIVE, 2002),  # in this order
+        (Alteration(1, 3, frozenset((1, 9)), 6), LIVE, 2000),
+        (Alteration(1, 4, frozenset((2, 9)), 6), LIVE, 2001),
+        (Alteration(1, 4, frozenset((1, 2, 3)), 7), LIVE, 0),
+        (Alteration(1, 4, frozenset((1,)), 7), living(1), 0),
+    ],
+)
+def test_only_the_present_master_changes_the_set(
+    asked: Alteration, live: dict[int, LiveReplica], expected: int
+) -> None:
+    decision = alter_sync_state_set(SET, asked, live)
+    assert code(decision) == expected
+    if expected == 0:
+        assert decision.after == msgspec.structs.replace(
+            SET, sync_state_set=asked.wanted, sync_state_set_epoch=8
+        )
+    else:
+        assert not decision.changes
+    assert code(alter_sync_state_set(None, asked, live)) == 2013
+
+
+# ------------------------------------------------------------------- who is master
+
+
+def test_the_first_who_asks_is_the_first_master() -> None:
+    new = BrokerSet("c", "b", THREE, 4)
+    chosen = elect(new, Election(2), {}).after
+    assert chosen is not None
+    assert (chosen.master_id, chosen.master_epoch) == (2, 1)
+    assert (chosen.sync_state_set, chosen.sync_state_set_epoch) == ({2}, 1)
+    assert code(elect(None, Election(2), {})) == 2010
+    nobody = elect(BrokerSet("c", "b"), Election(NOBODY), {})
+    assert code(nobody) == 2004 and not nobody.changes
+
+
+def test_a_living_master_stays_unless_another_is_designated() -> None:
+    assert code(elect(SET, Election(2), LIVE)) == 2011
+    assert code(elect(SET, Election(NOBODY), LIVE)) == 2011
+    assert code(elect(SET, Election(1, designated=True), LIVE)) == 2011
+    chosen = elect(SET, Election(2, designated=True), LIVE).after
+    assert chosen is not None
+    assert (chosen.master_id, chosen.master_epoch, chosen.sync_state_set) == (2, 5, {2})
+
+
+def test_who_is_behind_is_no_master_unless_somebody_chose_to_lose() -> None:
+    assert code(elect(SET, Election(3, designated=True), LIVE)) == 2012
+    assert code(elect(SET, Election(3), living(3))) == 2012
+    gone = elect(SET, Election(NOBODY), living(3))
+    assert code(gone) == 2004 and gone.after is not None
+    assert (gone.after.master_id, gone.after.master_epoch) == (None, 5)
+    assert gone.after.sync_state_set == SET.sync_state_set  # they hold what was acknowledged
+    again = elect(gone.after, Election(NOBODY), living(3))
+    assert code(again) == 2004 and not again.changes
+    back = elect(gone.after, Election(2), living(2, 3)).after
+    assert back is not None and (back.master_id, back.master_epoch) == (2, 6)
+    lost = elect(SET, Election(NOBODY, unclean=True), living(3)).after
+    assert lost is not None and lost.master_id == 3
+    clean_one = elect(SET, Election(NOBODY, unclean=True), living(2, 3)).after
+    assert clean_one is not None and clean_one.master_id == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (LiveReplica("", 5, 10), LiveReplica("", 4, 9999), 2),
+        (LiveReplica("", 4, 10), LiveReplica("", 4, 9999), 3),
+        (LiveReplica("", 4, 2**33), LiveReplica("", 4, 5), 2),  # not as 32 bits
+        (LiveReplica("", 4, 10, priority=2), LiveReplica("", 4, 10, priority=1), 3),
+        (LiveReplica("", 4, 10), LiveReplica("", 4, 10), 2),
+    ],
+)
+def test_the_newest_epoch_then_the_longest_log_then_the_preferred(
+    first: LiveReplica, second: LiveReplica, expected: int
+) -> None:
+    found = msgspec.structs.replace(SET, sync_state_set=frozenset((1, 2, 3)))
+    chosen = elect(found, Election(NOBODY), {2: first, 3: second}).after
+    assert chosen is not None and chosen.master_id == expected
+
+
+# ------------------------------------------------------------------- who is gone for good
+
+
+def test_clean_spares_who_lives_and_who_alone_holds_what_was_acknowledged() -> None:
+    assert code(clean(None, Clean(), {})) == 2009
+    assert code(clean(SET, Clean(), {})) == 2009  # it has a master
+    assert code(clean(SET, Clean(frozenset((3,))), LIVE)) == 2009
+    without = clean(SET, Clean(frozenset((3,))), living(1, 2)).after
+    assert without is not None and sorted(without.replicas) == [1, 2]
+    assert without.sync_state_set_epoch == 7
+    assert code(clean(SET, Clean(frozenset((1, 2))), living(3))) == 2009
+    headless = clean(SET, Clean(frozenset((1,)), living=True), LIVE).after
+    assert headless is not None
+    assert (headless.master_id, headless.master_epoch, headless.sync_state_set) == (None, 5, {2})
+    assert clean(SET, Clean(living=True), LIVE).removed
+    assert clean(SET, Clean(frozenset((1, 2, 3))), {}).removed
+
+
+# ------------------------------------------------------------------- what a store keeps
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"replicas": {0: THREE[1]}},
+        {"replicas": THREE | {4: THREE[1]}},
+        {"master_id": 9},
+        {"master_id": 3},
+        {"master_epoch": 0},
+        {"master_epoch": 2**31},
+        {"sync_state_set": frozenset((1, 9))},
+        {"sync_state_set_epoch": -1},
+        {"next_id": 2**63},
+    ],
+)
+def test_a_set_that_cannot_be_is_not_believed(wrong: dict[str, object]) -> None:
+    assert broker_set.decode(SET.encode(), "here") == SET
+    kept = msgspec.structs.replace(SET, **wrong).encode()
+    with pytest.raises(StoreCorruptError, match="here: "):
+        broker_set.decode(kept, "here")
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_any_bytes_are_a_set_or_an_error_of_ours(noise: bytes, at: int) -> None:
+    for content in (noise, SET.encode()[:at] + noise + SET.encode()[at + 1 :]):
+        with contextlib.suppress(StoreCorruptError):
+            assert broker_set.fault_of(broker_set.decode(content, "x")) == ""
+
+
+# ------------------------------------------------------------------- whatever comes
+
+ids = st.integers(1, 4)
+some = st.frozensets(ids)
+
+
+class Requests(RuleBasedStateMachine):
+    """Any requests in any order. `logs`: what of the acknowledged each replica has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: BrokerSet | None = None
+        self.masters: dict[int, int] = {}  # epoch -> who was master
+        self.before = (0, 0)
+
+    def take(self, decision: Decision) -> None:
+        if decision.removed:
+            self.found, self.before, self.masters = None, (0, 0), {}
+        elif decision.after is not None:
+            after = decision.after
+            self.found = after
+            if after.master_id is not None:
+                assert self.masters.setdefault(after.master_epoch, after.master_id) \
+                    == after.master_id, "two masters of an epoch"  # fmt: skip
+
+    @rule(broker_id=ids)
+    def apply(self, broker_id: int) -> None:
+        self.take(apply_broker_id(self.found, "c", "b", broker_id, f"h{broker_id};1"))
+
+    @rule(broker_id=st.integers(-1, 4), designated=st.booleans(), live=some)
+    def election(self, broker_id: int, designated: bool, live: frozenset[int]) -> None:
+        before = self.found
+        alive = {each: LiveReplica("", max_offset=each) for each in live}
+        decision = elect(before, Election(broker_id, designated), alive)
+        after = decision.after
+        if before is not None and after is not None and after.master_id is not None:
+            in_sync = before.sync_state_set or before.replicas.keys()
+            assert before.master_epoch == 0 or after.master_id in in_sync
+        self.take(decision)
+
+    @rule(master=ids, wanted=some, live=some, late=st.booleans())
+    def alteration(
+        self, master: int, wanted: frozenset[int], live: frozenset[int], late: bool
+    ) -> None:
+        found = self.found
+        epoch = found.master_epoch - late if found is not None else 0
+        set_epoch = found.sync_state_set_epoch if found is not None else 0
+        alive = {each: LiveReplica("") for each in live}
+        asked = Alteration(master, epoch, wanted, set_epoch)
+        decision = alter_sync_state_set(found, asked, alive)
+        assert not (late and decision.changes)
+        self.take(decision)
+
+    @rule(gone=some, live=some, living=st.booleans())
+    def cleaning(self, gone: frozenset[int], live: frozenset[int], living: bool) -> None:
+        alive = {each: LiveReplica("") for each in live}
+        self.take(clean(self.found, Clean(gone, living), alive))
+
+    @invariant()
+    def is_sound(self) -> None:
+        if self.found is None:
+            return
+        assert broker_set.fault_of(self.found) == ""
+        assert broker_set.decode(self.found.encode(), "x") == self.found
+        epochs = (self.found.master_epoch, self.found.sync_state_set_epoch)
+        assert epochs[0] >= self.before[0] and epochs[1] >= self.before[1]
+        self.before = epochs
+        if self.found.master_epoch > 0:
+            assert self.found.sync_state_set, "nobody could ever be master again"
+
+
+Requests.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestRequests = Requests.TestCase

@@ -1,0 +1,194 @@
+"""Where the controller keeps its broker sets: a file, or etcd.
+
+Goal: what was written is there after a start, nobody writes over what he did not read, and only who
+leads reads and writes. With a real etcd. Not shown here: what a power cut leaves of the file
+(tests/unit/base), etcd's own faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.controllers import seen
+from support.etcd_server import EtcdServer, etcd_server
+from support.name_server import in_loop
+
+from rmq.controller import etcd as etcd_steps
+from rmq.controller.broker_set import BrokerSet, Replica
+from rmq.controller.etcd import Etcd
+from rmq.controller.etcd_store import EtcdStore
+from rmq.controller.file_store import FileStore
+from rmq.controller.state_store import Controller, NotLeaderError, StateStore, StateStoreError
+from rmq.errors import StoreCorruptError
+
+ONE = BrokerSet("c", "broker-a", {1: Replica("h:1", "h:1;5")}, 2)
+TWO = msgspec.structs.replace(ONE, master_id=1, master_epoch=1, sync_state_set=frozenset((1,)))
+FIRST, SECOND = Controller("n1", "h1:9878"), Controller("n2", "h2:9878")
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    with ExitStack() as stack:
+        yield stack.enter_context(etcd_server(tmp_path_factory.mktemp("etcd")))
+
+
+def etcd_store(etcd: EtcdServer, group: str, led: list[str] | None = None) -> EtcdStore:
+    note = (lambda: led.append(group)) if led is not None else (lambda: None)
+    return EtcdStore(Etcd((etcd.endpoint,)), group, note)
+
+
+async def exercise(store: StateStore, again: StateStore) -> None:
+    await store.start(FIRST)
+    await seen(store.is_leader)
+    assert await store.read("broker-a") == (None, 0)
+    assert await store.leader() == FIRST and await store.members() == [FIRST]
+    assert await store.write("broker-a", ONE, 0)
+    assert not await store.write("broker-a", TWO, 0)  # somebody wrote it meanwhile
+    found, revision = await store.read("broker-a")
+    assert found == ONE
+    assert await store.write("broker-a", TWO, revision)
+    assert not await store.write("broker-a", ONE, revision)
+    other = msgspec.structs.replace(ONE, name="broker-b")
+    assert await store.write("broker-b", other, 0)
+    assert await store.names() == ["broker-a", "broker-b"]
+    _, revision = await store.read("broker-b")
+    assert await store.write("broker-b", None, revision)
+    assert await store.read("broker-b") == (None, 0)
+    await store.stop()
+    await again.start(FIRST)
+    await seen(again.is_leader)
+    found, revision = await again.read("broker-a")
+    assert found == TWO and await again.names() == ["broker-a"]
+    assert await again.write("broker-a", None, revision)
+    await again.stop()
+
+
+@in_loop
+async def test_a_file_keeps_what_was_written(tmp_path: Path) -> None:
+    await exercise(FileStore(tmp_path), FileStore(tmp_path))
+
+
+@in_loop
+async def test_etcd_keeps_what_was_written(etcd: EtcdServer) -> None:
+    await exercise(etcd_store(etcd, "keeps"), etcd_store(etcd, "keeps"))
+
+
+@in_loop
+async def test_a_damaged_or_older_file_stops_the_start(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    await store.start(FIRST)
+    assert await store.write("broker-a", ONE, 0)
+    file = tmp_path / "controller.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"h:1", b"h:2"))
+    with pytest.raises(StoreCorruptError, match="epoch"):
+        await FileStore(tmp_path).start(FIRST)
+    for wrong in (b'{"revision": -1}', b'{"brokers": {"broker-a": {"cluster": 1}}}',
+                  b'{"revision": 1, "brokers": {"b": ' + ONE.encode() + b"}}"):  # fmt: skip
+        file.write_bytes(wrong)
+        with pytest.raises(StoreCorruptError):
+            await FileStore(tmp_path).start(FIRST)
+
+
+@in_loop
+async def test_after_a_failed_write_nothing_is_decided(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    await store.start(FIRST)
+    assert await store.write("broker-a", ONE, 0)
+    (tmp_path / "controller.json.tmp").mkdir()  # in the way of the next save
+    for _ in range(2):
+        with pytest.raises(StateStoreError, match="cannot be written"):
+            await store.write("broker-a", TWO, 1)
+    with pytest.raises(StateStoreError):
+        await store.read("broker-a")
+
+
+@in_loop
+async def test_of_two_controllers_one_leads_and_the_other_follows_it(etcd: EtcdServer) -> None:
+    led: list[str] = []
+    first, second = etcd_store(etcd, "two", led), etcd_store(etcd, "two", led)
+    await first.start(FIRST)
+    await second.start(SECOND)
+    assert first.is_leader() and not second.is_leader() and led == ["two"]
+    assert await second.leader() == FIRST
+    assert await second.members() == [FIRST, SECOND]
+    with pytest.raises(NotLeaderError):
+        await second.read("broker-a")
+    with pytest.raises(NotLeaderError):
+        await second.write("broker-a", ONE, 0)
+    assert await first.write("broker-a", ONE, 0)
+    await first.stop()
+    await seen(second.is_leader)
+    assert led == ["two", "two"]
+    assert await second.leader() == SECOND
+    assert (await second.read("broker-a"))[0] == ONE
+    await second.stop()
+
+
+@in_loop
+async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
+    etcd: EtcdServer,
+) -> None:
+    store = etcd_store(etcd, "lost")
+    await store.start(FIRST)
+    assert await store.write("broker-a", ONE, 0)
+    client = Etcd((etcd.endpoint,))
+    key = b"/rmq/lost/leader"
+    other = b'{"name":"n2","address":"h2:9878"}'
+    for asks in (store.read("broker-a"), store.write("broker-a", TWO, 0)):
+        # As when its lease ended and another one was first.
+        await client.transaction([], [etcd_steps.delete(key)])
+        await client.transaction([], [etcd_steps.put(key, other)])
+        with pytest.raises(NotLeaderError):
+            await asks
+        assert not store.is_leader()
+        await client.transaction([], [etcd_steps.delete(key)])
+        await seen(store.is_leader)
+    assert (await store.read("broker-a"))[0] == ONE
+    await store.stop()
+    await client.close()
+
+
+@in_loop
+async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(tmp_path: Path) -> None:
+    with etcd_server(tmp_path) as server:
+        store = EtcdStore(Etcd((server.endpoint,), timeout_s=0.3), "still", lambda: None)
+        await store.start(FIRST)
+        assert await store.write("broker-a", ONE, 0)
+        server.pause()
+        with pytest.raises(StateStoreError, match="etcd does not answer"):
+            await store.read("broker-a")
+        await seen(lambda: not store.is_leader())
+        server.go_on()
+        await seen(store.is_leader)
+        assert (await store.read("broker-a"))[0] == ONE
+        await store.stop()
+
+
+@in_loop
+async def test_another_endpoint_is_asked_when_one_does_not_answer(etcd: EtcdServer) -> None:
+    client = Etcd(("http://127.0.0.1:1", etcd.endpoint))
+    result = await client.transaction([], [etcd_steps.get(b"nothing")])
+    assert result.succeeded and result.found == [[]]
+    lease = await client.grant(3)
+    assert await client.keep_alive(lease)
+    await client.revoke(lease)
+    assert not await client.keep_alive(lease)
+    await client.close()
+
+
+@in_loop
+async def test_what_is_no_broker_set_in_etcd_is_named_by_its_key(etcd: EtcdServer) -> None:
+    store = etcd_store(etcd, "strange")
+    await store.start(FIRST)
+    client = Etcd((etcd.endpoint,))
+    for strange in (b"{}", ONE.encode()):
+        await client.transaction([], [etcd_steps.put(b"/rmq/strange/brokers/b", strange)])
+        with pytest.raises(StoreCorruptError, match="/rmq/strange/brokers/b"):
+            await store.read("b")
+    await client.close()
+    await store.stop()
