@@ -33,6 +33,7 @@ Folders, each after those it may use
     request_reply       replies of consumers, pushed to the producer
     send                sends, batches, recalls, what consumers send back
     pop                 pops, their acks, and what comes again
+    replication         the log to slaves, and from the master
     control             what the control thread calls, a file for each noun
 
 Which folder may use which is in tools/layers.toml.

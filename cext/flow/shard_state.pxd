@@ -15,6 +15,7 @@ from cext.flow.housekeeping cimport Housekeeping
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.replica cimport Replica
+from cext.flow.replication.ha_service cimport HAService
 from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.request_router cimport RequestRouter
 from cext.flow.send.send_service cimport SendService
@@ -32,6 +33,7 @@ cdef class ShardState:
     cdef ReplyService reply
     cdef SendService send
     cdef PopService pop
+    cdef HAService ha
     cdef RequestRouter router
     cdef list services                  # all above, each behind those it stands on
     cdef ControlInbox inbox

@@ -5,6 +5,7 @@ from cext.flow.append.appender cimport OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
 from cext.flow.pull.held_pulls cimport wake_by_news
 from cext.flow.replica cimport replica_replayed
+from cext.flow.replication.ha_protocols cimport join_master
 from cext.flow.request_router cimport (
     BY_POP,
     BY_PULL,
@@ -28,6 +29,7 @@ cdef class ShardState:
         self.reply = ReplyService()
         self.send = SendService()
         self.pop = PopService()
+        self.ha = HAService()
         self.router = RequestRouter()
         self.inbox = ControlInbox()
         self.events = ConnectionEvents()
@@ -35,7 +37,7 @@ cdef class ShardState:
         self.replica = Replica()
         self.services = [
             self.turn, self.tables, self.append, self.fetch, self.pull, self.delay,
-            self.transaction, self.reply, self.send, self.pop, self.router,
+            self.transaction, self.reply, self.send, self.pop, self.ha, self.router,
         ]
         join_services(self)
         join_router(self)
@@ -55,6 +57,10 @@ cdef void join_services(ShardState s) noexcept:
     s.transaction.delay = s.reply.delay = s.send.delay = s.pop.delay = s.delay
     s.send.transaction = s.pop.transaction = s.transaction
     s.send.reply = s.reply
+    s.ha.turn = s.turn
+    s.ha.append = s.append
+    s.ha.fetch = s.fetch
+    join_master(s.ha)
     s.pop.pull = s.pull
     s.pop.send = s.send
 

@@ -18,14 +18,17 @@ every step allows. Then the steps are run in this order:
     schedule         delayed messages that are due are appended, a bounded number
     timers           timed ones
     ops              ends of transactions become op messages
+    take log         of the master's stream, what had no room in the log before
     write            one pwritev for all records of the turn; queue entries; sends due at `written`
     timers written   the queue of timed messages is fed; where timers are goes to a file
     revive           popped messages that nobody acknowledged come again
     expiry           held pulls whose time is over are woken
     fetch            what the disk readers have finished is handed to who asked
+    send log         what was written leaves for each slave; history for who is behind
     pulls            those of the turn and those woken are answered
     check points     of these pops, in the log's file before their messages leave
     sync             SYNC_FLUSH on a quick disk: fdatasync here; on a slow one the flusher is woken
+    report           the master is told how far this log is
     settle           sends due at `durable` and `replicated`; timeouts of the others
     poison           a log that failed says so once, and refuses who waits for it
     queues           queue entries go to their files
@@ -49,7 +52,7 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.shard_state cimport ShardState
 
 cdef enum:
-    STEPS = 30
+    STEPS = 33
 
 cdef class TurnLoop:
     cdef TurnContext turn

@@ -30,6 +30,8 @@ from cext.flow.pop.revive_log cimport check_points_step
 from cext.flow.pull.held_pulls cimport expiry_step
 from cext.flow.pull.pull_turn cimport pulls_step
 from cext.flow.pull.queue_repairs cimport queue_repairs_step
+from cext.flow.replication.ha_master cimport report_step, take_log_step
+from cext.flow.replication.ha_sender cimport send_log_step
 from cext.flow.request_router cimport fetched_step, postponed_step
 from cext.flow.transaction.transaction_end cimport ops_step
 from cext.store.log_link cimport log_own
@@ -75,6 +77,7 @@ cdef TurnLoop turn_loop(ShardState s):
     add(t, schedule_step(s.delay))
     add(t, timers_step(s.delay))
     add(t, ops_step(s.transaction))     # in one write with the messages they commit
+    add(t, take_log_step(s.ha))
     add(t, write_step(s.append))
     # What looks at what was written.
     add(t, timers_written_step(s.delay))    # a position is never ahead of the file
@@ -82,9 +85,11 @@ cdef TurnLoop turn_loop(ShardState s):
     # What answers, all of it from the file.
     add(t, expiry_step(s.pull))
     add(t, fetch_step(s.fetch))
+    add(t, send_log_step(s.ha))         # before the sync: the slaves' disks work meanwhile
     add(t, pulls_step(s.pull))
     add(t, check_points_step(s.pop))    # a pop's messages do not leave before its check point is
     add(t, sync_step(s.append))         # behind the turn's last write: one sync for all of it
+    add(t, report_step(s.ha))           # what the sync just moved is said in this turn
     add(t, settle_step(s.append))
     add(t, poison_step(s.append))       # a sync that just failed is answered in this turn
     # What is left of the turn.

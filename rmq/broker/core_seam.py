@@ -350,6 +350,44 @@ class Core(
     """All that rmq.broker calls: for Broker, which gives each room its part."""
 
 
+class HACalls(Protocol):
+    """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
+    the log go without us."""
+
+    def serve_slaves(self, fd: int) -> None:
+        """Slaves are served at this listening, non-blocking socket, which stays the caller's."""
+
+    def follow_master(self, fd: int) -> int:
+        """The log comes by this connected, non-blocking socket, which is the core's from now on;
+        the id of its connection. One before it is closed. Only a follower takes bytes. When it ends
+        poll() says CLOSED_CONNECTION of the id, and ha_master() why."""
+
+    def leave_master(self) -> None:
+        """Closes the connection to the master, if there is one."""
+
+    def set_ha(
+        self,
+        slaves_needed: int,
+        send_bytes: int,
+        heartbeat_ms: int,
+        silence_ms: int,
+        ack_durable: int,
+    ) -> None:
+        """As master: answers wait for so many slaves (0: none); each is sent so many bytes of the
+        log in a turn at most. Both: a sign of life each `heartbeat_ms`, and a connection is closed
+        that has said nothing for `silence_ms`. As slave: what is said to be here is on the disk."""
+
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int]]:
+        """Of each slave: its connection, its address (as a record's host), the offset of the next
+        byte that it is sent, the end of its log as it said last (-1: not yet), and for how many ms
+        it has not had all that is written."""
+
+    def ha_master(self) -> tuple[int, int, int, int, int, int]:
+        """The connection to the master (0: none), the end of this log, what the master was told,
+        for how many ms it has said nothing, and why the last connection ended and where (HAFailure
+        of cext/flow/replication/ha_service.pxd)."""
+
+
 class ReplicaCalls(Protocol):
     """A core's role: leader from the start, or follower, whose log is a copy of another core's
     (cext/flow/context/role.pxd, cext/flow/replica.pxd)."""

@@ -61,7 +61,7 @@ def test_systemd_takes_the_unit(path: Path, tmp_path: Path) -> None:
 
 def test_the_samples_load_listen_here_only_and_every_key_does_something() -> None:
     for name, namesrv in (("broker.conf", False), ("namesrv.conf", True)):
-        settings = load_properties(FOLDER / name, namesrv=namesrv)
+        settings = load_properties(FOLDER / name, server="namesrv" if namesrv else "broker")
         settle_addresses(settings, insecure=False)
         assert settings.without_effect() == []
         assert settings.bindAddress == "127.0.0.1"

@@ -30,10 +30,11 @@ cdef inline void reply_to(AckReply* r, Connection* c, const Header* h) noexcept 
 
 # Answers all that waits for a mark and is below what it has reached.
 cdef void settle(Appender s, int32_t mark) noexcept nogil
-# The end of a turn: settles all marks but WRITTEN, by `durable` as it is now. What waits too long
-# is answered by FLUSH_SLAVE_TIMEOUT (12) when a follower is late for slaveTimeout, and by
-# FLUSH_DISK_TIMEOUT (10) when the sync is for syncFlushTimeout, whatever was asked: 0 is a promise,
-# and these are none.
+# The end of a turn: settles all marks but WRITTEN, by `durable` as it is now. What waits too long,
+# or in vain, is answered by another code, whatever was asked: 0 is a promise, and these are none.
+#   SLAVE_NOT_AVAILABLE (11)    fewer slaves follow than are to have it
+#   FLUSH_SLAVE_TIMEOUT (12)    a slave is late for slaveTimeout
+#   FLUSH_DISK_TIMEOUT (10)     the sync is, for syncFlushTimeout
 cdef Step settle_step(Appender s) noexcept
 # Answers all that waits with an error: the log is poisoned and nothing will be acked any more.
 cdef void refuse_all(Appender s, const char* remark) noexcept nogil

@@ -24,7 +24,13 @@ from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
-from cext.wire.codes cimport FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SERVICE_NOT_AVAILABLE, SUCCESS
+from cext.wire.codes cimport (
+    FLUSH_DISK_TIMEOUT,
+    FLUSH_SLAVE_TIMEOUT,
+    SERVICE_NOT_AVAILABLE,
+    SLAVE_NOT_AVAILABLE,
+    SUCCESS,
+)
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport (
     POP_REPLY_BYTES_MAX,
@@ -187,6 +193,9 @@ cdef void refuse(Appender s, PendingAck* ack, const char* remark) noexcept nogil
 
 cdef int32_t overdue(Appender s, int32_t mark, const PendingAck* ack) noexcept nogil:
     """The code it is answered by because it has waited too long, or SUCCESS: it has not."""
+    if (mark & MARK_REPLICATED and s.turn.slaves_missing
+            and ack.end > s.log.marks.replicated):
+        return SLAVE_NOT_AVAILABLE
     if (mark & MARK_REPLICATED and ack.end > s.log.marks.replicated
             and ack.arrived_ms + s.turn.options.slave_timeout_ms <= s.turn.now_ms):
         return FLUSH_SLAVE_TIMEOUT
@@ -194,6 +203,14 @@ cdef int32_t overdue(Appender s, int32_t mark, const PendingAck* ack) noexcept n
             and ack.arrived_ms + s.turn.options.sync_flush_timeout_ms <= s.turn.now_ms):
         return FLUSH_DISK_TIMEOUT
     return SUCCESS
+
+
+cdef const char* remark_of(int32_t code) noexcept nogil:
+    if code == SLAVE_NOT_AVAILABLE:
+        return b"stored, but fewer slaves follow than are to have it"
+    if code == FLUSH_SLAVE_TIMEOUT:
+        return b"stored, but not replicated within slaveTimeout"
+    return b"stored, but not synced to disk within syncFlushTimeout"
 
 
 cdef void expire(Appender s, int32_t mark) noexcept nogil:
@@ -205,9 +222,7 @@ cdef void expire(Appender s, int32_t mark) noexcept nogil:
         if code == SUCCESS:
             return
         rpc_record(&s.turn.rpc, ack.to.request_code, code, False, s.turn.now_ms - ack.arrived_ms, 1)
-        answer_ack(s, ack, code, b"stored, but not replicated within slaveTimeout"
-                   if code == FLUSH_SLAVE_TIMEOUT
-                   else b"stored, but not synced to disk within syncFlushTimeout")
+        answer_ack(s, ack, code, remark_of(code))
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
 

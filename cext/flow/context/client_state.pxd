@@ -17,6 +17,7 @@ cdef enum:
     UNREAD_PENDING = UNREAD_OWNERS << 1     # control has a send of it, whose order is kept
     UNREAD_POSTPONED = UNREAD_OWNERS << 2   # one-way requests of it could not be done yet
     UNREAD_BACKPRESSURE = UNREAD_OWNERS << 3    # it sends, and the log's next segment is missing
+    UNREAD_LOG = UNREAD_OWNERS << 5         # of the master: its log has no room here yet
     UNREAD_CONTROL = UNREAD_OWNERS << 4     # control has enough of its requests or unread answers
 
 cdef struct ClientState:

@@ -7,6 +7,7 @@
     retention_calls     the log's oldest files, and whether sends are taken
     delay_calls, transaction_calls, pop_calls    progress and tables of these
     replica_calls       raw bytes, truncation, promotion
+    ha_calls            slaves and master: their sockets, and how far each is
 
 What each call promises is in rmq/broker's core seam, a Protocol for each file here.
 """

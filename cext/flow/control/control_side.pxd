@@ -25,6 +25,7 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pull.pull_service cimport PullService
+from cext.flow.replication.ha_service cimport HAService
 from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
@@ -40,6 +41,7 @@ cdef class ControlSide:
     cdef TransactionService transactions
     cdef ReplyService replies
     cdef PopService pops
+    cdef HAService ha
     cdef bint running           # the reactor is
     cdef object lock
 

@@ -259,6 +259,7 @@ class Internal:
         from cext.flow.pop.pop_service import PopService
         from cext.flow.pull.pull_service import PullService
         from cext.flow.replica import Replica
+        from cext.flow.replication.ha_service import HAService
         from cext.flow.request_reply.reply_service import ReplyService
         from cext.flow.request_router import RequestRouter
         from cext.flow.send.send_service import SendService
@@ -269,7 +270,7 @@ class Internal:
         kinds: list[Any] = [
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
             *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
-            *(ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
+            *(HAService, ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 

@@ -1,0 +1,147 @@
+"""HA calls. See ha_calls.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+
+from cext.base.status cimport IO_ERROR, OK, raise_status
+from cext.flow.context.control_link cimport CallFn
+from cext.flow.replication.ha_master cimport follow_master, leave_master
+from cext.flow.replication.ha_protocols cimport serve_slaves
+from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
+from cext.flow.replication.ha_slaves cimport move_replicated
+from cext.net.connection cimport Connection
+
+
+cdef struct ServeSlaves:
+    int fd
+    # results
+    int status
+
+
+cdef void serve_slaves_call(HAService s, ServeSlaves* x) noexcept nogil:
+    x.status = serve_slaves(s, x.fd)
+
+
+cdef struct FollowMaster:
+    int fd                      # the reactor's from now on, whatever comes of it
+    # results
+    uint64_t connection         # 0: no memory
+
+
+cdef void follow_master_call(HAService s, FollowMaster* x) noexcept nogil:
+    cdef Connection* c = follow_master(s, x.fd)
+    x.connection = c.id if c != NULL else 0
+
+
+cdef void leave_master_call(HAService s, void* ignored) noexcept nogil:
+    leave_master(s)
+
+
+cdef struct SetHA:
+    int32_t slaves_needed
+    int64_t send_bytes
+    int64_t heartbeat_ms
+    int64_t silence_ms
+    bint ack_durable
+
+
+cdef void set_ha(HAService s, const SetHA* x) noexcept nogil:
+    s.slaves_needed = x.slaves_needed
+    s.turn.options.sync_replicas = x.slaves_needed > 0
+    s.send_bytes = x.send_bytes
+    s.heartbeat_ms = x.heartbeat_ms
+    s.silence_ms = x.silence_ms
+    s.ack_durable = x.ack_durable
+    move_replicated(s)
+
+
+cdef struct SlaveRow:
+    uint64_t connection
+    unsigned char address[20]
+    int32_t address_bytes
+    int64_t next_offset
+    int64_t acked
+    int64_t behind_ms
+
+
+cdef struct SlaveRows:
+    # results
+    SlaveRow rows[SLAVES_MAX]
+    int32_t count
+
+
+cdef void slave_rows(HAService s, SlaveRows* x) noexcept nogil:
+    cdef SlaveRow* row
+    cdef int32_t i
+    x.count = 0
+    for i in range(SLAVES_MAX):
+        if s.slaves[i].connection == NULL:
+            continue
+        row = &x.rows[x.count]
+        row.connection = s.slaves[i].connection.id
+        row.address_bytes = <int32_t> s.slaves[i].connection.address_bytes
+        memcpy(row.address, s.slaves[i].connection.address, 20)
+        row.next_offset = s.slaves[i].next_offset
+        row.acked = s.slaves[i].acked
+        row.behind_ms = s.turn.now_ms - s.slaves[i].caught_up_ms \
+            if s.slaves[i].acked < s.append.log.marks.written else 0
+        x.count += 1
+
+
+cdef struct MasterState:
+    # results
+    uint64_t connection         # 0: there is none
+    int64_t end                 # of this log
+    int64_t reported
+    int64_t silent_ms
+    int32_t failure
+    int64_t failure_offset
+
+
+cdef void master_state(HAService s, MasterState* x) noexcept nogil:
+    x.connection = s.master.connection.id if s.master.connection != NULL else 0
+    x.end = s.append.log.marks.appended
+    x.reported = s.master.reported
+    x.silent_ms = s.turn.now_ms - s.master.heard_ms
+    x.failure = s.master.failure
+    x.failure_offset = s.master.failure_offset
+
+
+cdef class HACalls(ReplicaCalls):
+    def serve_slaves(self, int fd):
+        cdef ServeSlaves x
+        x.fd = fd
+        self._call(<CallFn> serve_slaves_call, <void*> self.ha, &x)
+        raise_status(x.status, "the listening socket for slaves")
+
+    def follow_master(self, int fd):
+        cdef FollowMaster x
+        x.fd = fd
+        self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
+        raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master")
+        return x.connection
+
+    def leave_master(self):
+        self._call(<CallFn> leave_master_call, <void*> self.ha, NULL)
+
+    def set_ha(self, int32_t slaves_needed, int64_t send_bytes, int64_t heartbeat_ms,
+               int64_t silence_ms, int ack_durable):
+        cdef SetHA x
+        x.slaves_needed = min(slaves_needed, <int32_t> SLAVES_MAX)
+        x.send_bytes = send_bytes
+        x.heartbeat_ms = heartbeat_ms
+        x.silence_ms = silence_ms
+        x.ack_durable = ack_durable
+        self._call(<CallFn> set_ha, <void*> self.ha, &x)
+
+    def ha_slaves(self):
+        cdef SlaveRows x
+        cdef int32_t i
+        self._call(<CallFn> slave_rows, <void*> self.ha, &x)
+        return [(x.rows[i].connection,
+                 (<char*> x.rows[i].address)[:x.rows[i].address_bytes], x.rows[i].next_offset,
+                 x.rows[i].acked, x.rows[i].behind_ms) for i in range(x.count)]
+
+    def ha_master(self):
+        cdef MasterState x
+        self._call(<CallFn> master_state, <void*> self.ha, &x)
+        return (x.connection, x.end, x.reported, x.silent_ms, x.failure, x.failure_offset)

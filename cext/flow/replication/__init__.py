@@ -1,0 +1,10 @@
+"""Replication: the log on its way to slaves, and from the master.
+
+    ha_service      what this core has of both sides; settings, memory, numbers
+    ha_protocols    who is called for what comes on their connections
+    ha_slaves       as master: who follows, and how far each is; the mark `replicated`
+    ha_sender       as master: what was written leaves for each of them in the same turn
+    ha_master       as slave: the master's bytes become this core's log; how far it is is said
+
+What is said on the wire is a page of cext/wire. Who is master is not decided here.
+"""

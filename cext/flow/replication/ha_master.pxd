@@ -1,0 +1,33 @@
+"""HA master: as slave, the stream from the master becomes this core's log.
+
+    bytes come        whole records go into the log's write buffer at once (cext/store/raw_append
+                      checks each); the beginning of a record waits in `partial` for its rest
+    the turn writes   and dispatches them, as what a leader appends
+    then              the master is told how far this log is: what is written, or what is durable
+
+Bytes that the log has no room for (its next segment is being made) wait in `stash`, and the socket
+is not read meanwhile. A stream that does not fit ends: the connection is closed, and `failure` says
+why to the control thread, which opens another one, or cuts the log, or gives up.
+
+Example: log end 1000. A frame (1000, 300) brings a record of 250 bytes and 50 of the next: the log
+ends at 1250, 50 bytes wait. (1300, 80) completes that one at 1380. The master is told 1250, 1380.
+
+Reactor only.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from cext.flow.context.step cimport Step
+from cext.flow.replication.ha_service cimport HAService
+from cext.net.connection cimport Connection
+
+# The protocol's callbacks.
+cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
+                      uint64_t* needed) noexcept nogil
+cdef void master_closed(HAService s, Connection* c) noexcept nogil
+# A connected socket, from now on the reactor's: the log comes by it. NULL: no memory, it is closed.
+cdef Connection* follow_master(HAService s, int fd) noexcept nogil
+cdef void leave_master(HAService s) noexcept nogil
+# What waits for room, once more. Before the turn's write.
+cdef Step take_log_step(HAService s) noexcept
+# Behind the turn's write and sync.
+cdef Step report_step(HAService s) noexcept

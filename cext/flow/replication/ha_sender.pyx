@@ -1,0 +1,148 @@
+"""HA sender. See ha_sender.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.base.status cimport ABSENT, OK
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
+from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchDone, FetchPool, fetch_add, fetch_begin
+from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN, HASlave
+from cext.net.connection cimport IN_JUMBO
+from cext.store.commit_log cimport segment_end
+from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HA_HEAD_BYTES, write_ha_head
+
+cdef enum:
+    HISTORY_BYTES = 262144          # looked for in mapped pages at once
+
+
+cdef bint send_head(HAService s, HASlave* slave, int32_t count) noexcept nogil:
+    cdef uint8_t* at = s.turn.net.reserve_reply(slave.connection, HA_HEAD_BYTES)
+    if at == NULL:
+        return False
+    write_ha_head(at, slave.next_offset, count)
+    slave.sent_ms = s.turn.now_ms
+    return s.turn.net.commit_reply(slave.connection, HA_HEAD_BYTES)
+
+
+cdef bint send_piece(HAService s, HASlave* slave, const uint8_t* at,
+                     int32_t count) noexcept nogil:
+    if not send_head(s, slave, count) or not s.turn.net.add_borrowed(slave.connection, at, count):
+        return False
+    slave.next_offset += count
+    s.bytes_sent += count
+    return True
+
+
+cdef void history_came(HAService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
+    """Sent in this turn's send_log_step."""
+    cdef HASlave* slave = <HASlave*> fetch.owner
+    if slave.connection == NULL:
+        slave.fetch = NULL
+        pool.release(fetch)
+
+
+cdef void ask_for_history(HAService s, HASlave* slave, int32_t count) noexcept nogil:
+    cdef DiskFetch* fetch = s.fetch.pool.take(<FetchDone> history_came, <void*> s, slave)
+    if fetch == NULL:
+        return                              # none is free: in a later turn
+    fetch_begin(fetch, False)
+    if not fetch_add(fetch, slave.next_offset, count, 0) or s.fetch.pool.submit(fetch) != OK:
+        s.fetch.pool.release(fetch)
+        return
+    s.reads += 1
+    slave.fetch = fetch
+
+
+cdef bint send_history(HAService s, HASlave* slave) noexcept nogil:
+    """What a disk reader has brought."""
+    cdef DiskFetch* fetch = slave.fetch
+    cdef uint32_t count = fetch.read.done_bytes
+    cdef bint good = (fetch.read.status == OK and fetch.read.done_count == 1
+                      and fetch.read.offsets[0] == slave.next_offset)
+    slave.fetch = NULL
+    if not good:
+        log_event(s.turn, slave.connection, b"closed: what this slave lacks cannot be read")
+    elif not (send_head(s, slave, <int32_t> count) and s.turn.net.add_owned(
+            slave.connection, fetch.buffer, count, fetch.buffer, IN_JUMBO)):
+        good = False
+    else:
+        fetch.buffer = NULL                 # the output piece owns it now
+        slave.next_offset += count
+        s.bytes_sent += count
+    s.fetch.pool.release(fetch)
+    return good
+
+
+cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
+    """What there is for it, as far as this turn goes. False: the connection is to be closed."""
+    cdef int64_t end = s.append.log.marks.written
+    cdef int64_t left = s.send_bytes
+    cdef int64_t low = s.append.log.min_offset()
+    cdef const uint8_t* at = NULL
+    cdef int64_t count
+    cdef int status
+    if slave.next_offset < low:
+        log_event(s.turn, slave.connection, b"closed: what this slave lacks has been deleted")
+        return False
+    if slave.fetch != NULL:
+        if slave.fetch.under_way:
+            return True
+        return send_history(s, slave)
+    while left > 0 and slave.next_offset < end:
+        count = min(min(end, segment_end(s.append.log, slave.next_offset)) - slave.next_offset,
+                    min(left, <int64_t> HA_FRAME_BYTES_MAX))
+        status = s.append.log.view(slave.next_offset, <uint32_t> count, &at)
+        if status == ABSENT and count > HISTORY_BYTES:
+            count = HISTORY_BYTES
+            status = s.append.log.view(slave.next_offset, <uint32_t> count, &at)
+        if status == ABSENT:
+            ask_for_history(s, slave, <int32_t> count)
+            return True
+        if status != OK:
+            log_event(s.turn, slave.connection, b"closed: what this slave lacks cannot be read")
+            return False
+        if not send_piece(s, slave, at, <int32_t> count):
+            return False
+        left -= count
+    return True
+
+
+cdef void send_turn(HAService s) noexcept nogil:
+    cdef HASlave* slave
+    cdef int32_t i
+    if s.slave_count == 0:
+        return
+    for i in range(SLAVES_MAX):
+        slave = &s.slaves[i]
+        if slave.connection == NULL:
+            continue
+        if s.turn.now_ms - slave.heard_ms > s.silence_ms:
+            log_event(s.turn, slave.connection, b"closed: this slave says nothing any more")
+            s.turn.net.close_connection(slave.connection)
+            continue
+        if slave.next_offset == UNKNOWN or slave.connection.unsent_bytes > 0:
+            continue
+        if not send_log(s, slave) or (
+                s.turn.now_ms - slave.sent_ms >= s.heartbeat_ms and not send_head(s, slave, 0)):
+            s.turn.net.close_connection(slave.connection)
+
+
+cdef int32_t send_wait(HAService s) noexcept nogil:
+    """0: a slave whose socket takes more lacks something that no read is under way for."""
+    cdef int64_t limit = NO_WAIT
+    cdef HASlave* slave
+    cdef int32_t i
+    if s.slave_count == 0:
+        return NO_WAIT
+    for i in range(SLAVES_MAX):
+        slave = &s.slaves[i]
+        if slave.connection == NULL or slave.next_offset == UNKNOWN:
+            continue
+        if (slave.fetch == NULL and slave.connection.unsent_bytes == 0
+                and slave.next_offset < s.append.log.marks.written):
+            return 0
+        limit = min(limit, max(<int64_t> 1, slave.sent_ms + s.heartbeat_ms - s.turn.now_ms))
+    return <int32_t> limit
+
+
+cdef Step send_log_step(HAService s) noexcept:
+    return Step(b"send log", <void*> s, <RunStep> send_turn, <NextWait> send_wait, NULL)

@@ -1,0 +1,73 @@
+"""HA service: this core's part in replication, as master of its slaves and as slave of its master.
+
+The control thread opens sockets and says what counts; bytes go without it. A slave's connection is
+accepted on the HA port (ha_protocols.pxd); the one to the master is made by the control thread and
+given to the reactor (ha_master.pxd). Each is a connection like any other in the same epoll.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.service cimport Service
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.fetch.disk_fetch cimport DiskFetch
+from cext.flow.fetch.fetch_service cimport FetchService
+from cext.net.connection cimport Connection, Protocol
+
+cdef enum:
+    SLAVES_MAX = 16
+    UNKNOWN = -1                # an offset that was not said yet
+
+cdef struct HASlave:
+    Connection* connection      # borrowed; NULL: this place is free
+    int64_t next_offset         # of the log, the first byte that was not sent; or UNKNOWN
+    int64_t acked               # its log ends there, as it said last; or UNKNOWN
+    int64_t heard_ms            # monotonic; when it said something last
+    int64_t sent_ms             # and was sent something
+    int64_t caught_up_ms        # and had all that was written
+    DiskFetch* fetch            # owned: history on its way from the disk; or NULL
+
+cdef struct HAMaster:           # the stream that this core's log comes by
+    Connection* connection      # borrowed; NULL: there is none
+    int64_t stream_offset       # where the next byte of the stream belongs; or UNKNOWN
+    int32_t body_left           # bytes of the present frame that are to come
+    int64_t reported            # what it was told last
+    int64_t reported_ms
+    int64_t heard_ms
+    # Owned, once it follows, with the other one behind it: the beginning of a record, until its
+    # rest has come.
+    uint8_t* partial
+    uint32_t partial_bytes
+    uint8_t* stash              # what was received and has no room in the log yet
+    uint32_t stash_bytes
+    uint32_t stash_first
+    int32_t failure             # HAFailure that ended the last stream
+    int64_t failure_offset      # of the log
+
+cdef enum HAFailure:
+    HA_NO_FAILURE = 0
+    HA_CLOSED = 1               # the master or the network closed it
+    HA_MALFORMED = 2            # a head that cannot be
+    HA_ELSEWHERE = 3            # the master sends from another offset than this log's end
+    HA_CORRUPT = 4              # its bytes are no record for that place
+    HA_NO_ROOM = 5              # the disk is full
+    HA_POISONED = 6
+    HA_TOO_LARGE = 7            # a record of more bytes than this log takes
+
+cdef class HAService(Service):
+    cdef TurnContext turn
+    cdef Appender append
+    cdef FetchService fetch
+    cdef Protocol master_protocol   # of the one to the master
+    cdef HASlave slaves[SLAVES_MAX]
+    cdef int32_t slave_count        # of them, connected
+    cdef HAMaster master
+    cdef int32_t slaves_needed      # whose ack an answer waits for; 0: none
+    cdef int64_t send_bytes         # of the log, to each slave in one turn
+    cdef int64_t heartbeat_ms       # haSendHeartbeatInterval
+    cdef int64_t silence_ms         # haHousekeepingInterval
+    cdef bint ack_durable           # as slave: says what is durable, not what is written
+    cdef uint64_t bytes_sent        # of the log
+    cdef uint64_t bytes_taken
+    cdef uint64_t reads             # of history from the disk

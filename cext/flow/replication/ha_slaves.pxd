@@ -1,0 +1,26 @@
+"""HA slaves: as master, who follows, and how far each is.
+
+A slave's report is its ack: it has the log up to there. `marks.replicated` is as far as
+`slaves_needed` of them have it, and what waits for it is answered at the end of the same turn
+(append/acknowledgement.pxd). While fewer are connected than are needed, `turn.slaves_missing` is
+set, and who waits is answered SLAVE_NOT_AVAILABLE at once: stored, and not replicated.
+
+A report beyond this log's end, below the one before or below its start closes the connection: who
+says so has another log than ours, and none of its acks may count. (RocketMQ does not look; any
+eight large bytes let its sends pass.)
+
+Example: two slaves, one needed; they have said 1000 and 400: replicated = 1000.
+
+Reactor only.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from cext.flow.replication.ha_service cimport HAService, HASlave
+from cext.net.connection cimport Connection
+
+# The protocol's callbacks.
+cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
+                          uint64_t* needed) noexcept nogil
+cdef void slave_closed(HAService s, Connection* c) noexcept nogil
+# After slaves_needed was changed, and when a slave came, went or reported.
+cdef void move_replicated(HAService s) noexcept nogil
