@@ -358,9 +358,10 @@ class HACalls(Protocol):
         """Slaves are served at this listening, non-blocking socket, which stays the caller's."""
 
     def follow_master(self, fd: int) -> int:
-        """The log comes by this connected, non-blocking socket, which is the core's from now on;
-        the id of its connection. One before it is closed. Only a follower takes bytes. When it ends
-        poll() says CLOSED_CONNECTION of the id, and ha_master() why."""
+        """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the
+        core's from now on; the id of its connection. One before it is closed. StoreError: this
+        core is no follower. A promotion ends it. When it ends poll() says CLOSED_CONNECTION of the
+        id, and ha_master() why."""
 
     def leave_master(self) -> None:
         """Closes the connection to the master, if there is one."""

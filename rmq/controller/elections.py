@@ -53,11 +53,13 @@ class Elections:
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._stopped = False  # connections that close at a stop are nobody's end
 
     def start(self) -> None:
         self._watching = asyncio.create_task(self._watch())
 
     def stop(self) -> None:
+        self._stopped = True
         for task in (*self._tasks, *([self._watching] if self._watching else [])):
             task.cancel()
         for timer in self._held_back.values():
@@ -78,6 +80,15 @@ class Elections:
                 if await self.store.write(name, decision.after, revision):
                     return decision, decision.after
         raise BusyError(f"broker {name} is changed by others all the time; try again")
+
+    async def grant(self, name: str, master_id: int, epoch: int, covered: bool) -> int | None:
+        """A lease for the master of that epoch; None for anybody else. Not while an election of the
+        set is decided on."""
+        async with self._changes.setdefault(name, asyncio.Lock()):
+            found, _ = await self.store.read(name)
+            if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
+                return None
+            return self.leases.grant(name, master_id, epoch, covered) or None
 
     async def elect(self, name: str, asked: Election) -> tuple[Decision, BrokerSet | None]:
         """CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs: then it is tried
@@ -142,7 +153,7 @@ class Elections:
     def _gone(self, keys: list[Key]) -> None:
         for cluster, name, broker_id in keys:
             _log.warning("replica %d of broker %s (%s) is gone", broker_id, name, cluster)
-            if self.store.is_leader():
+            if self.store.is_leader() and not self._stopped:
                 self._start(self.replace(name))
 
     async def replace(self, name: str) -> None:
@@ -165,7 +176,10 @@ class Elections:
     async def _sweep(self) -> None:
         """Masters that went while another controller led, or nobody."""
         for name in await self.store.names():
-            await self.replace(name)
+            try:
+                await self.replace(name)
+            except (StoreCorruptError, BusyError) as error:
+                _log.error("%s", error)  # the others are looked at all the same
 
     def _start(self, work: Awaitable[None]) -> None:
         async def run() -> None:

@@ -37,6 +37,7 @@ class KeyValue:
     value: bytes
     create_revision: int
     mod_revision: int
+    lease: int  # 0: it stays
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def delete(key: bytes) -> Step:
 
 
 class _KeyValue(msgspec.Struct):
+    lease: int = 0
     key: bytes = b""  # msgspec reads base64
     value: bytes = b""
     create_revision: int = 0
@@ -133,7 +135,7 @@ class Etcd:
         asked = {"compare": compare, "success": then, "failure": otherwise or []}
         answer = await self._ask("/v3/kv/txn", asked, _Transaction)
         found = [
-            [KeyValue(each.key, each.value, each.create_revision, each.mod_revision)
+            [KeyValue(each.key, each.value, each.create_revision, each.mod_revision, each.lease)
              for each in response.response_range.kvs]
             for response in answer.responses
             if response.response_range is not None
@@ -157,13 +159,13 @@ class Etcd:
 
     async def _ask(self, path: str, request: dict[str, Any], kind: type[T]) -> T:
         reasons = []
-        for _ in range(len(self._endpoints)):
-            endpoint = self._endpoints[0]
+        for endpoint in list(self._endpoints):
             try:
                 return await self._ask_one(endpoint + path, request, kind)
             except (httpx.HTTPError, StateStoreError, msgspec.MsgspecError) as error:
                 reasons.append(f"{endpoint}: {error or type(error).__name__}")
-            self._endpoints.append(self._endpoints.pop(0))
+            if self._endpoints[0] == endpoint:  # not if another call has gone on already
+                self._endpoints.append(self._endpoints.pop(0))
         raise StateStoreError("etcd does not answer: " + "; ".join(reasons))
 
     async def _ask_one(self, url: str, request: dict[str, Any], kind: type[T]) -> T:

@@ -88,9 +88,10 @@ class EtcdStore:
 
     async def read(self, name: str) -> tuple[BrokerSet | None, int]:
         key = self._broker_key(name)
+        leading = self._leading
         result = await self._etcd.transaction([self._we_lead()], [etcd.get(key)])
         if not result.succeeded:
-            raise self._lost()
+            raise self._lost(leading)
         if not result.found[0]:
             return None, 0
         kept = result.found[0][0]
@@ -100,15 +101,15 @@ class EtcdStore:
         return found, kept.mod_revision
 
     async def write(self, name: str, after: BrokerSet | None, revision: int) -> bool:
-        key = self._broker_key(name)
+        key, leading = self._broker_key(name), self._leading
         step = etcd.put(key, after.encode()) if after is not None else etcd.delete(key)
         result = await self._etcd.transaction(
             [self._we_lead(), etcd.changed(key, revision)], [step], [etcd.get(self._leader_key)]
         )
         if not result.succeeded:
             leader = result.found[0]
-            if not leader or leader[0].create_revision != self._leading:
-                raise self._lost()
+            if not leader or leader[0].create_revision != leading:
+                raise self._lost(leading)
         return result.succeeded
 
     # ---- standing for election
@@ -118,8 +119,9 @@ class EtcdStore:
             raise NotLeaderError("this controller does not lead")
         return etcd.created(self._leader_key, self._leading)
 
-    def _lost(self) -> NotLeaderError:
-        self._follow(None)
+    def _lost(self, leading: int) -> NotLeaderError:
+        if leading == self._leading:  # else it is of an earlier time
+            self._follow(None)
         return NotLeaderError("this controller does not lead any more")
 
     def _follow(self, leader: Controller | None) -> None:
@@ -145,21 +147,30 @@ class EtcdStore:
         own = msgspec.json.encode(_Member(self._own.name, self._own.address))
         if not self._lease or not await self._etcd.keep_alive(self._lease):
             self._follow(None)
-            self._lease = await self._etcd.grant(LEASE_S)
+            self._lease = 0
+            lease = await self._etcd.grant(LEASE_S)
             member = self._members_key + self._own.name.encode()
-            await self._etcd.transaction([], [etcd.put(member, own, self._lease)])
+            await self._etcd.transaction([], [etcd.put(member, own, lease)])
+            self._lease = lease
         result = await self._etcd.transaction(
             [etcd.created(self._leader_key, 0)],
             [etcd.put(self._leader_key, own, self._lease)],
             [etcd.get(self._leader_key)],
         )
         if result.succeeded:
-            self._on_lead()
-            self._leading, self._leader = result.revision, self._own
-            _log.info("this controller leads, since revision %d", result.revision)
+            self._lead(result.revision)
             return
-        if result.found[0][0].create_revision != self._leading:
-            self._follow(_controller(result.found[0][0]))
+        kept = result.found[0][0]
+        if kept.lease == self._lease:  # ours: the answer was lost, or we gave it up too early
+            if kept.create_revision != self._leading:
+                self._lead(kept.create_revision)
+        else:
+            self._follow(_controller(kept))
+
+    def _lead(self, revision: int) -> None:
+        self._on_lead()
+        self._leading, self._leader = revision, self._own
+        _log.info("this controller leads, since revision %d", revision)
 
     def _broker_key(self, name: str) -> bytes:
         return (self._brokers_key + name).encode()

@@ -21,7 +21,7 @@ import msgspec
 from rmq.base.json_file import JsonFile
 from rmq.controller import broker_set
 from rmq.controller.broker_set import BrokerSet
-from rmq.controller.state_store import Controller, StateStoreError
+from rmq.controller.state_store import Controller, NotLeaderError, StateStoreError
 from rmq.errors import StoreCorruptError
 
 _ADVICE = (
@@ -40,12 +40,16 @@ class FileStore:
         self._own = Controller("", "")
         self._one_change = asyncio.Lock()
         self._failure = ""
+        self._loaded = False
 
     async def start(self, own: Controller) -> None:
         self._own = own
         content = await asyncio.to_thread(self._file.load)
-        if content is None:
-            return
+        if content is not None:
+            self._take(content)
+        self._loaded = True
+
+    def _take(self, content: dict[Any, Any]) -> None:
         path = self._file.path
         if not self._file.is_newest:
             raise StoreCorruptError(f"{path} is damaged, and {path}.bak is older. {_ADVICE}")
@@ -65,7 +69,7 @@ class FileStore:
                 await asyncio.to_thread(self._file.settle)
 
     def is_leader(self) -> bool:
-        return True
+        return self._loaded
 
     async def leader(self) -> Controller | None:
         return self._own
@@ -111,5 +115,7 @@ class FileStore:
         self._file.save(content)
 
     def _check(self) -> None:
+        if not self._loaded:
+            raise NotLeaderError("this controller has not read its file yet")
         if self._failure:
             raise StateStoreError(self._failure)

@@ -133,7 +133,9 @@ async def _heartbeat(c: Requests, request: Command, connection: object) -> Comma
         epoch=request.int_field("epoch", -1, -1, I32_MAX),
         max_offset=request.int_field("maxOffset", -1, -1),
         confirm_offset=request.int_field("confirmOffset", -1, -1),
-        priority=request.int_field("electionPriority", PRIORITY_LEAST, 0, PRIORITY_LEAST),
+        priority=request.int_field(
+            "electionPriority", PRIORITY_LEAST, -PRIORITY_LEAST, PRIORITY_LEAST
+        ),
         timeout_ms=timeout_ms,
     )
     if c.live.heard(key, replica, connection):
@@ -205,16 +207,9 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     fields = _master_fields(found)
     del fields["syncStateSetEpoch"]
     if asker is not None and not request.bool_field("rmqResign", False):
-        fields["rmqLeaseMillis"] = _lease(c, found, asker, epoch, request)
+        covered = request.bool_field("rmqCovered", False)
+        fields["rmqLeaseMillis"] = await c.elections.grant(name, asker, epoch, covered)
     return request.reply(fields=fields, body=set_body(found))
-
-
-def _lease(c: Requests, found: BrokerSet, asker: int, epoch: int, request: Command) -> int | None:
-    """Only for who is master, and after the store was read: it says that we lead."""
-    if (found.master_id, found.master_epoch) != (asker, epoch):
-        return None
-    covered = request.bool_field("rmqCovered", False)
-    return c.leases.grant(found.name, asker, epoch, covered) or None
 
 
 async def _resign(c: Requests, name: str, master_id: int, master_epoch: int) -> None:
@@ -242,12 +237,14 @@ async def _alter(c: Requests, request: Command, connection: object) -> Command:
     )
     if decision.code != ResponseCode.SUCCESS or after is None:
         return _refused(request, decision)
-    fields = {
+    fields: dict[str, Any] = {
         "newSyncStateSetEpoch": after.sync_state_set_epoch,
-        "rmqLeaseMillis": _lease(c, after, asked.master_id, asked.master_epoch, request)
-        if "rmqCovered" in request.fields
-        else None,
     }
+    if "rmqCovered" in request.fields:
+        covered = request.bool_field("rmqCovered")
+        fields["rmqLeaseMillis"] = await c.elections.grant(
+            name, asked.master_id, asked.master_epoch, covered
+        )
     return request.reply(fields=fields, body=set_body(after))
 
 

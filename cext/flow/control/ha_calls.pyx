@@ -24,7 +24,7 @@ cdef void serve_slaves_call(HAService s, ServeSlaves* x) noexcept nogil:
 cdef struct FollowMaster:
     int fd                      # the reactor's from now on, whatever comes of it
     # results
-    uint64_t connection         # 0: no memory
+    uint64_t connection         # 0: no memory, or no follower
 
 
 cdef void follow_master_call(HAService s, FollowMaster* x) noexcept nogil:
@@ -117,7 +117,8 @@ cdef class HACalls(ReplicaCalls):
         cdef FollowMaster x
         x.fd = fd
         self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
-        raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master")
+        raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "
+                     "is no memory for it, or this core is no follower")
         return x.connection
 
     def leave_master(self):

@@ -24,7 +24,8 @@ from cext.net.connection cimport Connection
 cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                       uint64_t* needed) noexcept nogil
 cdef void master_closed(HAService s, Connection* c) noexcept nogil
-# A connected socket, from now on the reactor's: the log comes by it. NULL: no memory, it is closed.
+# A connected socket, from now on the reactor's: the log comes by it. NULL: no memory, or this core
+# is no follower; it is closed.
 cdef Connection* follow_master(HAService s, int fd) noexcept nogil
 cdef void leave_master(HAService s) noexcept nogil
 # What waits for room, once more. Before the turn's write.

@@ -197,6 +197,8 @@ cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t
     cdef int64_t used
     if c != m.connection or not s.turn.follower:
         return -1
+    if m.stash_bytes > 0:                   # the socket broke: what comes now belongs behind that
+        return fail(s, HA_CLOSED)
     m.heard_ms = s.turn.now_ms
     used = take_frames(s, bytes, available, needed)
     if used < 0 or <uint64_t> used == available or needed[0] > 0:
@@ -210,12 +212,21 @@ cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t
     return <int64_t> available
 
 
+cdef bint may_go_on(HAService s) noexcept nogil:
+    """A core that leads takes nothing of its old master's log, and acknowledges none of it."""
+    if not s.turn.follower:
+        s.turn.net.close_connection(s.master.connection)
+        return False
+    return not s.master.connection.closing
+
+
 cdef void take_stash(HAService s) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef uint64_t needed = 0
     cdef int64_t used
-    if m.connection == NULL or m.stash_bytes == 0:
+    if m.connection == NULL or m.stash_bytes == 0 or not may_go_on(s):
         return
+    m.heard_ms = s.turn.now_ms              # it is we who do not listen
     used = take_frames(s, m.stash + m.stash_first, m.stash_bytes, &needed)
     if used < 0:
         s.turn.net.close_connection(m.connection)
@@ -250,7 +261,7 @@ cdef Connection* follow_master(HAService s, int fd) noexcept nogil:
     cdef sockaddr_storage nobody
     leave_master(s)
     memset(&nobody, 0, sizeof(nobody))
-    if not take_memory(s) or s.turn.net.is_full():
+    if not s.turn.follower or not take_memory(s) or s.turn.net.is_full():
         close(fd)
         return NULL
     m.connection = s.turn.net.add_connection(fd, &nobody, &s.master_protocol, NULL)
@@ -286,7 +297,7 @@ cdef void report_turn(HAService s) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef int64_t end
     cdef uint8_t* at
-    if m.connection == NULL:
+    if m.connection == NULL or not may_go_on(s):
         return
     if s.turn.now_ms - m.heard_ms > s.silence_ms:
         s.turn.net.close_connection(m.connection)

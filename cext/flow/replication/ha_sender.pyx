@@ -41,7 +41,9 @@ cdef void history_came(HAService s, FetchPool pool, DiskFetch* fetch) noexcept n
 
 
 cdef void ask_for_history(HAService s, HASlave* slave, int32_t count) noexcept nogil:
-    cdef DiskFetch* fetch = s.fetch.pool.take(<FetchDone> history_came, <void*> s, slave)
+    cdef DiskFetch* fetch = NULL
+    if not s.turn.stopping:
+        fetch = s.fetch.pool.take(<FetchDone> history_came, <void*> s, slave)
     if fetch == NULL:
         return                              # none is free: in a later turn
     fetch_begin(fetch, False)
@@ -106,6 +108,14 @@ cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
     return True
 
 
+cdef bint is_silent(HAService s, const HASlave* slave) noexcept nogil:
+    """One whose socket is full is not read; it lives while it takes something."""
+    cdef int64_t heard_ms = slave.heard_ms
+    if slave.connection.unsent_bytes > 0:
+        heard_ms = max(heard_ms, slave.connection.active_ms)
+    return s.turn.now_ms - heard_ms > s.silence_ms
+
+
 cdef void send_turn(HAService s) noexcept nogil:
     cdef HASlave* slave
     cdef int32_t i
@@ -115,7 +125,7 @@ cdef void send_turn(HAService s) noexcept nogil:
         slave = &s.slaves[i]
         if slave.connection == NULL:
             continue
-        if s.turn.now_ms - slave.heard_ms > s.silence_ms:
+        if is_silent(s, slave):
             log_event(s.turn, slave.connection, b"closed: this slave says nothing any more")
             s.turn.net.close_connection(slave.connection)
             continue
@@ -127,7 +137,9 @@ cdef void send_turn(HAService s) noexcept nogil:
 
 
 cdef int32_t send_wait(HAService s) noexcept nogil:
-    """0: a slave whose socket takes more lacks something that no read is under way for."""
+    """1: a slave whose socket takes more lacks something that no read is under way for. (A turn
+    that sends wakes the next one by the socket or the slave's report; 0 would spin where no read
+    can be had.)"""
     cdef int64_t limit = NO_WAIT
     cdef HASlave* slave
     cdef int32_t i
@@ -135,11 +147,12 @@ cdef int32_t send_wait(HAService s) noexcept nogil:
         return NO_WAIT
     for i in range(SLAVES_MAX):
         slave = &s.slaves[i]
-        if slave.connection == NULL or slave.next_offset == UNKNOWN:
-            continue
-        if (slave.fetch == NULL and slave.connection.unsent_bytes == 0
+        if (slave.connection == NULL or slave.next_offset == UNKNOWN
+                or slave.connection.unsent_bytes > 0):
+            continue                        # its socket wakes us
+        if ((slave.fetch == NULL or not slave.fetch.under_way)
                 and slave.next_offset < s.append.log.marks.written):
-            return 0
+            return 1
         limit = min(limit, max(<int64_t> 1, slave.sent_ms + s.heartbeat_ms - s.turn.now_ms))
     return <int32_t> limit
 

@@ -24,7 +24,7 @@ cdef HASlave* slave_of(HAService s, Connection* c) noexcept nogil:
     free_place.connection = c
     s.slave_count += 1
     free_place.next_offset = free_place.acked = UNKNOWN
-    free_place.sent_ms = free_place.caught_up_ms = s.turn.now_ms
+    free_place.heard_ms = free_place.sent_ms = free_place.caught_up_ms = s.turn.now_ms
     c.frames_in = 1                         # it asked for something: not the first to be displaced
     return free_place
 
