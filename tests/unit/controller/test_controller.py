@@ -137,9 +137,10 @@ async def test_settings_are_shown_and_changed(tmp_path: Path) -> None:
 
 @in_loop
 async def test_state_is_there_after_a_start(tmp_path: Path) -> None:
-    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+    patient = {"rmqLeaseMillis": 600_000}  # however long it takes, nobody is replaced
+    async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
         await joined(server, one)
-    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+    async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
         looked = await one.look()
         assert looked.fields["masterEpoch"] == "1" and in_sync(looked) == ([1], 1)
 
