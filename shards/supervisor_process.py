@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
-from rmq.node.process import host_of, on_signal, run_node
+from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
 from rmq.system import descriptors
 from rmq.system.topology import read_topology
@@ -49,10 +48,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
 
 
 async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, stop, number)
+    stop, loop = stop_event(), asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         own = ""
         if namesrv is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rmq.cli.options import parse_pairs
-from rmq.cli.server import bind_options, file_option, set_option
+from rmq.cli.server import bind_options, file_option, server_settings, set_option
 
 
 @click.command()
@@ -53,8 +53,6 @@ def controller(
 
     Brokers name all controllers: controllerAddr=10.0.0.1:9878;10.0.0.2:9878;10.0.0.3:9878
     """
-    from rmq.cli.addresses import settle_addresses
-    from rmq.config import load_properties
     from rmq.node.controller_process import run_controller
 
     given = {
@@ -68,8 +66,4 @@ def controller(
     }
     overrides = parse_pairs(pairs, "--set")
     overrides |= {key: str(value) for key, value in given.items() if value is not None}
-    settings = load_properties(config, overrides, server="controller")
-    if insecure and not settings.given("bindAddress"):
-        settings.set("bindAddress", "0.0.0.0")
-    settle_addresses(settings, insecure)
-    run_controller(settings)
+    run_controller(server_settings("controller", config, overrides, insecure))

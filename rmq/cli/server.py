@@ -67,7 +67,8 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
     """Run a name server with a broker."""
     settings = _broker_settings(store, "store", namesrv, options)
     root = settings.storePathRootDir
-    names = _namesrv_settings(
+    names = server_settings(
+        "namesrv",
         None,
         {
             "listenPort": str(namesrv_port),
@@ -157,7 +158,7 @@ def namesrv(
         overrides["listenPort"] = str(port)
     if bind is not None:
         overrides["bindAddress"] = bind
-    run_node(_namesrv_settings(config, overrides, insecure), None)
+    run_node(server_settings("namesrv", config, overrides, insecure), None)
 
 
 def _run(names: Any, settings: Any, shards: str | None) -> None:
@@ -173,11 +174,14 @@ def _run(names: Any, settings: Any, shards: str | None) -> None:
     run_shards(names, settings, shards)
 
 
-def _namesrv_settings(config: Path | None, overrides: dict[str, str], insecure: bool) -> Any:
+def server_settings(
+    server: str, config: Path | None, overrides: dict[str, str], insecure: bool
+) -> Any:
+    """Of a "namesrv" or "controller". --insecure without an address means all of them."""
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 
-    settings = load_properties(config, overrides, server="namesrv")
+    settings = load_properties(config, overrides, server=server)
     if insecure and not settings.given("bindAddress"):
         settings.set("bindAddress", "0.0.0.0")
     settle_addresses(settings, insecure)

@@ -53,10 +53,6 @@ class Decision:
         return self.after is not None or self.removed
 
 
-def _no(code: ResponseCode, remark: str, after: BrokerSet | None = None) -> Decision:
-    return Decision(code, remark, after)
-
-
 # ------------------------------------------------------------------- ids
 
 
@@ -71,23 +67,25 @@ def apply_broker_id(
     refused = ResponseCode.CONTROLLER_BROKER_ID_INVALID
     address = check_code.split(";", 1)[0]
     if not 0 < len(check_code) <= ADDRESS_CHARACTERS_MAX:
-        return _no(refused, f"a check code of {len(check_code)} characters")
+        return Decision(refused, f"a check code of {len(check_code)} characters")
     if found is None:
         if broker_id != FIRST_ID:
-            return _no(refused, f"broker {name} is not known; its first id is {FIRST_ID}")
+            return Decision(refused, f"broker {name} is not known; its first id is {FIRST_ID}")
         found = BrokerSet(cluster, name)
     if found.cluster != cluster:
-        return _no(refused, f"broker {name} is of cluster {found.cluster}, not of {cluster}")
+        return Decision(refused, f"broker {name} is of cluster {found.cluster}, not of {cluster}")
     known = found.replicas.get(broker_id)
     if known is not None:
         if known.check_code == check_code:
             return Decision()  # its answer was lost
-        return _no(refused, f"id {broker_id} of broker {name} is that of {known.address}")
+        return Decision(refused, f"id {broker_id} of broker {name} is that of {known.address}")
     # A lower one that nobody has: it was cleaned, and comes again with the id in its file.
     if not FIRST_ID <= broker_id <= found.next_id:
-        return _no(refused, f"id {broker_id} of broker {name}: the next one is {found.next_id}")
+        return Decision(
+            refused, f"id {broker_id} of broker {name}: the next one is {found.next_id}"
+        )
     if len(found.replicas) >= REPLICAS_MAX:
-        return _no(refused, f"broker {name} has {REPLICAS_MAX} replicas, which is the most")
+        return Decision(refused, f"broker {name} has {REPLICAS_MAX} replicas, which is the most")
     return Decision(
         after=msgspec.structs.replace(
             found,
@@ -101,16 +99,16 @@ def register(found: BrokerSet | None, broker_id: int, address: str) -> Decision:
     """A broker with an id is there, at this address."""
     unknown = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
     if found is None:
-        return _no(unknown, "this broker name has no ids yet: apply for one first")
+        return Decision(unknown, "this broker name has no ids yet: apply for one first")
     known = found.replicas.get(broker_id)
     if known is None:
-        return _no(
+        return Decision(
             unknown, f"broker {found.name} has no replica {broker_id}: apply for an id first"
         )
     if known.address == address:
         return Decision()
     if not 0 < len(address) <= ADDRESS_CHARACTERS_MAX:
-        return _no(
+        return Decision(
             ResponseCode.CONTROLLER_INVALID_REQUEST, f"an address of {len(address)} characters"
         )
     moved = {broker_id: Replica(address, known.check_code)}
@@ -132,7 +130,7 @@ class Alteration:
 
 def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live) -> Decision:
     if found is None:
-        return _no(
+        return Decision(
             ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "this broker name is not known"
         )
     refusal = _refused_alteration(found, asked, live)
@@ -149,35 +147,37 @@ def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Deci
     """In the order of Apache's controller: brokers go by the code."""
     code = ResponseCode
     if asked.wanted == found.sync_state_set:
-        return _no(
+        return Decision(
             code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
             f"the sync state set is already {sorted(asked.wanted)}",
         )
     if found.master_id != asked.master_id:
-        return _no(
+        return Decision(
             code.CONTROLLER_INVALID_MASTER,
             f"the master of {found.name} is {found.master_id}, not {asked.master_id}",
         )
     if found.master_epoch != asked.master_epoch:
-        return _no(
+        return Decision(
             code.CONTROLLER_FENCED_MASTER_EPOCH,
             f"the master's epoch is {found.master_epoch}, not {asked.master_epoch}",
         )
     if found.sync_state_set_epoch != asked.set_epoch:
-        return _no(
+        return Decision(
             code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
             f"the set's epoch is {found.sync_state_set_epoch}, not {asked.set_epoch}",
         )
     for broker_id in sorted(asked.wanted):
         if broker_id not in found.replicas:
-            return _no(code.CONTROLLER_INVALID_REPLICAS, f"{found.name} has no replica {broker_id}")
+            return Decision(
+                code.CONTROLLER_INVALID_REPLICAS, f"{found.name} has no replica {broker_id}"
+            )
         if broker_id not in live:
-            return _no(
+            return Decision(
                 code.CONTROLLER_BROKER_NOT_ALIVE,
                 f"replica {broker_id} of {found.name} does not send heartbeats",
             )
     if asked.master_id not in asked.wanted:
-        return _no(
+        return Decision(
             code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
             f"master {asked.master_id} is not in {sorted(asked.wanted)}",
         )
@@ -201,12 +201,12 @@ class Election:
 
 def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
     if found is None:
-        return _no(
+        return Decision(
             ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "this broker name is not known"
         )
     chosen = _choose(found, asked, live)
     if chosen is not None and chosen == found.master_id:
-        return _no(
+        return Decision(
             ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
             f"master {chosen} of {found.name} lives; no other one is needed",
         )
@@ -222,13 +222,13 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
         )
     why = f"none of {sorted(found.sync_state_set)}, who are in sync, lives"
     if asked.broker_id != NOBODY:
-        return _no(
+        return Decision(
             ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, f"no master for {found.name}: {why}"
         )
     gone = None
     if found.master_id is not None:
         gone = msgspec.structs.replace(found, master_id=None, master_epoch=found.master_epoch + 1)
-    return _no(
+    return Decision(
         ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, f"{found.name} has no master: {why}", gone
     )
 
@@ -274,18 +274,18 @@ class Clean:
 def clean(found: BrokerSet | None, asked: Clean, live: Live) -> Decision:
     refused = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
     if found is None:
-        return _no(refused, "this broker name is not known")
-    if not asked.ids or asked.ids >= found.replicas.keys():
-        if not asked.living and (alive := sorted(found.replicas.keys() & live.keys())):
-            return _no(refused, f"replicas {alive} of {found.name} live; stop them first")
+        return Decision(refused, "this broker name is not known")
+    is_whole = not asked.ids or asked.ids >= found.replicas.keys()
+    going = found.replicas.keys() if is_whole else asked.ids
+    if not asked.living and (alive := sorted(going & live.keys())):
+        return Decision(refused, f"replicas {alive} of {found.name} live; stop them first")
+    if is_whole:
         if not asked.living and not asked.ids and found.master_id is not None:
-            return _no(refused, f"{found.name} has a master, {found.master_id}")
+            return Decision(refused, f"{found.name} has a master, {found.master_id}")
         return Decision(removed=True)
-    if not asked.living and (alive := sorted(asked.ids & live.keys())):
-        return _no(refused, f"replicas {alive} of {found.name} live; stop them first")
     in_sync = found.sync_state_set - asked.ids
     if found.sync_state_set and not in_sync:
-        return _no(
+        return Decision(
             refused,
             f"that would leave {found.name} with replicas and none of them in sync; have one of "
             "the others join first, or clean all",

@@ -2,7 +2,8 @@
 
     change()    reads a broker set, has a decision made of it, and stores that
     elect()     the same for an election, which leases may hold back for a while
-    watch()     in the background: masters that are silent, or whose connection closed, are replaced
+    grant()     a lease for a master
+    start()     in the background: masters that are silent, or whose connection closed, are replaced
 
 Only the leader decides; on another controller all of it raises NotLeaderError. What an election
 needs beside the set is who lives (live_replicas.py) and whose lease runs (leases.py).
@@ -26,7 +27,7 @@ from rmq.controller import decisions
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.decisions import NOBODY, Decision, Election
 from rmq.controller.leases import Leases
-from rmq.controller.live_replicas import Key, LiveReplicas
+from rmq.controller.live_replicas import Key, LiveReplica, LiveReplicas
 from rmq.controller.state_store import NotLeaderError, StateStore, StateStoreError
 from rmq.errors import BusyError, StoreCorruptError
 
@@ -81,24 +82,30 @@ class Elections:
                     return decision, decision.after
         raise BusyError(f"broker {name} is changed by others all the time; try again")
 
-    async def grant(self, name: str, master_id: int, epoch: int, covered: bool) -> int | None:
-        """A lease for the master of that epoch; None for anybody else. Not while an election of the
-        set is decided on."""
+    async def grant(
+        self, name: str, master_id: int, epoch: int, covered: bool
+    ) -> tuple[BrokerSet | None, int | None]:
+        """The set, and a lease in milliseconds if this is the master of that epoch. Not while an
+        election of the set is decided on."""
         async with self._changes.setdefault(name, asyncio.Lock()):
             found, _ = await self.store.read(name)
             if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
-                return None
-            return self.leases.grant(name, master_id, epoch, covered) or None
+                return found, None
+            return found, self.leases.grant(name, epoch, covered) or None
+
+    def living(self, found: BrokerSet | None) -> dict[int, LiveReplica]:
+        """Who of the set lives, by id."""
+        return self.live.of_set(found.cluster, found.name) if found is not None else {}
 
     async def elect(self, name: str, asked: Election) -> tuple[Decision, BrokerSet | None]:
         """CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs: then it is tried
         again when that is over."""
 
         def decide(found: BrokerSet | None) -> Decision:
-            if found is None:
-                return decisions.elect(None, asked, {})
-            decision = decisions.elect(found, asked, self.live.of_set(found.cluster, name))
-            return self._within_leases(found, asked, decision) if decision.changes else decision
+            decision = decisions.elect(found, asked, self.living(found))
+            if found is None or not decision.changes:
+                return decision
+            return self._within_leases(found, asked, decision)
 
         decision, after = await self.change(name, decide)
         if decision.after is not None and decision.after.master_id is not None:

@@ -27,7 +27,6 @@ DRIFT = 0.05
 
 @dataclass(frozen=True)
 class _Lease:
-    master_id: int
     master_epoch: int
     ends_s: float  # clock.monotonic()
     covered: bool
@@ -48,20 +47,18 @@ class Leases:
         self._stopped.clear()
         self._began_s = clock.monotonic()
 
-    def grant(self, name: str, master_id: int, master_epoch: int, covered: bool) -> int:
+    def grant(self, name: str, master_epoch: int, covered: bool) -> int:
         """The lease in milliseconds, 0 for none. To be called after the store said that we lead."""
         if name in self._stopped:
             return 0
-        self._leases[name] = _Lease(master_id, master_epoch, self._end_s(), covered)
+        self._leases[name] = _Lease(master_epoch, clock.monotonic() + self._length_s, covered)
         return self.lease_ms
 
-    def resign(self, name: str, master_id: int, master_epoch: int) -> bool:
-        """The master acknowledges nothing any more, and says so; False: we know a later one."""
+    def resign(self, name: str, master_epoch: int) -> None:
+        """The master acknowledges nothing any more, and says so; not if we know a later one."""
         lease = self._leases.get(name)
-        if lease is not None and lease.master_epoch > master_epoch:
-            return False
-        self._leases[name] = _Lease(master_id, master_epoch, clock.monotonic(), True)
-        return True
+        if lease is None or lease.master_epoch <= master_epoch:
+            self._leases[name] = _Lease(master_epoch, clock.monotonic(), True)
 
     def stop(self, name: str) -> None:
         """Another one is to be master: the present one gets no more, and what it has runs out."""
@@ -86,6 +83,3 @@ class Leases:
     @property
     def _length_s(self) -> float:
         return self.lease_ms / 1000 * (1 + DRIFT)
-
-    def _end_s(self) -> float:
-        return clock.monotonic() + self._length_s

@@ -21,7 +21,7 @@ Ours beside RocketMQ's, which its brokers neither send nor look at:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -36,6 +36,7 @@ from rmq.controller.state_store import NotLeaderError, StateStoreError
 from rmq.errors import BusyError, ConfigError, ProtocolError, StoreCorruptError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.serving.request_table import RequestTable, unexpected
 from rmq.serving.runtime_config import Forbidden, RuntimeConfig
 
 HEARTBEAT_TIMEOUT_MS_MAX = 600_000
@@ -43,17 +44,8 @@ NAMES_MAX = 10_000
 
 _log = logging.getLogger("rmq.controller.requests")
 
-Handler = Callable[["Requests", Command, object], "Awaitable[Command]"]
-_handlers: dict[int, Handler] = {}
-
-
-def _handles(code: RequestCode) -> Callable[[Handler], Handler]:
-    def note(handler: Handler) -> Handler:
-        assert code not in _handlers
-        _handlers[int(code)] = handler
-        return handler
-
-    return note
+_table: RequestTable[Requests] = RequestTable()
+_handles = _table.handles
 
 
 class Requests:
@@ -68,13 +60,7 @@ class Requests:
         self.config = config
 
     def start(self, request: Command, connection: object) -> Command | Awaitable[Command]:
-        handler = _handlers.get(request.code)
-        if handler is None:
-            return request.reply(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported",
-            )
-        return handler(self, request, connection)
+        return _table.start(self, request, connection)
 
 
 def failure(request: Command, error: Exception) -> Command:
@@ -88,8 +74,7 @@ def failure(request: Command, error: Exception) -> Command:
     if isinstance(error, (StateStoreError, StoreCorruptError, BusyError)):
         _log.error("request %d: %s", request.code, error)
         return request.reply(ResponseCode.SYSTEM_ERROR, str(error))
-    _log.error("request %d failed", request.code, exc_info=error)
-    return request.reply(ResponseCode.SYSTEM_ERROR, f"internal error: {type(error).__name__}")
+    return unexpected(_log, request, error)
 
 
 def _name(request: Command, field: str = "brokerName") -> str:
@@ -105,10 +90,8 @@ def _id(request: Command, field: str) -> int:
     return broker_id
 
 
-def set_body(found: BrokerSet | None) -> bytes:
+def set_body(found: BrokerSet) -> bytes:
     """SyncStateSet, as brokers read it."""
-    if found is None:
-        return b""
     return msgspec.json.encode(
         {
             "syncStateSet": sorted(found.sync_state_set),
@@ -197,18 +180,20 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     name = _name(request)
     asker = request.int_field("rmqBrokerId", None, 0)
     epoch = request.int_field("rmqMasterEpoch", 0, 0, I32_MAX)
-    if asker is not None and request.bool_field("rmqResign", False):
-        await _resign(c, name, asker, epoch)
-    found, _ = await c.store.read(name)
+    resigns, covered = (request.bool_field(each, False) for each in ("rmqResign", "rmqCovered"))
+    lease_ms = None
+    if asker is None or resigns:
+        if asker is not None:
+            await _resign(c, name, asker, epoch)
+        found, _ = await c.store.read(name)
+    else:
+        found, lease_ms = await c.elections.grant(name, asker, epoch, covered)
     if found is None:
         return request.reply(
             ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, "Broker metadata is not existed"
         )
-    fields = _master_fields(found)
+    fields = _master_fields(found) | {"rmqLeaseMillis": lease_ms}
     del fields["syncStateSetEpoch"]
-    if asker is not None and not request.bool_field("rmqResign", False):
-        covered = request.bool_field("rmqCovered", False)
-        fields["rmqLeaseMillis"] = await c.elections.grant(name, asker, epoch, covered)
     return request.reply(fields=fields, body=set_body(found))
 
 
@@ -216,7 +201,7 @@ async def _resign(c: Requests, name: str, master_id: int, master_epoch: int) -> 
     found, _ = await c.store.read(name)
     if found is None or (found.master_id, found.master_epoch) != (master_id, master_epoch):
         return
-    c.leases.resign(name, master_id, master_epoch)
+    c.leases.resign(name, master_epoch)
     c.live.forget((found.cluster, name, master_id))
     await c.elections.replace(name)
 
@@ -231,18 +216,14 @@ async def _alter(c: Requests, request: Command, connection: object) -> Command:
     )
     decision, after = await c.elections.change(
         name,
-        lambda found: decisions.alter_sync_state_set(
-            found, asked, c.live.of_set(found.cluster, name) if found is not None else {}
-        ),
+        lambda found: decisions.alter_sync_state_set(found, asked, c.elections.living(found)),
     )
     if decision.code != ResponseCode.SUCCESS or after is None:
         return _refused(request, decision)
-    fields: dict[str, Any] = {
-        "newSyncStateSetEpoch": after.sync_state_set_epoch,
-    }
+    fields: dict[str, Any] = {"newSyncStateSetEpoch": after.sync_state_set_epoch}
     if "rmqCovered" in request.fields:
         covered = request.bool_field("rmqCovered")
-        fields["rmqLeaseMillis"] = await c.elections.grant(
+        _, fields["rmqLeaseMillis"] = await c.elections.grant(
             name, asked.master_id, asked.master_epoch, covered
         )
     return request.reply(fields=fields, body=set_body(after))
@@ -361,9 +342,7 @@ async def _clean(c: Requests, request: Command, connection: object) -> Command:
     )
     decision, _ = await c.elections.change(
         name,
-        lambda found: decisions.clean(
-            found, asked, c.live.of_set(found.cluster, name) if found is not None else {}
-        ),
+        lambda found: decisions.clean(found, asked, c.elections.living(found)),
     )
     if decision.code != ResponseCode.SUCCESS:
         return _refused(request, decision)

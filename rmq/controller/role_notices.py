@@ -9,18 +9,11 @@ Example: 2 was elected of {1, 2, 3}, of which 1 is dead: 2 and 3 are told
 
 from __future__ import annotations
 
-import asyncio
-import logging
-
 from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.live_replicas import LiveReplicas
 from rmq.format.remoting import Command, encode, field_texts
-from rmq.serving.one_way import send
-
-UNDER_WAY_MAX = 256
-
-_log = logging.getLogger("rmq.controller.role_notices")
+from rmq.serving.one_way import OneWay
 
 
 class RoleNotices:
@@ -28,7 +21,7 @@ class RoleNotices:
 
     def __init__(self, live: LiveReplicas) -> None:
         self._live = live
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._one_way = OneWay("of its master")
 
     def tell(self, found: BrokerSet, body: bytes) -> None:
         """`body`: the sync state set as clients of the controller read it."""
@@ -47,13 +40,7 @@ class RoleNotices:
             )
         )
         for replica in self._live.of_set(found.cluster, found.name).values():
-            if len(self._tasks) >= UNDER_WAY_MAX:
-                _log.warning("%s gets no notice: too many are under way", replica.address)
-                continue
-            task = asyncio.create_task(send(replica.address, notice, "of its master"))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._one_way.send(replica.address, notice)
 
     def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._one_way.stop()

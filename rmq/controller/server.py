@@ -30,7 +30,7 @@ from rmq.controller.role_notices import RoleNotices
 from rmq.controller.state_store import Controller, StateStore
 from rmq.errors import ConfigError
 from rmq.serving.listener import Listener
-from rmq.serving.runtime_config import RuntimeConfig
+from rmq.serving.runtime_config import RuntimeConfig, path_of
 
 SWEEP_S = 5.0  # between two looks at connections that are idle
 
@@ -48,7 +48,7 @@ class ControllerServer:
         self.elections = Elections(self.store, self.live, self.leases)
         self.port = 0
         self._notices = RoleNotices(self.live)
-        self._config = RuntimeConfig(settings, _path(settings.configStorePath))
+        self._config = RuntimeConfig(settings, path_of(settings.configStorePath))
         self._listener: Listener | None = None
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -116,10 +116,6 @@ def _store(settings: Settings, leases: Leases) -> StateStore:
     except ImportError as error:
         raise ConfigError(f"rmqEtcd needs httpx ({error}): pip install 'rmq[etcd]'") from None
     return EtcdStore(Etcd(endpoints), settings.rmqControllerGroup, leases.begin)
-
-
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
 
 
 async def _sweep_for_ever(listener: Listener) -> None:

@@ -1,6 +1,6 @@
 """State store: where broker sets are kept, and which controller leads.
 
-    epoch = await store.lead(own)       we lead from now on; or None, and leader() is another
+    await store.start(own)      from now on we stand for election; is_leader(), leader()
     found, revision = await store.read("broker-a")
     await store.write("broker-a", after, revision)      False: somebody wrote in between
 

@@ -9,18 +9,11 @@ Example: master h1:10911 (id 0) leaves, slave h2:10911 (id 1) stays: h2:10911 is
 {minBrokerId: 1, minBrokerAddr: "h2:10911", offlineBrokerAddr: "h1:10911"}.
 """
 
-import asyncio
-import logging
-
 from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.config import Settings
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.namesrv.route_tables import SmallestIdChange
-from rmq.serving.one_way import send
-
-NOTICES_UNDER_WAY_MAX = 256
-
-_log = logging.getLogger("rmq.namesrv.notices")
+from rmq.serving.one_way import OneWay
 
 
 class Notices:
@@ -28,7 +21,7 @@ class Notices:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._one_way = OneWay("of its new leader")
         self._opaque = 0
 
     def send(self, change: SmallestIdChange) -> None:
@@ -51,13 +44,7 @@ class Notices:
             )
         )
         for address in change.peers:
-            if len(self._tasks) >= NOTICES_UNDER_WAY_MAX:
-                _log.warning("%s gets no notice: too many are under way", address)
-                continue
-            task = asyncio.ensure_future(send(address, notice, "of its new leader"))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._one_way.send(address, notice)
 
     def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._one_way.stop()

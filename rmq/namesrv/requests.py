@@ -17,7 +17,7 @@ Example: {"code":105,"extFields":{"topic":"T"}} is answered with TopicRouteData,
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -31,21 +31,13 @@ from rmq.namesrv import kv_config, registration, route_json
 from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.route_tables import RouteTables
 from rmq.namesrv.topic_queues import QueueData
+from rmq.serving.request_table import RequestTable, unexpected
 from rmq.serving.runtime_config import Forbidden, RuntimeConfig
 
 _log = logging.getLogger("rmq.namesrv.requests")
 
-Handler = Callable[["Requests", Command, object], "Command | Awaitable[Command]"]
-_handlers: dict[int, Handler] = {}
-
-
-def _handles(code: RequestCode) -> Callable[[Handler], Handler]:
-    def note(handler: Handler) -> Handler:
-        assert code not in _handlers
-        _handlers[int(code)] = handler
-        return handler
-
-    return note
+_table: RequestTable["Requests"] = RequestTable()
+_handles = _table.handles
 
 
 class Requests:
@@ -62,14 +54,8 @@ class Requests:
 
     def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]":
         """The reply, or a coroutine for it. Errors of a coroutine are for failure()."""
-        handler = _handlers.get(request.code)
-        if handler is None:
-            return request.reply(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported",
-            )
         try:
-            return handler(self, request, connection)
+            return _table.start(self, request, connection)
         except Exception as error:
             return failure(request, error)
 
@@ -83,8 +69,7 @@ def failure(request: Command, error: Exception) -> Command:
     if isinstance(error, OSError):
         _log.error("request %d: cannot be kept on disk: %s", request.code, error)
         return request.reply(ResponseCode.SYSTEM_ERROR, f"cannot be kept on disk: {error.strerror}")
-    _log.error("request %d failed", request.code, exc_info=error)
-    return request.reply(ResponseCode.SYSTEM_ERROR, f"internal error: {type(error).__name__}")
+    return unexpected(_log, request, error)
 
 
 # ---- key-value configuration

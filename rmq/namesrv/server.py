@@ -20,7 +20,6 @@ serverChannelMaxIdleTimeSeconds, rmqMaxConnections.
 import asyncio
 import logging
 import signal
-from pathlib import Path
 
 from rmq.base import clock
 from rmq.config import Settings
@@ -30,7 +29,7 @@ from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
 from rmq.serving.listener import Listener
-from rmq.serving.runtime_config import RuntimeConfig
+from rmq.serving.runtime_config import RuntimeConfig, path_of
 
 _log = logging.getLogger("rmq.namesrv")
 
@@ -41,8 +40,8 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.tables = RouteTables()
-        self.kv = KvConfig(_path(settings.kvConfigPath))
-        self.config = RuntimeConfig(settings, _path(settings.configStorePath))
+        self.kv = KvConfig(path_of(settings.kvConfigPath))
+        self.config = RuntimeConfig(settings, path_of(settings.configStorePath))
         self.port = 0
         self._requests = Requests(settings, self.tables, self.kv, self.config)
         self._notices = Notices(settings)
@@ -79,10 +78,6 @@ class NameServer:
             await self._listener.stop()
             self._listener = None
             _log.info("name server stopped")
-
-
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
 
 
 async def serve(settings: Settings) -> None:

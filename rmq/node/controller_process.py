@@ -7,17 +7,15 @@ A stop gives leadership back, so that the next controller need not wait for the 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-import signal
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
 from rmq.config import Settings
 from rmq.controller.server import ControllerServer
-from rmq.node.process import on_signal
+from rmq.node.process import stop_event
 from rmq.node.ready_line import print_line, seconds_since_start
 from rmq.node.store_lock import StoreLock
 from rmq.system import descriptors
@@ -35,10 +33,7 @@ def run_controller(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, stop, number)
+    stop = stop_event()
     async with contextlib.AsyncExitStack() as stack:
         if not settings.rmqEtcd:
             directory = Path(settings.controllerStorePath).expanduser()

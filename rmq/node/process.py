@@ -52,10 +52,7 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
 
 
 async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, stop, number)
+    stop = stop_event()
     async with contextlib.AsyncExitStack() as stack:
         lock = None
         if broker is not None:
@@ -141,6 +138,15 @@ def _open(core: Any) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(error.strerror or str(error)) from None
     return report
+
+
+def stop_event() -> asyncio.Event:
+    """Set by SIGTERM or SIGINT; a second one ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, stop, number)
+    return stop
 
 
 def on_signal(stop: asyncio.Event, number: int) -> None:

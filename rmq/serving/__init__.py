@@ -3,6 +3,7 @@
     acceptor        a listening socket that never spins for want of descriptors
     listener        the connections of one port, and their limits
     connection      one client: bytes -> frames -> requests -> replies, in order
-    one_way         a frame to an address, which nobody answers
+    request_table   which function answers which request code
+    one_way         frames to addresses, which nobody answers
     runtime_config  settings that are listed and changed at run time
 """

@@ -1,23 +1,47 @@
-"""One way: a frame to an address, on a connection of its own; nobody answers it.
+"""One way: frames to addresses, each on a connection of its own, in the background; nobody answers.
 
-Example: await send("127.0.0.1:10911", frame, "of its new leader") gives up after a second, with a
-line in the log: "127.0.0.1:10911 could not be told of its new leader: connection refused".
+    notices = OneWay("of its new leader")
+    notices.send("127.0.0.1:10911", frame)
+    notices.stop()
+
+What is not sent after a second is given up, with a line in the log: "127.0.0.1:10911 could not be
+told of its new leader: connection refused". UNDER_WAY_MAX are under way at once; of more there is a
+line too.
 """
 
 import asyncio
 import logging
 
 SECONDS_MAX = 1.0  # Apache waits 0.3 s for the write; connecting is included here
+UNDER_WAY_MAX = 256
 
 _log = logging.getLogger("rmq.serving.one_way")
 
 
-async def send(address: str, frame: bytes, what: str) -> None:
-    """Never raises but when it is cancelled; `what` it was about is for the log."""
-    try:
-        await asyncio.wait_for(_write(address, frame), SECONDS_MAX)
-    except (OSError, ValueError, OverflowError, asyncio.TimeoutError) as error:
-        _log.warning("%s could not be told %s: %s", address, what, error or "timeout")
+class OneWay:
+    """Owned by one event loop. `what` the frames are about is for the log."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, address: str, frame: bytes) -> None:
+        if len(self._tasks) >= UNDER_WAY_MAX:
+            _log.warning("%s is not told %s: too many are under way", address, self._what)
+            return
+        task = asyncio.ensure_future(self._send(address, frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _send(self, address: str, frame: bytes) -> None:
+        try:
+            await asyncio.wait_for(_write(address, frame), SECONDS_MAX)
+        except (OSError, ValueError, OverflowError, asyncio.TimeoutError) as error:
+            _log.warning("%s could not be told %s: %s", address, self._what, error or "timeout")
 
 
 async def _write(address: str, frame: bytes) -> None:

@@ -28,6 +28,11 @@ class Forbidden(ConfigError):
     """The change names a key on the black list."""
 
 
+def path_of(text: str) -> Path | None:
+    """The path that a setting names; "" keeps nothing on disk."""
+    return Path(text).expanduser() if text else None
+
+
 class RuntimeConfig:
     def __init__(self, settings: Settings, path: Path | None) -> None:
         self.settings = settings

@@ -24,7 +24,7 @@ from rmq.format import fastjson
 from rmq.format.remoting import Command, decode
 
 
-async def joined(server: ControllerServer, *replicas: Replica) -> None:
+async def joined(*replicas: Replica) -> None:
     """All have ids; the first is master, and the others are in its set."""
     for each in replicas:
         await each.join()
@@ -32,6 +32,19 @@ async def joined(server: ControllerServer, *replicas: Replica) -> None:
     ids = [each.broker_id for each in replicas]
     if len(ids) > 1:
         assert (await replicas[0].alter(ids, 1, 1)).code == 0
+
+
+@asynccontextmanager
+async def pair(clock: DrivenClock, folder: Path) -> AsyncIterator[tuple[Replica, Replica]]:
+    """A master and its slave, of a controller that waits for no earlier leader's leases."""
+    async with (
+        controller(folder) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(one, two)
+        yield one, two
 
 
 async def until_master(replica: Replica, broker_id: int | None) -> Command:
@@ -91,7 +104,7 @@ async def test_a_broker_gets_its_id_registers_and_is_elected(tmp_path: Path) -> 
 async def test_what_operators_ask(tmp_path: Path) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         async with Replica(server.port, 2) as two:
-            await joined(server, one)
+            await joined(one)
             await two.join()
             body = json.loads((await one.call(1006, b'["broker-a","broker-x"]')).body)
             row = {"brokerName": "broker-a", "alive": True}
@@ -139,7 +152,7 @@ async def test_settings_are_shown_and_changed(tmp_path: Path) -> None:
 async def test_state_is_there_after_a_start(tmp_path: Path) -> None:
     patient = {"rmqLeaseMillis": 600_000}  # however long it takes, nobody is replaced
     async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
-        await joined(server, one)
+        await joined(one)
     async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
         looked = await one.look()
         assert looked.fields["masterEpoch"] == "1" and in_sync(looked) == ([1], 1)
@@ -170,7 +183,7 @@ async def test_what_is_no_request_is_refused_by_name(
     tmp_path: Path, code: int, fields: dict[str, object]
 ) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
-        await joined(server, one)
+        await joined(one)
         reply = await one.call(code, **fields)
         assert reply.code == 2005 and reply.remark
         for body in (
@@ -199,7 +212,7 @@ async def test_a_master_whose_acks_need_the_set_is_replaced_when_its_connection_
         notices(two) as heard,
     ):
         async with Replica(server.port, 1) as one:
-            await joined(server, one, two)
+            await joined(one, two)
             assert await one.renew(1, covered=True) == 5000
             assert (await heard.get()).fields["masterEpoch"] == "1"
         told = await heard.get()
@@ -221,7 +234,7 @@ async def test_another_masters_lease_ends_before_the_next_one_is_elected(
     async with controller(tmp_path) as server, Replica(server.port, 2) as two:
         clock.advance(5.3)  # the time in which an earlier leader's leases may run
         async with Replica(server.port, 1) as one:
-            await joined(server, one, two)
+            await joined(one, two)
             assert await one.renew(1) == 5000
         await until_gone(server, 1)
         refused = await two.elect()
@@ -241,7 +254,7 @@ async def until_gone(server: ControllerServer, broker_id: int) -> None:
 async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_path: Path) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 2) as two:
         async with Replica(server.port, 1) as one:
-            await joined(server, one, two)
+            await joined(one, two)
         await until_gone(server, 1)
         assert (await two.elect()).code == 2011
         clock.advance(5.3)
@@ -253,13 +266,7 @@ async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_
 async def test_a_silent_master_is_replaced_and_one_that_beats_is_not(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    async with (
-        controller(tmp_path) as server,
-        Replica(server.port, 1) as one,
-        Replica(server.port, 2) as two,
-    ):
-        clock.advance(5.3)
-        await joined(server, one, two)
+    async with pair(clock, tmp_path) as (one, two):
         for _ in range(4):
             clock.advance(4)
             await one.beat()
@@ -298,7 +305,7 @@ async def test_an_unclean_election_waits_for_the_lease_and_takes_who_lives(
     async with controller(tmp_path, **settings) as server, Replica(server.port, 2) as two:
         clock.advance(5.3)
         async with Replica(server.port, 1) as one:
-            await joined(server, one)
+            await joined(one)
             await two.join()
             assert await one.renew(1, covered=True) == 5000  # of a set of which 2 is none
         await until_gone(server, 1)
@@ -310,13 +317,7 @@ async def test_an_unclean_election_waits_for_the_lease_and_takes_who_lives(
 
 @in_loop
 async def test_who_resigns_is_replaced_at_once(clock: DrivenClock, tmp_path: Path) -> None:
-    async with (
-        controller(tmp_path) as server,
-        Replica(server.port, 1) as one,
-        Replica(server.port, 2) as two,
-    ):
-        clock.advance(5.3)
-        await joined(server, one, two)
+    async with pair(clock, tmp_path) as (one, two):
         assert await one.renew(1) == 5000
         stale = {"rmqBrokerId": 1, "rmqResign": True}
         assert (await one.look(rmqMasterEpoch=0, **stale)).fields["masterBrokerId"] == "1"
@@ -331,13 +332,7 @@ async def test_another_master_is_designated(
     clock: DrivenClock, tmp_path: Path, covered: bool
 ) -> None:
     """At once where each ack needs its yes, else when the present one's lease has run out."""
-    async with (
-        controller(tmp_path) as server,
-        Replica(server.port, 1) as one,
-        Replica(server.port, 2) as two,
-    ):
-        clock.advance(5.3)
-        await joined(server, one, two)
+    async with pair(clock, tmp_path) as (one, two):
         assert await one.renew(1, covered=covered) == 5000
         answer = await two.elect(designateElect=True)
         assert answer.code == (0 if covered else 2011)
@@ -357,7 +352,7 @@ async def test_a_designated_one_that_dies_leaves_the_present_one_its_lease(
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         clock.advance(5.3)
         async with Replica(server.port, 2) as two:
-            await joined(server, one, two)
+            await joined(one, two)
             assert await one.renew(1) == 5000
             assert (await two.elect(designateElect=True)).code == 2011
             assert await one.renew(1) == 0
@@ -388,7 +383,7 @@ async def test_the_next_leader_knows_the_sets_and_who_lives(tmp_path: Path) -> N
                 assert leader["isLeader"] == "false"
                 assert leader["peers"].count(";") == 2
                 async with Replica(second.port, 2) as two, Replica(first.port, 2) as also_two:
-                    await joined(second, also_one, two)
+                    await joined(also_one, two)
                     await one.beat()  # to every controller
                     await also_two.beat()
                     await second.stop()
