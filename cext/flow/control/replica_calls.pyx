@@ -16,12 +16,12 @@ from cext.base.status cimport (
 from cext.flow.append.ack_queue cimport MARKS, ack_queue_is_empty
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.log_copy cimport copy_log
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.role cimport set_role
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.transaction.transaction_end cimport write_ops
 from cext.flow.transaction.transaction_service cimport TransactionService
-from cext.store.raw_append cimport raw_append
 from cext.wire.text cimport Text
 
 from rmq.errors import StoreCorruptError, StoreError
@@ -39,17 +39,11 @@ cdef struct AppendRaw:
 
 
 cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
-    cdef int64_t at = x.offset
+    cdef uint32_t taken = 0
     x.problem = 0
     x.status = CLOSED
-    while s.turn.follower:
-        x.status = raw_append(s.log, at, x.data.bytes + (at - x.offset),
-                              x.data.length - <uint32_t> (at - x.offset), &x.problem)
-        if x.status != RING_FULL or s.log.marks.appended == at:
-            break
-        at = s.log.marks.appended           # the ring is full: written out, it takes more
-        if write_and_dispatch(s) != OK:
-            break
+    if s.turn.follower:
+        x.status = copy_log(s, x.offset, x.data.bytes, x.data.length, &taken, &x.problem)
     x.log_end = s.log.marks.appended
 
 

@@ -14,7 +14,7 @@ from cext.base.status cimport (
     RING_FULL,
     TOO_LARGE,
 )
-from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.log_copy cimport copy_log
 from cext.flow.context.client_state cimport UNREAD_LOG
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, link_push
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
@@ -32,7 +32,6 @@ from cext.flow.replication.ha_service cimport (
 )
 from cext.net.connection cimport SCRATCH_BYTES
 from cext.net.socket_api cimport close, sockaddr_storage
-from cext.store.raw_append cimport raw_append
 from cext.store.record cimport AT_MAGIC, MAGIC_BLANK
 from cext.wire.ha_stream cimport (
     HA_BODY_BYTES_MAX,
@@ -68,21 +67,9 @@ cdef int32_t failure_of(int status) noexcept nogil:
 
 cdef int append_all(HAService s, const uint8_t* bytes, uint32_t count,
                     uint32_t* taken) noexcept nogil:
-    """As raw_append(), with a turn's write where the ring is full."""
-    cdef int64_t began = s.append.log.marks.appended
-    cdef int64_t at = began
+    """At the log's end. What is behind a BLANK, its filler, is part of the stream."""
     cdef int32_t problem = 0
-    cdef int status
-    taken[0] = 0
-    while True:
-        status = raw_append(s.append.log, at, bytes + taken[0], count - taken[0], &problem)
-        # Behind a BLANK the log goes on in the next segment, and its filler is part of the stream.
-        taken[0] = <uint32_t> min(<int64_t> count, s.append.log.marks.appended - began)
-        if status != RING_FULL or s.append.log.marks.appended == at:
-            return status
-        at = s.append.log.marks.appended
-        if write_and_dispatch(s.append) != OK:
-            return POISONED
+    return copy_log(s.append, s.append.log.marks.appended, bytes, count, taken, &problem)
 
 
 cdef uint32_t wanted_of(const HAMaster* m) noexcept nogil:
@@ -121,7 +108,7 @@ cdef int take_body(HAService s, const uint8_t* bytes, uint32_t count,
     """Bytes that belong at stream_offset. OK, NOT_READY (the log has no room for the rest), or what
     is wrong with them."""
     cdef HAMaster* m = &s.master
-    cdef int64_t filler = s.append.log.marks.appended - m.stream_offset
+    cdef int64_t filler
     cdef uint32_t part = 0
     cdef int status = OK
     taken[0] = 0

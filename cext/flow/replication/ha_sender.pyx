@@ -23,12 +23,16 @@ cdef bint send_head(HAService s, HASlave* slave, int32_t count) noexcept nogil:
     return s.turn.net.commit_reply(slave.connection, HA_HEAD_BYTES)
 
 
+cdef inline void note_sent(HAService s, HASlave* slave, int64_t count) noexcept nogil:
+    slave.next_offset += count
+    s.bytes_sent += count
+
+
 cdef bint send_piece(HAService s, HASlave* slave, const uint8_t* at,
                      int32_t count) noexcept nogil:
     if not send_head(s, slave, count) or not s.turn.net.add_borrowed(slave.connection, at, count):
         return False
-    slave.next_offset += count
-    s.bytes_sent += count
+    note_sent(s, slave, count)
     return True
 
 
@@ -68,8 +72,7 @@ cdef bint send_history(HAService s, HASlave* slave) noexcept nogil:
         good = False
     else:
         fetch.buffer = NULL                 # the output piece owns it now
-        slave.next_offset += count
-        s.bytes_sent += count
+        note_sent(s, slave, count)
     s.fetch.pool.release(fetch)
     return good
 
