@@ -42,6 +42,10 @@ class RequestTable(Generic[State]):
 
         return note
 
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset(self._handlers)
+
     def start(self, state: State, request: Command, connection: object) -> Reply:
         handler = self._handlers.get(request.code)
         if handler is None:

@@ -16,7 +16,7 @@ from support.source_tree import ROOT
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.cli.main import cli
 from rmq.codes import RequestCode
-from rmq.namesrv.requests import _handlers as namesrv_handlers
+from rmq.namesrv.requests import _table as namesrv_table
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 INLINE = re.compile(r"`([^`]+)`")
@@ -138,7 +138,7 @@ def test_the_protocol_page_has_each_request_of_a_name_server() -> None:
     text = section(DOCS / "protocol.md", "Requests to a name server")
     firsts = re.findall(r"^\| ([\d, ]+) \|", text, re.MULTILINE)
     codes = {int(code) for first in firsts for code in first.split(",")}
-    assert codes == set(namesrv_handlers)
+    assert codes == set(namesrv_table.codes)
 
 
 def test_the_readme_is_short_and_architecture_a_map() -> None:
