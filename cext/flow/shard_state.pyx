@@ -5,7 +5,7 @@ from cext.flow.append.appender cimport OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
 from cext.flow.pull.held_pulls cimport wake_by_news
 from cext.flow.replica cimport replica_replayed
-from cext.flow.replication.ha_protocols cimport join_master
+from cext.flow.replication.ha_protocols cimport join_protocols
 from cext.flow.request_router cimport (
     BY_POP,
     BY_PULL,
@@ -60,7 +60,7 @@ cdef void join_services(ShardState s) noexcept:
     s.ha.turn = s.turn
     s.ha.append = s.append
     s.ha.fetch = s.fetch
-    join_master(s.ha)
+    join_protocols(s.ha)
     s.pop.pull = s.pull
     s.pop.send = s.send
 

@@ -22,6 +22,7 @@ cdef extern from "<sys/socket.h>" nogil:
         size_t msg_iovlen
     enum: AF_INET, AF_INET6, SOCK_STREAM, SOCK_NONBLOCK, SOCK_CLOEXEC, MSG_NOSIGNAL, MSG_DONTWAIT
     int accept4(int fd, sockaddr* address, socklen_t* length, int flags)
+    int getpeername(int fd, sockaddr* address, socklen_t* length)
     ssize_t recv(int fd, void* at, size_t length, int flags)
     ssize_t send(int fd, const void* at, size_t length, int flags)
     ssize_t sendmsg(int fd, const msghdr* message, int flags)

@@ -354,8 +354,9 @@ class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
     the log go without us."""
 
-    def serve_slaves(self, fd: int) -> None:
-        """Slaves are served at this listening, non-blocking socket, which stays the caller's."""
+    def adopt_slave(self, fd: int) -> int:
+        """A slave is served by this connected, non-blocking socket (with TCP_NODELAY), which is the
+        core's from now on; the id of its connection."""
 
     def follow_master(self, fd: int) -> int:
         """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the

@@ -5,29 +5,23 @@ from libc.string cimport memcpy
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.replication.ha_master cimport follow_master, leave_master
-from cext.flow.replication.ha_protocols cimport serve_slaves
 from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
-from cext.flow.replication.ha_slaves cimport move_replicated
+from cext.flow.replication.ha_slaves cimport adopt_slave, move_replicated
 from cext.net.connection cimport Connection
 
 
-cdef struct ServeSlaves:
-    int fd
-    # results
-    int status
-
-
-cdef void serve_slaves_call(HAService s, ServeSlaves* x) noexcept nogil:
-    x.status = serve_slaves(s, x.fd)
-
-
-cdef struct FollowMaster:
+cdef struct GivenSocket:
     int fd                      # the reactor's from now on, whatever comes of it
     # results
-    uint64_t connection         # 0: no memory, or no follower
+    uint64_t connection         # 0: it was closed
 
 
-cdef void follow_master_call(HAService s, FollowMaster* x) noexcept nogil:
+cdef void adopt_slave_call(HAService s, GivenSocket* x) noexcept nogil:
+    cdef Connection* c = adopt_slave(s, x.fd)
+    x.connection = c.id if c != NULL else 0
+
+
+cdef void follow_master_call(HAService s, GivenSocket* x) noexcept nogil:
     cdef Connection* c = follow_master(s, x.fd)
     x.connection = c.id if c != NULL else 0
 
@@ -107,14 +101,16 @@ cdef void master_state(HAService s, MasterState* x) noexcept nogil:
 
 
 cdef class HACalls(ReplicaCalls):
-    def serve_slaves(self, int fd):
-        cdef ServeSlaves x
+    def adopt_slave(self, int fd):
+        cdef GivenSocket x
         x.fd = fd
-        self._call(<CallFn> serve_slaves_call, <void*> self.ha, &x)
-        raise_status(x.status, "the listening socket for slaves")
+        self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
+        raise_status(OK if x.connection != 0 else IO_ERROR, "the connection of a slave: there is "
+                     "no room for it, or it is gone")
+        return x.connection
 
     def follow_master(self, int fd):
-        cdef FollowMaster x
+        cdef GivenSocket x
         x.fd = fd
         self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "

@@ -33,10 +33,6 @@ cdef Protocol protocol(HAService s, OnBytes on_bytes, OnClosed on_closed) noexce
     return p
 
 
-cdef int serve_slaves(HAService s, int listen_fd) noexcept nogil:
-    cdef Protocol slaves = protocol(s, <OnBytes> take_reports, <OnClosed> slave_closed)
-    return s.turn.net.add_listener(listen_fd, &slaves, NULL)
-
-
-cdef void join_master(HAService s) noexcept:
+cdef void join_protocols(HAService s) noexcept:
+    s.slave_protocol = protocol(s, <OnBytes> take_reports, <OnClosed> slave_closed)
     s.master_protocol = protocol(s, <OnBytes> take_log, <OnClosed> master_closed)

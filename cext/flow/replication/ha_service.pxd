@@ -1,8 +1,8 @@
 """HA service: this core's part in replication, as master of its slaves and as slave of its master.
 
-The control thread opens sockets and says what counts; bytes go without it. A slave's connection is
-accepted on the HA port (ha_protocols.pxd); the one to the master is made by the control thread and
-given to the reactor (ha_master.pxd). Each is a connection like any other in the same epoll.
+The control thread opens sockets and says what counts; bytes go without it. It accepts slaves on the
+HA port, once it has looked who they are, connects to the master, and gives the reactor both
+(ha_slaves.pxd, ha_master.pxd). Each is a connection like any other in the same epoll.
 
 Reactor only.
 """
@@ -59,6 +59,7 @@ cdef class HAService(Service):
     cdef TurnContext turn
     cdef Appender append
     cdef FetchService fetch
+    cdef Protocol slave_protocol    # of connections of slaves
     cdef Protocol master_protocol   # of the one to the master
     cdef HASlave slaves[SLAVES_MAX]
     cdef int32_t slave_count        # of them, connected

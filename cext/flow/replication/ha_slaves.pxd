@@ -18,6 +18,9 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from cext.flow.replication.ha_service cimport HAService, HASlave
 from cext.net.connection cimport Connection
 
+# A connected socket, from now on the reactor's: a slave is served by it. NULL: there is no room for
+# a connection; it is closed.
+cdef Connection* adopt_slave(HAService s, int fd) noexcept nogil
 # The protocol's callbacks.
 cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t* needed) noexcept nogil

@@ -5,7 +5,18 @@ from libc.string cimport memset
 
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
+from cext.net.socket_api cimport close, getpeername, sockaddr, sockaddr_storage, socklen_t
 from cext.wire.ha_stream cimport HA_REPORT_BYTES, ha_report
+
+
+cdef Connection* adopt_slave(HAService s, int fd) noexcept nogil:
+    cdef sockaddr_storage peer
+    cdef socklen_t length = sizeof(peer)
+    memset(&peer, 0, sizeof(peer))
+    if s.turn.net.is_full() or getpeername(fd, <sockaddr*> &peer, &length) != 0:
+        close(fd)
+        return NULL
+    return s.turn.net.add_connection(fd, &peer, &s.slave_protocol, NULL)
 
 
 cdef HASlave* slave_of(HAService s, Connection* c) noexcept nogil:

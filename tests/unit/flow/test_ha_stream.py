@@ -96,17 +96,15 @@ class Link:
 
 
 class Master(Shard):
-    """A core with an HA port."""
+    """A core, and an HA port: what connects there is its slave."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         directory.mkdir(exist_ok=True)
         super().__init__(directory, **{"segment_bytes": SEGMENT_BYTES, **options})
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.setblocking(False)
 
     def __enter__(self) -> Master:
         super().__enter__()
-        self.core.serve_slaves(self.listener.fileno())
         self.topic("t")
         self.group("g", "t")
         return self
@@ -118,8 +116,16 @@ class Master(Shard):
     def needs(self, slaves: int, **changed: int) -> None:
         self.core.set_ha(*{**HA, "slaves_needed": slaves, **changed}.values())
 
+    def connection(self) -> socket.socket:
+        """The other end of a slave's connection."""
+        ours = socket.create_connection(self.listener.getsockname())
+        accepted = self.listener.accept()[0]
+        accepted.setblocking(False)
+        self.core.adopt_slave(accepted.detach())
+        return ours
+
     def slave(self, offset: int = 0) -> Link:
-        link = Link(socket.create_connection(self.listener.getsockname()))
+        link = Link(self.connection())
         link.report(offset)
         return link
 
@@ -151,7 +157,7 @@ class Slave(Shard):
         super().__exit__(failure, *rest)
 
     def follow(self, master: Master) -> int:
-        return self.adopt(socket.create_connection(master.listener.getsockname()))
+        return self.adopt(master.connection())
 
     def adopt(self, end: socket.socket) -> int:
         end.setblocking(False)
