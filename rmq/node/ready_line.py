@@ -99,19 +99,19 @@ async def _find_registered(addresses: list[str], served: Served) -> tuple[str, s
 
 async def _knows(address: str, served: Served) -> bool | None:
     """Whether the name server lists all that is served; None: it does not answer."""
-    from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
     from rmq.codes import RequestCode, ResponseCode
     from rmq.errors import ProtocolError
     from rmq.format import fastjson
     from rmq.format.remoting import Command
+    from rmq.serving.remoting_client import CallError, RemotingClient
 
-    link = NamesrvClient(address)
+    link = RemotingClient(address)
     try:
         reply = await link.call(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), ANSWER_S)
         if reply.code != ResponseCode.SUCCESS:
             return False
         table = fastjson.loads_object(reply.body).get("brokerAddrTable")
-    except NamesrvError:
+    except CallError:
         return None
     except ProtocolError:
         return False
@@ -143,12 +143,12 @@ def _try_sends(address: str) -> str:
 
 
 def _try_name_server(addresses: list[str]) -> str:
-    from rmq.broker.registration.namesrv_client import NamesrvError, parse_address
+    from rmq.serving.remoting_client import CallError, parse_address
 
     for address in addresses:
         try:
             host, port = parse_address(address)
-        except NamesrvError:
+        except CallError:
             continue
         if host in ("127.0.0.1", "localhost", "::1"):
             return "Try: rmq namesrv" + ("" if port == 9876 else f" --port {port}")

@@ -5,5 +5,6 @@
     connection      one client: bytes -> frames -> requests -> replies, in order
     request_table   which function answers which request code
     one_way         frames to addresses, which nobody answers
+    remoting_client one connection to another server: a request, its reply
     runtime_config  settings that are listed and changed at run time
 """

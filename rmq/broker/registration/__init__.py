@@ -1,7 +1,6 @@
 """Registration: this broker at its name servers, and the routes they give.
 
     registration        keeps the broker and its topics known at all name servers
-    namesrv_client      one connection to one name server
     routes              a topic's queues on all brokers, for assignments (400)
 
 A broker talks to each of its name servers by itself, apart from the others.

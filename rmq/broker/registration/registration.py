@@ -36,7 +36,6 @@ from typing import Any
 
 import msgspec
 
-from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError, parse_address
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
@@ -44,6 +43,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 log = logging.getLogger("rmq.broker.registration")
 
@@ -85,7 +85,7 @@ class Registration:
                 continue
             try:
                 parse_address(part)
-            except NamesrvError as error:
+            except CallError as error:
                 log.error("namesrvAddr: %s, left out", error)
                 continue
             wanted.append(part.strip())
@@ -241,7 +241,7 @@ class _Member:
 
     def __init__(self, address: str, owner: Registration) -> None:
         self._owner = owner
-        self._link = NamesrvClient(address, self._lost)
+        self._link = RemotingClient(address, self._lost)
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
@@ -276,7 +276,7 @@ class _Member:
             if self.complete:
                 command = Command(code=RequestCode.UNREGISTER_BROKER, fields=self._owner.identity())
                 await self._link.call(command, UNREGISTER_S)
-        except NamesrvError as error:
+        except CallError as error:
             log.warning("unregistering: %s", error)
         self._link.close()
 
@@ -308,7 +308,7 @@ class _Member:
                 self._singles = False
                 goal = owner.changes
                 await self._register(owner.version())
-        except NamesrvError as error:
+        except CallError as error:
             if not self._failing:
                 log.warning("registration failed, it is tried again until it works: %s", error)
             self._failing = True
@@ -322,7 +322,7 @@ class _Member:
         owner = self._owner
         reply = await self._call(owner.register_command(version))
         if reply.code != ResponseCode.SUCCESS:
-            raise NamesrvError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+            raise CallError(f"{self._link.address}: code {reply.code}: {reply.remark}")
         if not self.complete:
             log.info("registered at name server %s", self._link.address)
         self._version = version
@@ -337,7 +337,7 @@ class _Member:
                 log.info("name server %s takes no single topics", self._link.address)
                 return False
             if reply.code != ResponseCode.SUCCESS:
-                raise NamesrvError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+                raise CallError(f"{self._link.address}: code {reply.code}: {reply.remark}")
         return True
 
     async def _call(self, command: Command) -> Command:

@@ -13,7 +13,6 @@ from typing import Any
 
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
-from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.codes import PERM_READ, RequestCode, ResponseCode
 from rmq.config import Settings
@@ -21,6 +20,7 @@ from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
+from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.routes")
 quiet = RateLimitedLog(log)
@@ -52,13 +52,13 @@ class Routes:
         for address in self._settings.namesrvAddr.split(";"):
             if not address.strip():
                 continue
-            link = NamesrvClient(address.strip())
+            link = RemotingClient(address.strip())
             command = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
             try:
                 reply = await link.call(command, ANSWER_S)
                 if reply.code == ResponseCode.SUCCESS:
                     return read_queues(topic, fastjson.loads_object(reply.body))
-            except (NamesrvError, ProtocolError) as error:
+            except (CallError, ProtocolError) as error:
                 quiet.warning("route", "route of %s: %s", topic, error)
             finally:
                 link.close()

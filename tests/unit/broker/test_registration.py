@@ -16,11 +16,11 @@ from support.unwritable import not_saved
 
 from rmq.broker.broker import Broker
 from rmq.broker.registration import registration
-from rmq.broker.registration.namesrv_client import NamesrvError, parse_address
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format.remoting import Command
 from rmq.namesrv.server import NameServer
+from rmq.serving.remoting_client import CallError, parse_address
 from tools.ports import free_port
 
 REQUEST_CODE_NOT_SUPPORTED = 3
@@ -290,5 +290,5 @@ def test_addresses_are_checked() -> None:
     assert parse_address(" [::1]:9876 ") == ("::1", 9876)
     assert parse_address("host:1") == ("host", 1)
     for text in ("", "host", ":1", "host:", "host:0", "host:65536", "host:x"):
-        with pytest.raises(NamesrvError):
+        with pytest.raises(CallError):
             parse_address(text)

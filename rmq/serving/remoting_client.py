@@ -1,9 +1,9 @@
-"""Name server client: one connection to one name server; a request, its reply.
+"""Remoting client: one connection to another server; a request, its reply.
 
 Requests go one after the other, so a reply is matched by its opaque and anything else on the
 connection is skipped. Any failure closes the connection; the next request opens it anew.
 
-Example: NamesrvClient("127.0.0.1:9876").call(Command(code=103, ..), 24.0) -> the reply
+Example: RemotingClient("127.0.0.1:9876").call(Command(code=103, ..), 24.0) -> the reply
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from rmq.format.remoting import Command, encode
 CONNECT_S = 3.0
 
 
-class NamesrvError(RmqError):
-    """The name server cannot be reached, or did not answer as it should."""
+class CallError(RmqError):
+    """The other server cannot be reached, or did not answer as it should."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -28,15 +28,15 @@ def parse_address(text: str) -> tuple[str, int]:
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise NamesrvError(f"{text!r} is not host:port")
+        raise CallError(f"{text!r} is not host:port")
     return host, int(port)
 
 
-class NamesrvClient:
-    """Owned by the control thread's loop; one caller at a time."""
+class RemotingClient:
+    """Owned by one event loop; one caller at a time."""
 
     def __init__(self, address: str, on_lost: Callable[[], None] = lambda: None) -> None:
-        """on_lost: the name server has closed a connection on which no call was under way."""
+        """on_lost: the other side has closed a connection on which no call was under way."""
         self.address = address
         self._on_lost = on_lost
         self._opaques = itertools.count(1)
@@ -55,10 +55,10 @@ class NamesrvClient:
                 timer.cancel()
         except asyncio.TimeoutError:
             self.close()
-            raise NamesrvError(f"{self.address}: no answer in time") from None
+            raise CallError(f"{self.address}: no answer in time") from None
         except (OSError, EOFError, ProtocolError) as error:
             self.close()
-            raise NamesrvError(f"{self.address}: {error or type(error).__name__}") from None
+            raise CallError(f"{self.address}: {error or type(error).__name__}") from None
         except BaseException:
             self.close()
             raise
@@ -108,7 +108,7 @@ class _Link(asyncio.Protocol):
     def call(self, command: Command) -> "asyncio.Future[Command]":
         """The reply, or the error that closed the connection."""
         if self._transport is None:
-            raise ConnectionResetError("the name server closed the connection")
+            raise ConnectionResetError("the other side closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
         self._opaque = command.opaque
         self._transport.write(encode(command))
@@ -126,7 +126,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._fail(error or ConnectionResetError("the name server closed the connection"))
+        self._fail(error or ConnectionResetError("the other side closed the connection"))
 
     def data_received(self, data: bytes) -> None:
         self._frames.feed(data)
