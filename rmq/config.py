@@ -146,6 +146,11 @@ class Settings:
                 f"diskSpaceCleanForciblyRatio={self.diskSpaceCleanForciblyRatio}: at most "
                 f"diskSpaceWarningLevelRatio={self.diskSpaceWarningLevelRatio}"
             )
+        if (self.brokerRole == "SLAVE") != (self.brokerId > 0):
+            raise ConfigError(
+                f"brokerId={self.brokerId}, brokerRole={self.brokerRole}: a slave has 1 or more, "
+                "its own among the brokers of its brokerName, and a master has 0"
+            )
         if "," in self.storePathCommitLog:
             raise ConfigError(
                 f"storePathCommitLog={self.storePathCommitLog}: several directories; rmq keeps its "

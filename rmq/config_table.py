@@ -81,8 +81,8 @@ _NO_ACCOUNTS = (
     "keep the broker on loopback or in a network of its own"
 )
 _NO_REPLICAS = (
-    "rmq does not replicate yet: no other broker would have what is acknowledged; leave it out, "
-    "or use brokerRole=ASYNC_MASTER and brokerId=0 with flushDiskType=SYNC_FLUSH"
+    "rmq has no elections and no minimum of replicas yet: leave it out, or use "
+    "brokerRole=SYNC_MASTER with inSyncReplicas"
 )
 _NO_TLS = (
     "rmq has no TLS yet, connections would be in the clear; leave it out, and keep the broker on "
@@ -118,20 +118,28 @@ BROKER: tuple[Setting, ...] = (
     # --- who it is and where it listens
     _text("brokerClusterName", "DefaultCluster"),
     _text("brokerName", "broker-a"),  # Apache: the host's name
-    _refused("brokerId", 0, _NO_REPLICAS),
+    _int("brokerId", 0, 0),  # of a slave: 1 or more, its own among those of its brokerName
     _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address. Ours is safe by default
     _text("brokerIP2", "", null=True),  # empty: brokerIP1
     _int("listenPort", 10911, 0, 65535),  # 0: any free port
     _text("bindAddress", "127.0.0.1"),  # Apache: 0.0.0.0
     _text("namesrvAddr", "", run_time=True, null=True),
-    _choice(
-        "brokerRole",
-        "ASYNC_MASTER",
-        *("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-        refusal=_NO_REPLICAS,
-    ),
-    _int("haListenPort", 0, 0, 65535),  # only advertised; 0: listenPort + 1
-    _text("haMasterAddress", "", null=True),
+    _choice("brokerRole", "ASYNC_MASTER", "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+    # --- master and slaves; slaves are served when brokerRole or haListenPort is set
+    _int("haListenPort", 0, 0, 65535),  # 0: listenPort + 1. Apache: 10912
+    _text("haMasterAddress", "", null=True),  # of a slave: where the log is; empty: it is asked for
+    _text("rmqMasterAddress", ""),  # of a slave: the master; empty: the name servers know it
+    _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine may
+    # What a slave says it has: auto: as its flushDiskType, what is on the disk or in the file
+    _choice("rmqSlaveAck", "auto", "auto", "written", "durable"),
+    # Brokers that have a send before it is answered, with SYNC_MASTER; this one is one of them, and
+    # 2 while this is not set. Apache: 1, which waits for nobody
+    _int("inSyncReplicas", 1, 0, 17, run_time=True),
+    _int("slaveTimeout", 3000, 1, run_time=True),
+    _int("haSendHeartbeatInterval", 5000, 1),
+    _int("haHousekeepingInterval", 20_000, 1),
+    _int("haMaxGapNotInSync", 256 * MIB, 0, LONG_MAX, run_time=True),
+    _int("syncControllerMetadataPeriod", 10_000, 1),  # between two copies of an Apache master
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("serverSocketBacklog", 1024, 1, 65535),
     # --- name servers
@@ -268,7 +276,6 @@ BROKER: tuple[Setting, ...] = (
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
     _refused("enableControllerMode", False, _NO_REPLICAS),
-    _refused("inSyncReplicas", 1, _NO_REPLICAS, 0),
     _refused("minInSyncReplicas", 1, _NO_REPLICAS, 0),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
     _refused("allAckInSyncStateSet", False, _NO_REPLICAS),

@@ -36,6 +36,7 @@ from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
+from rmq.broker.replication.replication import Replication
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.counter_history import (
@@ -84,6 +85,7 @@ CORE_OPTIONS = {
     "rejectTransactionMessage": "reject_transactions",
     "storeReplyMessageEnable": "store_replies",
     "shortPollingTimeMills": "short_polling_ms",
+    "slaveTimeout": "slave_timeout_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
     "timerMaxDelaySec": "timer_max_delay_sec",
     "waitTimeMillsInSendQueue": "send_wait_ms",
@@ -139,6 +141,7 @@ class Broker:
         self.retention = Retention(
             settings, core, [self.commit_log_directory, self.consume_queue_directory]
         )
+        self.replication = Replication(self, core)
         self.registration = Registration(settings, self.topics, self._addresses)
         self.response_times = ResponseTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
@@ -172,7 +175,7 @@ class Broker:
         self.pop_orders.load()
         self.delays.load()
         self.transactions.load()
-        self.topics.on_change = self.registration.changed
+        self.topics.on_change = self._topics_changed
         self.groups.on_forbid = lambda group: self.consumers.push_again(group, anew=True)
         loop = asyncio.get_running_loop()
         loop.add_reader(self.core.control_fd, self._readable)
@@ -194,6 +197,7 @@ class Broker:
         self.index_queries.start()
         self._readable()
         await self.siblings.start()
+        await self.replication.start()
         await self.registration.start()
         if self.settings.metricsExporterType in ("LOG", "OTLP_GRPC"):
             log.warning("metricsExporterType: no metrics, rmq knows PROM only")
@@ -211,6 +215,7 @@ class Broker:
             await self.status.stop()
         await self.siblings.stop()
         await self.registration.stop()
+        await self.replication.stop()
         await self.dispatcher.drain(DRAIN_S)
         await self.functions.stop()
         self.index_queries.stop()
@@ -234,6 +239,7 @@ class Broker:
     def connection_closed(self, connection: Connection) -> None:
         """Takes the connection out of every table."""
         self.broker_to_client.connection_closed(connection)
+        self.replication.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
 
@@ -245,6 +251,8 @@ class Broker:
             self.core.set_option(CORE_OPTIONS[key], int(getattr(self.settings, key)))
         if "namesrvAddr" in keys:
             self.registration.addresses_changed()
+        if "inSyncReplicas" in keys:
+            self.replication.settings_changed()
         if "brokerPermission" in keys:
             self.topics.permission_changed()
         log.info("settings changed: %s", ", ".join(sorted(keys)))
@@ -254,6 +262,10 @@ class Broker:
         minimum, maximum, _ = self.core.log_range()
         record = self.core.read_record(minimum) if minimum < maximum else None
         return record_store_time(record) if record is not None else -1
+
+    def _topics_changed(self, topics: Iterable[str]) -> None:
+        self.registration.changed(topics)
+        self.replication.exchange.wake()
 
     def _readable(self) -> None:
         self.dispatcher.poll()
@@ -267,11 +279,9 @@ class Broker:
     def _addresses(self) -> tuple[str, str]:
         """(address for clients, address for slaves)."""
         settings, port = self.settings, self.core.port
-        ha_port = settings.haListenPort or port + 1
-        return (
-            f"{settings.brokerIP1}:{port}",
-            f"{settings.brokerIP2 or settings.brokerIP1}:{ha_port}",
-        )
+        # RocketMQ's name servers want one of every broker.
+        none = f"{settings.brokerIP2 or settings.brokerIP1}:{settings.haListenPort or port + 1}"
+        return f"{settings.brokerIP1}:{port}", self.replication.ha_address or none
 
     # ---- by the clock
 

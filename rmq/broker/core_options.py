@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
+from rmq.broker.replication.role import slaves_needed
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.config import Settings
@@ -80,6 +81,8 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "frame_max_bytes": FRAME_BYTES_MAX,
         "sync_flush": settings.flushDiskType == "SYNC_FLUSH",
         "sync_flush_timeout_ms": settings.syncFlushTimeout,
+        "sync_replicas": slaves_needed(settings) > 0,
+        "slave_timeout_ms": settings.slaveTimeout,
         "flush_interval_ms": settings.flushIntervalCommitLog,
         "flush_least_pages": settings.flushCommitLogLeastPages,
         "flush_thorough_ms": settings.flushCommitLogThoroughInterval,

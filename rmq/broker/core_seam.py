@@ -331,25 +331,6 @@ class OptionCalls(Protocol):
         """KeyError for one that is not changeable at run time."""
 
 
-class Core(
-    ConnectionCalls,
-    TopicCalls,
-    GroupCalls,
-    OffsetCalls,
-    PopCalls,
-    QueueCalls,
-    LogCalls,
-    RetentionCalls,
-    IndexCalls,
-    DelayCalls,
-    TransactionCalls,
-    StatCalls,
-    OptionCalls,
-    Protocol,
-):
-    """All that rmq.broker calls: for Broker, which gives each room its part."""
-
-
 class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
     the log go without us."""
@@ -388,6 +369,26 @@ class HACalls(Protocol):
         """The connection to the master (0: none), the end of this log, what the master was told,
         for how many ms it has said nothing, and why the last connection ended and where (HAFailure
         of cext/flow/replication/ha_service.pxd)."""
+
+
+class Core(
+    ConnectionCalls,
+    TopicCalls,
+    GroupCalls,
+    OffsetCalls,
+    PopCalls,
+    QueueCalls,
+    LogCalls,
+    RetentionCalls,
+    IndexCalls,
+    DelayCalls,
+    TransactionCalls,
+    StatCalls,
+    OptionCalls,
+    HACalls,
+    Protocol,
+):
+    """All that rmq.broker calls: for Broker, which gives each room its part."""
 
 
 class ReplicaCalls(Protocol):

@@ -46,7 +46,7 @@ def calls() -> Iterator[tuple[str, type]]:
 CALLS = dict(calls())
 METHODS = [name for name, each in CALLS.items() if not isinstance(vars(each)[name], property)]
 PROPERTIES = [name for name in CALLS if name not in METHODS]
-NOT_THE_BROKERS = [*calls_of(core_seam.ReplicaCalls), *calls_of(core_seam.HACalls)]
+NOT_THE_BROKERS = calls_of(core_seam.ReplicaCalls)
 
 
 def signatures(text: str) -> Signatures:

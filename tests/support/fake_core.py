@@ -57,6 +57,9 @@ class FakeCore:
         self.groups: dict[bytes, tuple[int, int]] = {}
         self.retries: dict[bytes, tuple[int, int, bytes]] = {}
         self.group_locks: dict[bytes, int] = {}
+        self.slaves = 0  # adopted so far
+        self.following = 0  # connection to the master
+        self.ha = (0, 0, 0, 0, 0)  # of set_ha()
         self.resets: list[tuple[bytes, bytes, int, int]] = []
         self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
         self.programs: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
@@ -467,6 +470,35 @@ class FakeCore:
 
     def set_option(self, name: str, value: int) -> None:
         self.options[name] = value
+
+    def adopt_slave(self, fd: int) -> int:
+        os.close(fd)
+        self.slaves += 1
+        return 1000 + self.slaves
+
+    def follow_master(self, fd: int) -> int:
+        os.close(fd)
+        self.following = 2000
+        return self.following
+
+    def leave_master(self) -> None:
+        self.following = 0
+
+    def set_ha(
+        self,
+        slaves_needed: int,
+        send_bytes: int,
+        heartbeat_ms: int,
+        silence_ms: int,
+        ack_durable: int,
+    ) -> None:
+        self.ha = (slaves_needed, send_bytes, heartbeat_ms, silence_ms, ack_durable)
+
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int]]:
+        return []
+
+    def ha_master(self) -> tuple[int, int, int, int, int, int]:
+        return self.following, self.log_range()[1], 0, 0, 1, 0
 
     def drop_segments(self, before_ms: int, max_count: int, force: int) -> int:
         self.drops.append((before_ms, max_count, force))

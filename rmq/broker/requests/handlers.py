@@ -4,8 +4,8 @@ Each module states its rows in its HANDLERS: a new request code is a function an
 module one more line in Contexts and in the table below.
 
 A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (access control 50-54 and 3001-3010, replication 906 and 908) are left out on purpose: a
-client that gets 3 knows where it stands.
+pieces (access control 50-54 and 3001-3010) are left out on purpose: a client that gets 3 knows
+where it stands.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from rmq.broker.dispatch.request import Handler
 from rmq.broker.requests import (
     assignments,
     broker_config,
+    changes,
     consumer_diagnosis,
     consumer_retries,
     groups,
@@ -29,6 +30,7 @@ from rmq.broker.requests import (
     pulls,
     queries,
     recalls,
+    replicas,
     replies,
     sends,
     topics,
@@ -44,6 +46,7 @@ class CoreCalls(ConnectionCalls, GroupCalls, LogCalls, StatCalls, Protocol):
 class Contexts(
     assignments.Context,
     broker_config.Context,
+    changes.Context,
     consume_stats.Context,
     consumer_diagnosis.Context,
     consumer_retries.Context,
@@ -58,6 +61,7 @@ class Contexts(
     pulls.Context,
     queries.Context,
     recalls.Context,
+    replicas.Context,
     replies.Context,
     runtime_info.Context,
     sends.Context,
@@ -76,6 +80,8 @@ def handler_table(*areas: Mapping[int, Handler[Contexts]]) -> dict[int, Handler[
     table: dict[int, Handler[Contexts]] = {}
     for area in areas:
         for code, handler in area.items():
+            if code in changes.TABLES:
+                handler = changes.with_slaves(code, handler)
             # A binary header has 16 bits for the code.
             for key in {code, code & 0xFFFF}:
                 if key in table:
@@ -101,6 +107,7 @@ HANDLERS = handler_table(
     pulls.HANDLERS,
     queries.HANDLERS,
     recalls.HANDLERS,
+    replicas.HANDLERS,
     replies.HANDLERS,
     runtime_info.HANDLERS,
     sends.HANDLERS,

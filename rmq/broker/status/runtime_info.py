@@ -129,25 +129,6 @@ def view_broker_stats(context: Context, request: Request) -> Reply:
     return command.reply(body=fastjson.dumps(body))
 
 
-def get_ha_status(context: Context, request: Request) -> Reply:
-    """907: a master without slaves."""
-    body = {
-        "master": True,
-        "masterCommitLogMaxOffset": context.core.log_range()[1],
-        "inSyncSlaveNums": 0,
-        "haConnectionInfo": [],
-        "haClientRuntimeInfo": {
-            "maxOffset": 0,
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
-            "masterFlushOffset": 0,
-            "transferredByteInSecond": 0,
-            "activated": False,
-        },
-    }
-    return request.command.reply(body=fastjson.dumps(body))
-
-
 def _counter(context: Context, name: str, key: str) -> str | None:
     """The samples' name of the counter for this name and key; None when there is none."""
     whole = {"BROKER_PUT_NUMS": "puts", "BROKER_GET_NUMS": "gets"}.get(name)
@@ -291,5 +272,4 @@ def _readable(count: int) -> str:
 HANDLERS: dict[int, Handler[Context]] = {
     Code.GET_BROKER_RUNTIME_INFO: get_runtime_info,
     Code.VIEW_BROKER_STATS_DATA: view_broker_stats,
-    Code.GET_BROKER_HA_STATUS: get_ha_status,
 }

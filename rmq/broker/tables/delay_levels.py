@@ -16,8 +16,9 @@ offset of level 3 becomes 18.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rmq import names
 from rmq.base.json_file import JsonFile
@@ -83,6 +84,24 @@ class DelayLevels:
                 log.info("delay level %d: %d messages waiting", level, maximum - offset)
         self._saved = offsets
         self._core.set_delay_levels(self._delays_ms, offsets)
+
+    def copy(self, table: Mapping[Any, Any]) -> None:
+        """Goes on, should this slave be promoted, where the master is: the reactor of a slave
+        delivers nothing. The file follows with the next save()."""
+        offsets, _ = self._core.delay_offsets()
+        for level, offset in table.items():
+            number = int(level) if str(level).isdecimal() else 0
+            if 1 <= number <= len(offsets) and isinstance(offset, int) and offset >= 0:
+                offsets[number - 1] = offset
+        self._core.set_delay_levels(self._delays_ms, offsets)
+
+    def offsets(self) -> list[int]:
+        """Of each level the first message that is not delivered yet, as of now."""
+        return self._core.delay_offsets()[0]
+
+    def content(self) -> dict[str, object]:
+        """That of delayOffset.json as of now."""
+        return self.members(self.offsets())
 
     def waiting(self) -> int:
         """Messages that are not delivered yet."""

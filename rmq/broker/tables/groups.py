@@ -133,6 +133,7 @@ class GroupTable:
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
         self.stamps = Stamps()
+        self.is_copy = settings.brokerRole == "SLAVE"  # what there is comes from the master
         self.siblings = Siblings()
         self.on_forbid: Callable[[str], None] = lambda group: None
 
@@ -211,9 +212,9 @@ class GroupTable:
 
     def find_or_create(self, name: str) -> GroupConfig | None:
         """The group; made at once when that is allowed. The file follows by itself: a group that
-        a crash forgets comes back with the next heartbeat of its consumers."""
+        a crash forgets comes back with the next heartbeat of its consumers. A slave makes none."""
         found = self._groups.get(name)
-        if found is not None or names.group_fault(name) is not None:
+        if found is not None or self.is_copy or names.group_fault(name) is not None:
             return found
         if not self._settings.autoCreateSubscriptionGroup and not names.is_system_group(name):
             return None
@@ -279,6 +280,29 @@ class GroupTable:
             self._put_in_core(group)
         self._changed(*news)
         log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
+
+    async def copy(
+        self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Makes this table, a slave's, the master's; returns when the file holds it."""
+        for name in self._groups.keys() - groups.keys() - names.PRESET_GROUPS:
+            del self._groups[name]
+            self._core.remove_group(name.encode())
+            self._changed(name)
+            log.info("subscription group deleted, as by the master: %s", name)
+        for name, group in groups.items():
+            if self._groups.get(name) != group:
+                self._put(group)
+                log.info("subscription group as the master has it: %s", group)
+        for name in self._forbidden.keys() | forbidden.keys():
+            bits = dict(forbidden.get(name) or {})
+            if self._forbidden.get(name, {}) != bits:
+                self._forbidden.pop(name, None)
+                if bits:
+                    self._forbidden[name] = bits
+                self._changed(name)
+                self.on_forbid(name)
+        await self._saver.saved()
 
     def put_in_core(self, name: str) -> None:
         """Puts a group into the reactor's table again, should it be missing there."""

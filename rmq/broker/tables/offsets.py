@@ -26,7 +26,7 @@ commit_offset(b"g", b"t", 0, 7).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,10 +110,11 @@ class OffsetTable:
             if not separator or topic_fault(topic) or group_fault(group):
                 log.error("%s: entry %.300r is skipped: not topic@group", self._file.path, key)
                 continue
-            reset = self._checked(key, resets.get(key))
+            reset = self._checked(key, resets.get(key), self._file.path)
             if reset:
                 self._reset.add(key)
-            block += encoded(key.encode(), Offsets(self._checked(key, table.get(key)), reset))
+            offsets = self._checked(key, table.get(key), self._file.path)
+            block += encoded(key.encode(), Offsets(offsets, reset))
             if len(block) >= PUT_BYTES:
                 self._core.put_offsets(bytes(block))
                 block.clear()
@@ -124,7 +125,7 @@ class OffsetTable:
         self._begun_version = self._written_version = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
-    def _checked(self, key: str, offsets: Any) -> dict[int, int]:
+    def _checked(self, key: str, offsets: Any, origin: object) -> dict[int, int]:
         """The offsets by queue that a pair has in the file; what is none is left out."""
         found = {}
         for queue, offset in offsets.items() if isinstance(offsets, dict) else ():
@@ -135,7 +136,7 @@ class OffsetTable:
             if not 0 <= queue_id <= QUEUES_MAX or not 0 <= value <= OFFSET_MAX:
                 log.error(
                     "%s: %s queue %.20r offset %.30r is skipped: not whole numbers in range",
-                    self._file.path, key, queue, offset,
+                    origin, key, queue, offset,
                 )  # fmt: skip
                 continue
             found[queue_id] = value
@@ -278,6 +279,27 @@ class OffsetTable:
         for queue_id, offset in offsets.items():
             self._core.reset_offset(group.encode(), topic.encode(), queue_id, offset)
         await self.save()
+
+    def take(self, content: Mapping[Any, Any], origin: str) -> None:
+        """Makes the offsets, a slave's, those of the master, whose consumerOffset.json this is:
+        also where it has less, since it may have been reset."""
+        table, resets = content.get("offsetTable") or {}, content.get("resetOffsetTable") or {}
+        present = self._core.offsets()
+        block = bytearray()
+        for key in map(str, table):
+            topic, separator, group = key.partition("@")
+            if not separator or topic_fault(topic) or group_fault(group):
+                log.error("%s: entry %.300r is skipped: not topic@group", origin, key)
+                continue
+            offsets = self._checked(key, table.get(key), origin)
+            reset = self._checked(key, resets.get(key), origin)
+            if reset or offsets != present.get(key.encode()):
+                block += encoded(key.encode(), Offsets(offsets, reset))
+        self._core.put_offsets(bytes(block))
+        for name in present:
+            if name.decode() not in table:
+                topic, _, group = name.decode().partition("@")
+                self._core.remove_offsets(group.encode(), topic.encode())
 
     def copy(self, source: str, target: str, topic: str) -> int:
         """Gives the target group the source's offsets on the topic; how many queues."""

@@ -11,6 +11,7 @@ Example: set("t", "g", "POP", 2) -> of("t", "g") == ("POP", 2), also after a res
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,9 +45,20 @@ class RequestModes:
         )
         self._saver = ConfigSaver(self._file, self.members)
         self._modes: dict[str, dict[str, RequestMode]] = {}
+        self.changes = 0  # since the start
 
     def load(self) -> None:
-        table = (self._file.load() or {}).get("messageRequestModeMap") or {}
+        self._read((self._file.load() or {}).get("messageRequestModeMap") or {}, self._file.path)
+
+    async def copy(self, table: Mapping[Any, Any], origin: str) -> None:
+        """Makes this table, a slave's, the master's; returns when the file holds it."""
+        self._modes.clear()
+        self._read(table, origin)
+        self.changes += 1
+        self._saver.changed()
+        await self._saver.saved()
+
+    def _read(self, table: Mapping[Any, Any], origin: object) -> None:
         for topic, groups in table.items():
             for group, row in groups.items() if isinstance(groups, dict) else ():
                 mode = row.get("mode", PULL) if isinstance(row, dict) else None
@@ -55,7 +67,7 @@ class RequestModes:
                     mode not in (PULL, POP) or not isinstance(share, int)
                     or topic_fault(str(topic)) or group_fault(str(group))
                 ):  # fmt: skip
-                    log.error("%s: %.100r %.100r is skipped", self._file.path, topic, group)
+                    log.error("%s: %.100r %.100r is skipped", origin, topic, group)
                     continue
                 self._modes.setdefault(str(topic), {})[str(group)] = RequestMode(mode, share)
 
@@ -70,6 +82,7 @@ class RequestModes:
     async def set(self, topic: str, group: str, mode: str, share: int) -> None:
         """Returns when the file holds it."""
         self._modes.setdefault(topic, {})[group] = RequestMode(mode, share)
+        self.changes += 1
         self._saver.changed()
         await self._saver.saved()
 

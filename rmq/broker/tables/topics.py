@@ -83,6 +83,7 @@ class TopicTable:
         self._deleted = DeletedTopics(core, config_directory, journal)
         self.version = DataVersion()
         self.stamps = Stamps()
+        self.is_copy = settings.brokerRole == "SLAVE"  # what there is comes from the master
         self.siblings = Siblings()
         self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
 
@@ -196,8 +197,11 @@ class TopicTable:
 
     async def create(self, topic: TopicConfig) -> TopicConfig:
         """Makes the topic by itself unless there is one. Returns when the file holds it, reactor
-        and name servers know it, and the other shards have it too."""
+        and name servers know it, and the other shards have it too. A slave makes none: the master
+        does, or has."""
         present = self._topics.get(topic.name)
+        if self.is_copy:
+            return present or topic
         if present is None:
             present = topic
             self._put(topic)
@@ -255,6 +259,20 @@ class TopicTable:
         self._saver.changed(*news)
         self._publish(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
+
+    async def copy(self, topics: Mapping[str, TopicConfig]) -> None:
+        """Makes this table, a slave's, the master's; returns when file and reactor have it."""
+        for name in [name for name in self._topics if name not in topics]:
+            if not self.is_system(name):
+                del self._topics[name]
+                self._changed(name)
+                log.info("topic deleted, as by the master: %s", name)
+        for name, topic in topics.items():
+            if self._topics.get(name) != topic:
+                self._put(topic)
+                log.info("topic as the master has it: %s", topic)
+        await self._settled()
+        await self._deleted.saved()
 
     def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:
         """What auto creation would make of a send to `name`; Refusal 17 when it may not."""

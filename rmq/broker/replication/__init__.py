@@ -1,0 +1,15 @@
+"""Replication: this broker as master of its slaves, or as slave of its master.
+
+    replication      what the broker starts and stops: one of the two sides
+    role             what the settings say of it
+    joining          before a slave's store is opened: whose slave it is, and where its log begins
+    master_search    where the master is, and what it says of itself
+    ha_port          as master: who may have the log, by address
+    log_stream       as slave: the connection that the log comes by, again and again
+    metadata_copy    as slave: topics, groups, offsets and modes as the master has them
+    exchange         what a slave asks its master for, and is told when it has changed
+    ha_status        both sides for people: who follows, how far, and what is wrong
+
+The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
+opened, and tables, which are in no log.
+"""

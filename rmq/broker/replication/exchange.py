@@ -1,0 +1,93 @@
+"""Exchange: what a slave asks its master for, and how it is told when that has changed (906).
+
+RocketMQ's slaves ask for every table again and again. A slave of rmq says what it has, and is
+answered when the master has something else, or after a while:
+
+    906  rmqSlave "1"   rmqKnown {"topics":"1763726400.5 7",..}   rmqWaitMillis 10000
+         -> masterAddress, masterHaAddress, masterFlushOffset, rmqVersions {"topics":".. 8",..}
+
+A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
+wake(); the others are looked at once in LOOK_S.
+
+What a slave says it has is also the proof that it has it: settled() waits for that, so that a topic
+whose creation was answered is not lost with this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+
+from rmq.base import clock
+from rmq.base.deadline import within
+
+LOOK_S = 1.0
+WAIT_MS_MAX = 30_000
+SLAVES_MAX = 16
+GONE_S = 15.0  # a slave that has not asked for so long is not waited for
+
+Versions = dict[str, str]
+
+
+class Exchange:
+    """Owned by the control thread."""
+
+    def __init__(self, start: str, tables: Mapping[str, Callable[[], int]]) -> None:
+        """tables: name -> a number that grows with each change, from this `start` of the broker
+        on: another start has another text."""
+        self._start = start
+        self._tables = tables
+        self._changed = asyncio.Event()
+        self._known: dict[int, tuple[float, Versions]] = {}  # slave -> when it asked, what it has
+
+    def versions(self) -> Versions:
+        return {name: f"{self._start} {count()}" for name, count in self._tables.items()}
+
+    def wake(self) -> None:
+        """A table has changed that nobody shall wait LOOK_S for."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def slaves(self) -> int:
+        """How many have asked within GONE_S."""
+        now = clock.monotonic()
+        return sum(now - asked < GONE_S for asked, _ in self._known.values())
+
+    async def changed(self, slave: int, known: Mapping[str, str], wait_s: float) -> Versions:
+        """The versions as soon as they are others than the slave knows, or as they are then."""
+        until = clock.monotonic() + wait_s
+        if slave in self._known or len(self._known) < SLAVES_MAX:
+            self._known[slave] = (clock.monotonic(), dict(known))
+            self.wake()  # who waits for this slave
+        while True:
+            present, left_s = self.versions(), until - clock.monotonic()
+            if present != known or left_s <= 0:
+                return present
+            with contextlib.suppress(asyncio.TimeoutError):
+                await within(self._changed.wait(), min(left_s, LOOK_S))
+
+    async def settled(self, tables: Iterable[str], needed: int, timeout_s: float) -> bool:
+        """Whether so many slaves have these tables as they are now; waits for them so long."""
+        goal = {name: self._tables[name]() for name in tables}
+        until = clock.monotonic() + timeout_s
+        self.wake()
+        while self._with(goal) < needed:
+            left_s = until - clock.monotonic()
+            if left_s <= 0:
+                return False
+            with contextlib.suppress(asyncio.TimeoutError):
+                await within(self._changed.wait(), left_s)
+        return True
+
+    def _with(self, goal: Mapping[str, int]) -> int:
+        """How many slaves have them, or have newer ones."""
+        return sum(
+            all(self._count(known.get(name, "")) >= count for name, count in goal.items())
+            for _, known in self._known.values()
+        )
+
+    def _count(self, version: str) -> int:
+        """-1 for one of another start."""
+        start, _, count = version.rpartition(" ")
+        return int(count) if start == self._start and count.isdecimal() else -1

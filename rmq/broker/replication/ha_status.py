@@ -1,0 +1,74 @@
+"""HA status: who follows this broker and how far, or how it follows its master; for 907 and people.
+
+    {"master":true,"masterCommitLogMaxOffset":5000,"inSyncSlaveNums":1,"haConnectionInfo":[
+        {"addr":"10.0.0.7:40112","slaveAckOffset":4800,"diff":200,"inSync":true,
+         "transferFromWhere":4900,"transferredByteInSecond":0}],
+     "haClientRuntimeInfo":{..}}
+
+The form is RocketMQ's (HARuntimeInfo). A slave is in sync that lacks less than haMaxGapNotInSync.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from rmq.base.clock import now_ms
+from rmq.broker.core_seam import HACalls, LogCalls
+from rmq.config import Settings
+from rmq.format.message import Host
+
+
+def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str, Any]:
+    end = log.log_range()[1]
+    rows = [
+        {
+            "addr": address_text(address),
+            "diff": end - max(acked, 0),
+            "inSync": end - max(acked, 0) < settings.haMaxGapNotInSync,
+            "slaveAckOffset": max(acked, 0),
+            "transferFromWhere": max(following, 0),
+            "transferredByteInSecond": 0,
+        }
+        for _, address, following, acked, _ in core.ha_slaves()
+    ]
+    return {
+        "haClientRuntimeInfo": client_info("", 0, 0, False),
+        "haConnectionInfo": rows,
+        "inSyncSlaveNums": sum(row["inSync"] for row in rows),
+        "master": True,
+        "masterCommitLogMaxOffset": end,
+    }
+
+
+def slave_status(core: HACalls, master: str) -> dict[str, Any]:
+    connection, end, _, silent_ms, _, _ = core.ha_master()
+    return {
+        "haClientRuntimeInfo": client_info(
+            master, end, now_ms() - silent_ms if connection else 0, connection != 0
+        ),
+        "haConnectionInfo": [],
+        "inSyncSlaveNums": 0,
+        "master": False,
+        "masterCommitLogMaxOffset": 0,
+    }
+
+
+def client_info(master: str, end: int, read_ms: int, active: bool) -> dict[str, Any]:
+    return {
+        "activated": active,
+        "lastReadTimestamp": read_ms,
+        "lastWriteTimestamp": read_ms,
+        "masterAddr": master,
+        "masterFlushOffset": 0,
+        "maxOffset": end,
+        "transferredByteInSecond": 0,
+    }
+
+
+def address_text(packed: bytes) -> str:
+    """Of an address as records have it: 4 or 16 bytes and an i32 port."""
+    if len(packed) not in (8, 20):
+        return ""
+    ip = ipaddress.ip_address(packed[:-4])
+    return str(Host(str(ip), int.from_bytes(packed[-4:], "big")))

@@ -1,0 +1,134 @@
+"""Log stream: as slave, the connection that the log comes by, made again whenever it ends.
+
+    search the master -> connect to its HA port -> the socket is the reactor's (core.follow_master)
+    -> the reactor says that it is closed -> why? -> after RETRY_S, or MEND_S, from the beginning
+
+What will not pass by itself (the logs are not the same, bytes that are no record) is said as an
+error, once, with what to do; what passes (the master is not there) as a warning, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Protocol
+
+from rmq.base import clock
+from rmq.base.deadline import within
+from rmq.broker.clients.connections import Connection, Connections
+from rmq.broker.core_seam import HACalls
+from rmq.broker.replication.master_search import Master, MasterSearch
+from rmq.errors import RmqError
+from rmq.serving.remoting_client import parse_address
+
+log = logging.getLogger("rmq.broker.log_stream")
+
+RETRY_S = 1.0
+MEND_S = 5.0  # where somebody has to do something first
+CONNECT_S = 3.0
+
+_WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
+# HAFailure of cext/flow/replication/ha_service.pxd: what happened, what to do (empty: it passes).
+FAILURES = {
+    1: ("the master closed the connection", ""),
+    2: ("what the master sends is not its protocol", "look whether haMasterAddress is its HA port"),
+    3: ("the master's log does not go on where this one ends", _WIPE),
+    4: ("what the master sends is no record of the place where this log ends", _WIPE),
+    5: ("the disk of this slave is full", "make room on it"),
+    6: ("this slave's log takes no more after a failed write", "restart it on a sound disk"),
+    7: ("the master sends a record larger than this slave takes",
+        "set maxMessageSize and rmqRingBytes as the master has them"),
+}  # fmt: skip
+
+
+class StreamContext(Protocol):
+    """What is used here of the broker."""
+
+    connections: Connections
+
+
+class LogStream:
+    """Owned by the control thread."""
+
+    def __init__(self, context: StreamContext, core: HACalls, search: MasterSearch) -> None:
+        self._context = context
+        self._core = core
+        self._search = search
+        self._closed = asyncio.Event()
+        self._connection: Connection | None = None
+        self._said = ""
+        self._is_short = False  # the last connection ended as soon as it was made
+        self.master: Master | None = None  # the last one that was found
+        self.problem = ""  # why the log does not come; empty while it does
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            while True:
+                pause_s = await self._follow()
+                await asyncio.sleep(pause_s)
+        finally:
+            self._core.leave_master()
+
+    def connection_closed(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._closed.set()
+
+    async def _follow(self) -> float:
+        """One connection from its beginning to its end; how long to wait after it."""
+        try:
+            master = await self._search.find()
+            accepted = await within(connect(master.ha_address), CONNECT_S)
+            self._closed.clear()
+            number = self._core.follow_master(accepted.detach())
+        except (RmqError, OSError, asyncio.TimeoutError) as error:
+            self._say(logging.WARNING, f"the log does not come: {error or 'no answer in time'}")
+            return RETRY_S
+        self.master = master
+        self._connection = self._context.connections.opened(number, master.ha_address)
+        self.problem = ""
+        if not self._is_short:
+            log.info("the log comes from the master at %s", master.ha_address)
+        began = clock.monotonic()
+        await self._closed.wait()
+        self._is_short = clock.monotonic() - began < MEND_S
+        if not self._is_short:
+            self._said = ""
+        code = self._core.ha_master()[4]
+        what, remedy = FAILURES.get(code, (f"failure {code}", ""))
+        if not remedy:
+            self._say(logging.WARNING, f"the log does not come any more: {what}")
+            return MEND_S if self._is_short else RETRY_S
+        self._say(logging.ERROR, f"the log does not come any more: {what}; {remedy}")
+        return MEND_S
+
+    def _say(self, level: int, text: str) -> None:
+        """The same only once."""
+        self.problem = text
+        if text != self._said:
+            self._said = text
+            log.log(level, "%s; it is tried again and again", text)
+
+
+async def connect(address: str) -> socket.socket:
+    """A connected, non-blocking socket; OSError, or CallError for what is no address."""
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    problem: OSError = OSError(f"{address}: no such host")
+    for family, kind, protocol, _, where in found:
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setblocking(False)
+            await loop.sock_connect(made, where)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
+        except OSError as error:
+            made.close()
+            problem = error
+        except BaseException:
+            made.close()
+            raise
+    raise problem

@@ -1,0 +1,117 @@
+"""Master search: where a slave's master is, and what it says of itself.
+
+    rmqMasterAddress        if it is given; else
+    the name servers' list  of the cluster (106): who has the brokerName and id 0
+    haMasterAddress         where its log is to be had, if given; else the master is asked (906)
+
+The configuration of the master (26) says whether this is the right one: name, cluster and the size
+of log files. A master that gives no configuration is believed.
+
+Example: namesrvAddr=a:9876, brokerName=broker-a: the master is 10.0.0.1:10911, its log at
+10.0.0.1:10912.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmq import java_properties
+from rmq.codes import RequestCode, ResponseCode
+from rmq.config import Settings
+from rmq.errors import ConfigError, ProtocolError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
+
+ANSWER_S = 3.0
+# What a copy of the log has to have in common with it.
+SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
+
+
+@dataclass(frozen=True)
+class Master:
+    address: str
+    ha_address: str
+
+
+class MasterSearch:
+    """Owned by the control thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def find(self) -> Master:
+        """CallError, with the reason, when it is not there now; ConfigError when it is not ours."""
+        address = self._settings.rmqMasterAddress or await self._listed()
+        parse_address(address)
+        link = RemotingClient(address)
+        try:
+            await self._check(link)
+            ha_address = self._settings.haMasterAddress or await self._ha_address(link)
+        finally:
+            link.close()
+        parse_address(ha_address)
+        return Master(address, ha_address)
+
+    async def _listed(self) -> str:
+        """The address of the master as the first name server that knows it has it."""
+        settings, problems = self._settings, []
+        for address in settings.namesrvAddr.split(";"):
+            if not address.strip():
+                continue
+            link = RemotingClient(address.strip())
+            try:
+                reply = await link.call(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), ANSWER_S)
+                return _master_of(reply, settings.brokerName)
+            except CallError as error:
+                problems.append(str(error))
+            except (ProtocolError, LookupError) as error:
+                problems.append(f"{address.strip()}: {error}")
+            finally:
+                link.close()
+        raise CallError(
+            f"no master of {settings.brokerName} is known: "
+            + ("; ".join(problems) or "neither rmqMasterAddress nor namesrvAddr is given")
+        )
+
+    async def _check(self, link: RemotingClient) -> None:
+        reply = await link.call(Command(code=RequestCode.GET_BROKER_CONFIG), ANSWER_S)
+        if reply.code != ResponseCode.SUCCESS:
+            return
+        try:
+            theirs = java_properties.parse(reply.body.decode("utf-8"), link.address)
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise CallError(f"{link.address}: its configuration cannot be read: {error}") from None
+        for key in SAME:
+            ours = str(getattr(self._settings, key))
+            if key in theirs and theirs[key] != ours:
+                raise ConfigError(
+                    f"{key}={ours}: the master at {link.address} has {key}={theirs[key]}, and a "
+                    "slave's log is a copy of its master's"
+                )
+        if theirs.get("brokerRole") == "SLAVE":
+            raise CallError(f"{link.address} is a slave itself: name its master")
+
+    async def _ha_address(self, link: RemotingClient) -> str:
+        reply = await link.call(Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO), ANSWER_S)
+        address = reply.text_field("masterHaAddress")
+        if reply.code != ResponseCode.SUCCESS or not address:
+            raise CallError(
+                f"{link.address} does not say where its log is to be had "
+                f"({reply.remark or f'code {reply.code}'}): give haMasterAddress, or set its "
+                "brokerRole or haListenPort"
+            )
+        return address
+
+
+def _master_of(reply: Command, name: str) -> str:
+    """LookupError: this name server lists no master of that name."""
+    if reply.code != ResponseCode.SUCCESS:
+        raise LookupError(f"code {reply.code}: {reply.remark}")
+    table = fastjson.loads_object(reply.body).get("brokerAddrTable")
+    entry = table.get(name) if isinstance(table, dict) else None
+    addresses = entry.get("brokerAddrs") if isinstance(entry, dict) else None
+    for number, address in addresses.items() if isinstance(addresses, dict) else ():
+        if str(number) == "0":
+            return str(address)
+    raise LookupError("does not list it")

@@ -1,0 +1,177 @@
+"""Metadata copy: as slave, topics, groups, offsets and modes as the master has them.
+
+None of them is in the log. A master of rmq answers when something has changed (exchange.py); from
+RocketMQ's all is asked for each syncControllerMetadataPeriod.
+
+    topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
+
+A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
+request. Offsets are taken also where they are lower than ours: a reset at the master is one here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from rmq.base import clock
+from rmq.broker.core_seam import LogCalls
+from rmq.broker.refusal import Refusal
+from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
+from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.request_modes import RequestModes
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode, ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError, RmqError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+from rmq.serving.remoting_client import CallError, RemotingClient
+
+log = logging.getLogger("rmq.broker.metadata_copy")
+
+WAIT_MS = 10_000
+RETRY_S = 1.0
+TABLE_S = 30.0
+REACH_S = 5.0
+REACH_LOOK_S = 0.02
+
+
+class CopyContext(Protocol):
+    """What is used here of the broker."""
+
+    delays: DelayLevels
+    groups: GroupTable
+    offsets: OffsetTable
+    request_modes: RequestModes
+    settings: Settings
+    topics: TopicTable
+
+
+class MetadataCopy:
+    """Owned by the control thread."""
+
+    def __init__(self, context: CopyContext, core: LogCalls, search: MasterSearch) -> None:
+        self._context = context
+        self._core = core
+        self._search = search
+        self._known: dict[str, str] = {}
+        self._said = ""
+        self._takers: dict[str, tuple[int, Callable[[dict[Any, Any], str], Awaitable[None]]]] = {
+            "topics": (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
+            "groups": (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._groups),
+            "modes": (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._modes),
+            "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, self._offsets),
+            "delays": (RequestCode.GET_ALL_DELAY_OFFSET, self._delays),
+        }
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            link: RemotingClient | None = None
+            try:
+                link = RemotingClient((await self._search.find()).address)
+                self._known.clear()
+                while True:
+                    await self._round(link)
+            except (RmqError, OSError) as error:
+                if str(error) != self._said:
+                    self._said = str(error)
+                    log.warning("the master's tables cannot be copied: %s", error)
+            finally:
+                if link is not None:
+                    link.close()
+            await asyncio.sleep(RETRY_S)
+
+    async def _round(self, link: RemotingClient) -> None:
+        """Waits for a change at the master and copies what has changed."""
+        fields = {
+            "rmqSlave": str(self._context.settings.brokerId),
+            "rmqKnown": msgspec.json.encode(self._known).decode(),
+            "rmqWaitMillis": str(WAIT_MS),
+        }
+        command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
+        reply = await link.call(command, WAIT_MS / 1000 + ANSWER_S)
+        versions = read_versions(reply.text_field("rmqVersions"))
+        await self._reach(reply.int_field("rmqLogEnd", 0, 0))
+        for name, (code, take) in self._takers.items():
+            if versions is not None and versions.get(name) == self._known.get(name, ""):
+                continue
+            await take(await self._ask(link, code), link.address)
+            if versions is not None:
+                self._known[name] = versions.get(name, "")
+        self._said = ""
+        if versions is None:
+            await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
+
+    async def _reach(self, end: int) -> None:
+        """A topic that was deleted may have messages in the log still that are on their way here:
+        they come before the deletion, as they did at the master. The log may also be stuck."""
+        until = clock.monotonic() + REACH_S
+        while self._core.log_range()[1] < end and clock.monotonic() < until:
+            await asyncio.sleep(REACH_LOOK_S)
+
+    async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
+        reply = await link.call(Command(code=code), TABLE_S)
+        if reply.code != ResponseCode.SUCCESS:
+            raise CallError(f"{link.address}: request {code}: code {reply.code}: {reply.remark}")
+        return fastjson.loads_object(reply.body) if reply.body else {}
+
+    # ---- tables
+
+    async def _topics(self, content: dict[Any, Any], origin: str) -> None:
+        table = checked(content.get("topicConfigTable"), TopicConfig.of, origin)
+        await self._context.topics.copy(table)
+
+    async def _groups(self, content: dict[Any, Any], origin: str) -> None:
+        table = checked(content.get("subscriptionGroupTable"), GroupConfig.of, origin)
+        forbidden = {
+            str(group): {str(topic): bits for topic, bits in row.items() if isinstance(bits, int)}
+            for group, row in (content.get("forbiddenTable") or {}).items()
+            if isinstance(row, Mapping)
+        }
+        await self._context.groups.copy(table, forbidden)
+
+    async def _modes(self, content: dict[Any, Any], origin: str) -> None:
+        table = content.get("messageRequestModeMap")
+        await self._context.request_modes.copy(table if isinstance(table, dict) else {}, origin)
+
+    async def _offsets(self, content: dict[Any, Any], origin: str) -> None:
+        self._context.offsets.take(content, origin)
+
+    async def _delays(self, content: dict[Any, Any], origin: str) -> None:
+        table = content.get("offsetTable")
+        self._context.delays.copy(table if isinstance(table, dict) else {})
+
+
+def read_versions(text: str | None) -> dict[str, str] | None:
+    """None: the master says nothing of versions."""
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"rmqVersions: {error}") from None
+
+
+def checked(table: object, read: Callable[[Any], Any], origin: str) -> dict[str, Any]:
+    """By name; what is none is left out and logged. ProtocolError without a table: nothing is
+    deleted because an answer was none."""
+    if not isinstance(table, Mapping):
+        raise ProtocolError(f"{origin}: an answer without a table")
+    found = {}
+    for name, members in table.items():
+        try:
+            item = read(members)
+        except (ProtocolError, Refusal, AttributeError) as error:
+            log.error("%s: %.300r is skipped: %s", origin, name, error)
+            continue
+        found[item.name] = item
+    return found

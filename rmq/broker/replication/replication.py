@@ -1,0 +1,154 @@
+"""Replication: what the broker starts and stops: the side that brokerRole says.
+
+ASYNC_MASTER, SYNC_MASTER   slaves are served at the HA port, if brokerRole or haListenPort is set
+SLAVE                       the log and the tables come from the master
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from rmq.broker.clients.connections import Connection, Connections
+from rmq.broker.core_seam import HACalls, LogCalls, OffsetCalls
+from rmq.broker.replication import ha_status
+from rmq.broker.replication.exchange import Exchange
+from rmq.broker.replication.ha_port import HAPort
+from rmq.broker.replication.log_stream import LogStream
+from rmq.broker.replication.master_search import MasterSearch
+from rmq.broker.replication.metadata_copy import MetadataCopy
+from rmq.broker.replication.role import (
+    acks_durable,
+    ha_port,
+    is_slave,
+    serves_slaves,
+    slaves_needed,
+)
+from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.request_modes import RequestModes
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+
+log = logging.getLogger("rmq.broker.replication")
+
+SEND_BYTES = 1 << 20  # of the log, to each slave in one turn
+
+
+class CoreCalls(HACalls, LogCalls, OffsetCalls, Protocol):
+    """What is used here of the core."""
+
+    @property
+    def port(self) -> int: ...
+
+
+class ReplicationContext(Protocol):
+    """What is used here of the broker."""
+
+    connections: Connections
+    delays: DelayLevels
+    groups: GroupTable
+    offsets: OffsetTable
+    request_modes: RequestModes
+    settings: Settings
+    topics: TopicTable
+    started_at: float
+
+
+class Replication:
+    """Owned by the control thread."""
+
+    def __init__(self, context: ReplicationContext, core: CoreCalls) -> None:
+        self._settings = context.settings
+        self._core = core
+        self._port = HAPort(context.settings, core)
+        self.ha_address = ""  # where slaves may have the log; empty: nowhere
+        search = MasterSearch(context.settings)
+        self._stream = LogStream(context, core, search)
+        self._copy = MetadataCopy(context, core, search)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
+
+    @property
+    def is_slave(self) -> bool:
+        return is_slave(self._settings)
+
+    async def start(self) -> None:
+        settings = self._settings
+        if self.is_slave:
+            self._set_ha(0)
+            loop = asyncio.get_running_loop()
+            self._tasks = [
+                loop.create_task(self._stream.run()),
+                loop.create_task(self._copy.run()),
+            ]
+        elif serves_slaves(settings):
+            port = await self._port.open(ha_port(settings, self._core.port))
+            self.ha_address = f"{settings.brokerIP2 or settings.brokerIP1}:{port}"
+            self._set_ha(slaves_needed(settings))
+            log.info("slaves are served at %s", self.ha_address)
+
+    async def stop(self) -> None:
+        self._port.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def waits_for_slaves(self) -> bool:
+        """Whether answers say that slaves have what they tell of."""
+        return slaves_needed(self._settings) > 0
+
+    @property
+    def master_address(self) -> str:
+        """Of a slave; empty while it is not known."""
+        return self._stream.master.address if self._stream.master is not None else ""
+
+    async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
+        """Waits until slaves have these tables as they are now; else what is to be answered."""
+        needed = slaves_needed(self._settings)
+        if self.exchange.slaves() < needed:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
+        if await self.exchange.settled(tables, needed, self._settings.slaveTimeout / 1000):
+            return None
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._stream.connection_closed(connection)
+
+    def settings_changed(self) -> None:
+        """inSyncReplicas may be another one."""
+        if self.ha_address:
+            self._set_ha(slaves_needed(self._settings))
+
+    def status(self) -> dict[str, Any]:
+        """The body of 907."""
+        if self.is_slave:
+            master = self._stream.master
+            return ha_status.slave_status(self._core, master.ha_address if master else "")
+        return ha_status.master_status(self._settings, self._core, self._core)
+
+    def _set_ha(self, needed: int) -> None:
+        settings = self._settings
+        self._core.set_ha(
+            needed,
+            SEND_BYTES,
+            settings.haSendHeartbeatInterval,
+            settings.haHousekeepingInterval,
+            int(acks_durable(settings)),
+        )
+
+
+def counts_of(context: ReplicationContext, core: OffsetCalls) -> dict[str, Callable[[], int]]:
+    """Of each table that a slave copies: how often it has changed."""
+    return {
+        "topics": lambda: context.topics.registered.version.counter,
+        "groups": lambda: context.groups.version.counter,
+        "modes": lambda: context.request_modes.changes,
+        "offsets": lambda: core.offsets_version,
+        "delays": lambda: sum(context.delays.offsets()),
+    }

@@ -1,0 +1,78 @@
+"""Changes: requests that change tables: refused by a slave, and at a master that waits for slaves
+(SYNC_MASTER) answered when these have the tables, too.
+
+    17 -> the handler makes the topic -> slaves have the table of topics -> 0
+                                         not within slaveTimeout         -> 12, it is made here
+                                         too few slaves                  -> 11, likewise
+
+What a send brings about by itself (its topic, its group's retry topic) waits for no slave: its
+message does.
+"""
+
+from collections.abc import Awaitable, Mapping
+from functools import wraps
+from typing import Protocol, TypeVar
+
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.replication.replication import Replication
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.format.remoting import Command
+
+TABLES: Mapping[int, frozenset[str]] = {
+    Code.UPDATE_AND_CREATE_TOPIC: frozenset(("topics",)),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: frozenset(("topics",)),
+    Code.DELETE_TOPIC_IN_BROKER: frozenset(("topics", "offsets")),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: frozenset(("groups",)),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: frozenset(("groups",)),
+    Code.DELETE_SUBSCRIPTIONGROUP: frozenset(("groups", "offsets")),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: frozenset(("groups",)),
+    Code.SET_MESSAGE_REQUEST_MODE: frozenset(("modes",)),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: frozenset(("offsets",)),
+    Code.CLONE_GROUP_OFFSET: frozenset(("offsets",)),
+}
+
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    replication: Replication
+
+
+C = TypeVar("C", bound=Context)
+
+
+def with_slaves(code: int, handler: Handler[C]) -> Handler[C]:
+    """The handler of a change, as a broker with slaves runs it."""
+
+    @wraps(handler)
+    def run(context: C, request: Request) -> Reply | Awaitable[Reply]:
+        replication = context.replication
+        if replication.is_slave:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                "this broker is a slave, whose tables are its master's: ask the master "
+                f"{replication.master_address}".rstrip(),
+            )
+        result = handler(context, request)
+        if not replication.waits_for_slaves:
+            return result
+        return _copied(replication, TABLES[code], request, result)
+
+    return run
+
+
+async def _copied(
+    replication: Replication,
+    tables: frozenset[str],
+    request: Request,
+    result: Reply | Awaitable[Reply],
+) -> Reply:
+    reply = result if result is None or isinstance(result, Command) else await result
+    if reply is None or reply.code != ResponseCode.SUCCESS:
+        return reply
+    missing = await replication.copied(tables)
+    if missing is None:
+        return reply
+    return request.command.reply(missing, "it is done here, and no slave has it yet in time")

@@ -1,0 +1,91 @@
+"""Replicas: handlers of 45 delay offsets, 906 exchange, 907 status, 908.
+
+906 tells a slave where the log is to be had; a slave of rmq is also told what has changed among the
+tables, when it has (rmq/broker/replication/exchange.py). 908 is for a figure of RocketMQ's slaves
+that nothing reads: taken, and without effect.
+
+Example: 906 -> masterAddress 10.0.0.1:10911, masterHaAddress 10.0.0.1:10912, masterFlushOffset
+5000.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import msgspec
+
+from rmq.broker.core_seam import LogCalls
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.replication.exchange import WAIT_MS_MAX
+from rmq.broker.replication.metadata_copy import read_versions
+from rmq.broker.replication.replication import Replication
+from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+
+BROKER_ID_MAX = 2**31 - 1
+
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    delays: DelayLevels
+    replication: Replication
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def core(self) -> LogCalls: ...
+
+
+def get_delay_offsets(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(context.delays.content()))
+
+
+def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
+    if context.replication.is_slave:  # RocketMQ's masters tell their address, which we look for
+        return request.command.reply()
+    if request.command.text_field("rmqSlave"):
+        return _exchange_tables(context, request)
+    return request.command.reply(fields=_where(context))
+
+
+async def _exchange_tables(context: Context, request: Request) -> Reply:
+    command = request.command
+    slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
+    wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
+    known = read_versions(command.text_field("rmqKnown")) or {}
+    versions = await context.replication.exchange.changed(slave, known, wait_ms / 1000)
+    text = msgspec.json.encode(versions).decode()
+    return command.reply(fields={**_where(context), "rmqVersions": text})
+
+
+def _where(context: Context) -> dict[str, object]:
+    begin, end, durable = context.core.log_range()
+    return {
+        "masterAddress": context.address,
+        "masterFlushOffset": durable,
+        "masterHaAddress": context.replication.ha_address or None,
+        "rmqLogEnd": end,
+        "rmqLogStart": begin,
+    }
+
+
+def get_ha_status(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(context.replication.status()))
+
+
+def reset_flush_offset(context: Context, request: Request) -> Reply:
+    request.command.int_field("masterFlushOffset", minimum=0)
+    if not context.replication.is_slave:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "masterFlushOffset is a slave's: this is a master")
+    return request.command.reply()
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_ALL_DELAY_OFFSET: get_delay_offsets,
+    Code.EXCHANGE_BROKER_HA_INFO: exchange,
+    Code.GET_BROKER_HA_STATUS: get_ha_status,
+    Code.RESET_MASTER_FLUSH_OFFSET: reset_flush_offset,
+}
