@@ -6,7 +6,8 @@
         records(broker, "t")        # what a queue holds, decoded
 
 Small files, so that a test's store takes little disk. `stop` decides whether the store is closed
-cleanly; a kill is shown by tests/process. `follower`: it starts as one (rmq/broker/core_seam.py).
+cleanly; a kill is shown by tests/process. `follower`: it starts as one (core_seam.py), and
+so does a slave.
 """
 
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from support.broker_client import BrokerClient
 from cext.flow.shard_core import ShardCore
 from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
+from rmq.broker.replication.role import is_slave
 from rmq.config import Settings, load_properties
 from rmq.format.message import StoredMessage, decode_message
 from rmq.node.truncation import finish_truncation
@@ -55,7 +57,7 @@ async def live_broker(
     directory: Path, follower: bool = False, **settings: object
 ) -> AsyncIterator[Broker]:
     loaded, core = open_core(directory, **settings)
-    if follower:
+    if follower or is_slave(loaded):
         core.demote()
     core.start()
     broker = Broker(loaded, core)

@@ -39,6 +39,7 @@ class Exchange:
         self._start = start
         self._tables = tables
         self._changed = asyncio.Event()
+        self._is_closed = False
         self._known: dict[int, tuple[float, Versions]] = {}  # slave -> when it asked, what it has
 
     def versions(self) -> Versions:
@@ -48,6 +49,11 @@ class Exchange:
         """A table has changed that nobody shall wait LOOK_S for."""
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def close(self) -> None:
+        """Nobody waits for a change any more."""
+        self._is_closed = True
+        self.wake()
 
     def slaves(self) -> int:
         """How many have asked within GONE_S."""
@@ -62,7 +68,7 @@ class Exchange:
             self.wake()  # who waits for this slave
         while True:
             present, left_s = self.versions(), until - clock.monotonic()
-            if present != known or left_s <= 0:
+            if present != known or left_s <= 0 or self._is_closed:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._changed.wait(), min(left_s, LOOK_S))
@@ -74,7 +80,7 @@ class Exchange:
         self.wake()
         while self._with(goal) < needed:
             left_s = until - clock.monotonic()
-            if left_s <= 0:
+            if left_s <= 0 or self._is_closed:
                 return False
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._changed.wait(), left_s)

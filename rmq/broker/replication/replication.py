@@ -94,6 +94,7 @@ class Replication:
 
     async def stop(self) -> None:
         self._port.close()
+        self.exchange.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

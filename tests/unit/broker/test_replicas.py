@@ -1,0 +1,292 @@
+"""A slave has what its master has: the log, and the tables that are in no log.
+
+Method: two live brokers in this process, joined by real sockets, and a name server where it is
+about finding the master. What bytes go between the cores: tests/unit/flow/test_ha_stream.py; killed
+processes: tests/process/test_replicas.py; Apache's brokers: tests/compat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.live_broker import SMALL, live_broker, records
+from support.name_server import in_loop, name_server
+from support.waiting import until
+
+from rmq.broker.broker import Broker
+from rmq.broker.replication.ha_port import is_replica
+from rmq.broker.replication.joining import join
+from rmq.broker.replication.master_search import MasterSearch
+from rmq.config import load_properties
+from rmq.errors import ConfigError
+from rmq.format import fastjson
+from rmq.serving.remoting_client import CallError
+
+SUCCESS, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 12, 14, 16
+MASTER = {"brokerRole": "ASYNC_MASTER"}
+SYNC = {"brokerRole": "SYNC_MASTER"}
+TOPIC = {
+    "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def slave_of(master: Broker, directory: Path, **settings: object) -> AsyncIterator[Broker]:
+    """A slave whose store begins as that of a new process does."""
+    texts = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": master.address, **settings}
+    given = {key: str(value) for key, value in texts.items()}
+    await join(load_properties(None, {**SMALL, "storePathRootDir": str(directory), **given}))
+    async with live_broker(directory, **texts) as slave:
+        yield slave
+
+
+async def until_same_log(master: Broker, slave: Broker) -> None:
+    """And topics, which queues are found by."""
+    end = master.core.log_range()[1]
+    await until(lambda: slave.core.stats()["log_dispatched"] >= end)
+    await until(lambda: slave.topics.registered.all() == master.topics.registered.all())
+
+
+async def until_answered(client: BrokerClient, code: int, wanted: int, **fields: object) -> None:
+    """The request is made until it is answered so."""
+    while (await client.call(code, **fields)).code != wanted:
+        pass
+
+
+@in_loop
+async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="before", **TOPIC)
+        assert (await client.send("before", b"1")).code == SUCCESS
+        async with slave_of(master, tmp_path / "s") as slave:
+            await client.call(17, topic="t", **TOPIC)
+            assert (await client.send("t", b"2", queue=3)).code == SUCCESS
+            group = {"groupName": "g", "retryMaxTimes": 7}
+            await client.call(200, fastjson.dumps(group))
+            await client.call(353, group="g", topic="t", readable="false")
+            mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
+            await client.call(401, fastjson.dumps(mode))
+            place = {"consumerGroup": "g", "topic": "t", "queueId": 3}
+            await client.call(15, commitOffset=1, **place)
+            await until_same_log(master, slave)
+            assert [each.body for each in records(slave, "before")] == [b"1"]
+            assert [each.body for each in records(slave, "t", 3)] == [b"2"]
+            await until(lambda: slave.offsets.query("g", "t", 3) == 1)
+            assert slave.topics.all() == master.topics.all()
+            assert slave.groups.all() == master.groups.all()
+            assert not slave.groups.may_read("g", "t")
+            assert slave.request_modes.of("t", "g") == ("POP", 2)
+            await client.call(353, group="g", topic="t", readable="true")
+            await client.call(215, topic="t")
+            await until(lambda: "t" not in slave.topics and slave.groups.may_read("g", "t"))
+            await client.call(207, groupName="g", cleanOffset="true")
+            await until(lambda: "g" not in slave.groups and slave.offsets.query("g", "t", 3) == -1)
+        # And what a slave has is in its files.
+        async with slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave:
+            assert slave.topics.all() == master.topics.all()
+            assert [each.body for each in records(slave, "before")] == [b"1"]
+
+
+@in_loop
+async def test_a_slave_takes_neither_messages_nor_changes_and_says_where_they_belong(
+    tmp_path: Path,
+) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+        BrokerClient(slave.core.port) as client,
+    ):
+        await until(lambda: slave.replication.master_address)
+        assert (await client.send("TBW102", b"x")).code == NOT_AVAILABLE
+        for code, fields in ((17, {"topic": "t", **TOPIC}), (215, {"topic": "SELF_TEST_TOPIC"})):
+            reply = await client.call(code, **fields)
+            assert reply.code == NO_PERMISSION
+            assert master.address in (reply.remark or "")
+        # What clients bring about by themselves is the master's to make.
+        assert (await client.heartbeat("g", "TBW102")).code == SUCCESS
+        assert "g" not in slave.groups
+        assert "%RETRY%g" not in slave.topics
+
+
+@in_loop
+async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        reply = await client.call(17, topic="alone", **TOPIC)
+        assert reply.code == SLAVE_NOT_AVAILABLE
+        assert "alone" in master.topics, "it is made, as a message is stored"
+        assert (await client.send("alone")).code == SLAVE_NOT_AVAILABLE
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until(lambda: master.replication.exchange.slaves() == 1)
+            for number in range(20):
+                assert (await client.call(17, topic=f"t{number}", **TOPIC)).code == SUCCESS
+                assert f"t{number}" in slave.topics
+                assert (await client.send(f"t{number}")).code == SUCCESS
+                end = master.core.log_range()[1]
+                assert slave.core.log_range()[1] >= end
+
+
+@in_loop
+async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        for _ in range(5):
+            await client.send("t")
+        master.offsets.commit("g", "t", 0, 5)
+        await until(lambda: slave.offsets.query("g", "t", 0) == 5)
+        await master.offsets.reset("g", "t", {0: 2})
+        await until(lambda: slave.offsets.query("g", "t", 0) == 2)
+
+
+@in_loop
+async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) -> None:
+    async with name_server() as names, AsyncExitStack() as last:
+        where = {"namesrvAddr": f"127.0.0.1:{names.port}"}
+        async with (
+            live_broker(tmp_path / "m", **MASTER, **where) as master,
+            BrokerClient(master.core.port) as client,
+        ):
+            await client.send("TBW102", b"1")
+            slave = await last.enter_async_context(
+                slave_of(master, tmp_path / "s", **where, rmqMasterAddress="")
+            )
+            await until_same_log(master, slave)
+        await until(lambda: slave.core.ha_master()[0] == 0)
+        async with (
+            live_broker(tmp_path / "m", **MASTER, **where) as master,  # at another port
+            BrokerClient(master.core.port) as client,
+        ):
+            await client.call(17, topic="t", **TOPIC)
+            await client.send("t", b"2")
+            await until_same_log(master, slave)
+            assert [each.body for each in records(slave, "t")] == [b"2"]
+
+
+@in_loop
+async def test_a_new_slave_begins_where_the_masters_log_begins(tmp_path: Path) -> None:
+    segment = int(SMALL["mappedFileSizeCommitLog"])
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        while master.core.log_range()[1] < 2 * segment + segment // 2:
+            assert (await client.send("t", bytes(900_000))).code == SUCCESS
+        await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
+        begin, _, _ = master.core.log_range()
+        assert begin in (segment, 2 * segment)
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until_same_log(master, slave)
+            assert slave.core.log_range()[:2] == master.core.log_range()[:2]
+            assert records(slave, "t") == records(master, "t")
+        async with slave_of(master, tmp_path / "s") as slave:  # recovery takes it as its log
+            assert slave.core.log_range()[:2] == master.core.log_range()[:2]
+            assert records(slave, "t") == records(master, "t")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"brokerName": "other"}, "brokerName=other: the master at .* has brokerName=broker-a"),
+        ({"brokerClusterName": "c"}, "brokerClusterName=c: the master at"),
+        ({"mappedFileSizeCommitLog": 32 << 20}, "mappedFileSizeCommitLog=33554432: the master at"),
+    ],
+)
+def test_a_master_of_another_kind_is_refused_by_name(
+    tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    @in_loop
+    async def run() -> None:
+        async with live_broker(tmp_path / "m", **MASTER) as master:
+            with pytest.raises(ConfigError, match=reason):
+                async with slave_of(master, tmp_path / "s", **changes):
+                    pass
+
+    run()
+
+
+@in_loop
+async def test_a_master_that_serves_no_slaves_and_a_slave_are_no_masters(tmp_path: Path) -> None:
+    def search(address: str) -> MasterSearch:
+        given = {"brokerRole": "SLAVE", "brokerId": "1", "rmqMasterAddress": address}
+        return MasterSearch(load_properties(None, {**SMALL, **given}))
+
+    async with live_broker(tmp_path / "alone") as broker:
+        with pytest.raises(CallError, match="set its brokerRole or haListenPort"):
+            await search(broker.address).find()
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        with pytest.raises(CallError, match="is a slave itself"):
+            await search(slave.address).find()
+
+
+@in_loop
+async def test_the_status_of_both_sides(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+        BrokerClient(master.core.port) as client,
+        BrokerClient(slave.core.port) as of_slave,
+    ):
+        assert (await client.send("TBW102")).code == SUCCESS
+        await until_same_log(master, slave)
+        end = master.core.log_range()[1]
+        await until(lambda: [row[3] for row in master.core.ha_slaves()] == [end])
+        shown = fastjson.loads_object((await client.call(907)).body)
+        assert (shown["master"], shown["masterCommitLogMaxOffset"]) == (True, end)
+        (row,) = shown["haConnectionInfo"]
+        assert (row["slaveAckOffset"], row["diff"], row["inSync"]) == (end, 0, True)
+        assert row["addr"].startswith("127.0.0.1:")
+        shown = fastjson.loads_object((await of_slave.call(907)).body)
+        assert shown["master"] is False
+        about = shown["haClientRuntimeInfo"]
+        assert (about["activated"], about["maxOffset"]) == (True, end)
+        assert about["masterAddr"] == master.replication.ha_address
+        assert (await of_slave.call(908, masterFlushOffset=5)).code == SUCCESS
+        assert (await client.call(908, masterFlushOffset=5)).code == 1
+        told = (await client.call(906)).fields
+        assert told["masterHaAddress"] == master.replication.ha_address
+        assert told["masterAddress"] == master.address
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "expected"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "", True),
+        ("10.0.0.7", "", False),
+        ("10.0.0.7", "10.0.0.6;10.0.0.7", True),
+        ("::ffff:10.0.0.7", "10.0.0.7", True),
+        ("10.0.1.200", "10.0.1.0/24", True),
+        ("10.0.2.1", "10.0.1.0/24", False),
+        ("fe80::1%eth0", "fe80::/10", True),
+    ],
+)
+def test_who_may_have_the_log(address: str, allowed: str, expected: bool) -> None:
+    assert is_replica(address, allowed) is expected
+
+
+def test_what_is_no_address_ends_the_start(tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        with pytest.raises(ConfigError, match=r"10\.0\.0 is no address and no network"):
+            async with live_broker(tmp_path, **MASTER, rmqReplicaAddresses="10.0.0"):
+                pass
+
+    run()
