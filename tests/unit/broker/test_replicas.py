@@ -152,6 +152,7 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 2)
 
 
+@pytest.mark.usefixtures("clock")  # the cores of this process close no connection: silence does
 @in_loop
 async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) -> None:
     async with name_server() as names, AsyncExitStack() as last:
