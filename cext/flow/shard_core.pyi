@@ -7,6 +7,7 @@ from cext.flow.shard_calls import ShardCalls
 @final
 class ShardCore(ShardCalls):
     port: int
+    fast_port: int
     report: dict[str, Any]
     def __init__(self, options: dict[str, Any]) -> None: ...
     def open(self) -> dict[str, Any]: ...

@@ -10,6 +10,7 @@
 Every method but __init__, open, start and stop may be called by one thread only, the control
 thread; a lock makes a second caller wait rather than corrupt a ring.
 """
+import contextlib
 import os
 import pathlib
 import socket
@@ -94,18 +95,35 @@ cdef bint is_boundary(CommitLog log, int64_t offset) except -1:
     return tail.position == offset
 
 
+def bound(host, port):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}; is "
+                      f"another broker running there? Choose another listenPort") from error
+    listener.listen(4096)
+    listener.setblocking(False)
+    return listener
+
+
 cdef class ShardCore(ShardCalls):
     cdef NativeThread reactor_thread
     cdef Indexer indexer            # None: messageIndexEnable=false
     cdef object listener
+    cdef object fast_listener       # None: there is none
     cdef dict given
     cdef readonly object port
+    cdef readonly object fast_port  # 0: there is none
     cdef readonly dict report
     cdef object note                # of a truncation that is not finished; None: there is none
 
     def __init__(self, dict options):
         self.given = options
-        self.port = 0
+        self.port = self.fast_port = 0
         self.report = {}
         take_memory(self.s.services, self.s.turn, options)
 
@@ -131,7 +149,9 @@ cdef class ShardCore(ShardCalls):
 
         Raises OSError when the address is taken, StoreError when the store cannot be used.
         """
-        self._bind(self.given["listen_host"], self.given["listen_port"])
+        self.listener = bound(self.given["listen_host"], self.given["listen_port"])
+        self.port = self.listener.getsockname()[1]
+        self._bind_fast()
         return self._open_store()
 
     def _open_store(self):
@@ -185,8 +205,9 @@ cdef class ShardCore(ShardCalls):
                                            thorough_ms=given["commit_thorough_ms"])
         room_open(s.append)
         timers_open(s.delay, given)
-        if serve(s.events, self.listener.fileno()) != OK:
-            raise MemoryError("no memory for the reactor's listener")
+        for each in (self.listener, self.fast_listener):
+            if each is not None and serve(s.events, each.fileno()) != OK:
+                raise MemoryError("no memory for the reactor's listener")
         return self.report
 
     def _open_index(self, trusted):
@@ -206,20 +227,13 @@ cdef class ShardCore(ShardCalls):
             raise StoreError(f"the log was cut at {cut.offset}, but ends at "
                              f"{self.report['log_end']}")
 
-    def _bind(self, host, port):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            listener.close()
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}; is "
-                          f"another broker running there? Choose another listenPort") from error
-        listener.listen(4096)
-        listener.setblocking(False)
-        self.listener = listener
-        self.port = listener.getsockname()[1]
+    def _bind_fast(self):
+        """Where RocketMQ's slaves ask for their master's tables; one that is taken is left."""
+        self.fast_listener = None
+        if self.given.get("fast_port") and self.port > 2:
+            with contextlib.suppress(OSError):
+                self.fast_listener = bound(self.given["listen_host"], self.port - 2)
+        self.fast_port = self.port - 2 if self.fast_listener is not None else 0
 
     def start(self):
         """Starts the threads; from here on clients are served."""
@@ -259,6 +273,8 @@ cdef class ShardCore(ShardCalls):
         Py_DECREF(self)
         if for_good:
             self.listener.close()
+            if self.fast_listener is not None:
+                self.fast_listener.close()
         s.fetch.readers.stop()
         if s.append.log.pooled:
             s.append.committer.stop()                  # writes all that is in the pool

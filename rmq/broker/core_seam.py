@@ -339,11 +339,12 @@ class HACalls(Protocol):
         """A slave is served by this connected, non-blocking socket (with TCP_NODELAY), which is the
         core's from now on; the id of its connection."""
 
-    def follow_master(self, fd: int) -> int:
+    def follow_master(self, fd: int, whole: int) -> int:
         """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the
         core's from now on; the id of its connection. One before it is closed. StoreError: this
         core is no follower. A promotion ends it. When it ends poll() says CLOSED_CONNECTION of the
-        id, and ha_master() why."""
+        id, and ha_master() why. `whole`: the master is RocketMQ's, and its log begins at 0: an
+        empty log here is to have all of it, not its last file alone."""
 
     def leave_master(self) -> None:
         """Closes the connection to the master, if there is one."""

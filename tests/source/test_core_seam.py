@@ -20,7 +20,8 @@ from rmq.broker import core_seam
 Signatures = dict[str, str]
 
 STUBS = ("cext/flow/shard_calls.pyi", "cext/flow/shard_core.pyi")
-LIFE = {"__init__", "open", "start", "stop", "report", "port"}  # of ShardCore, beside the calls
+# Of ShardCore, beside the calls.
+LIFE = {"__init__", "open", "start", "stop", "report", "port", "fast_port"}
 # Of the tests and of the run: read by no room of the broker through the seam.
 BESIDE = {"index_counters"}
 

@@ -476,7 +476,7 @@ class FakeCore:
         self.slaves += 1
         return 1000 + self.slaves
 
-    def follow_master(self, fd: int) -> int:
+    def follow_master(self, fd: int, whole: int) -> int:
         os.close(fd)
         self.following = 2000
         return self.following

@@ -12,6 +12,7 @@ from cext.net.connection cimport Connection
 
 cdef struct GivenSocket:
     int fd                      # the reactor's from now on, whatever comes of it
+    bint whole                  # of follow_master()
     # results
     uint64_t connection         # 0: it was closed
 
@@ -22,7 +23,7 @@ cdef void adopt_slave_call(HAService s, GivenSocket* x) noexcept nogil:
 
 
 cdef void follow_master_call(HAService s, GivenSocket* x) noexcept nogil:
-    cdef Connection* c = follow_master(s, x.fd)
+    cdef Connection* c = follow_master(s, x.fd, x.whole)
     x.connection = c.id if c != NULL else 0
 
 
@@ -109,9 +110,10 @@ cdef class HACalls(ReplicaCalls):
                      "no room for it, or it is gone")
         return x.connection
 
-    def follow_master(self, int fd):
+    def follow_master(self, int fd, int whole):
         cdef GivenSocket x
         x.fd = fd
+        x.whole = whole != 0
         self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "
                      "is no memory for it, or this core is no follower")

@@ -243,7 +243,7 @@ cdef bint take_memory(HAService s) noexcept nogil:
     return m.partial != NULL
 
 
-cdef Connection* follow_master(HAService s, int fd) noexcept nogil:
+cdef Connection* follow_master(HAService s, int fd, bint whole) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef sockaddr_storage nobody
     leave_master(s)
@@ -261,6 +261,10 @@ cdef Connection* follow_master(HAService s, int fd) noexcept nogil:
     m.partial_bytes = m.stash_bytes = m.stash_first = 0
     m.heard_ms = s.turn.now_ms
     m.failure = HA_NO_FAILURE
+    m.least_report = 0
+    if whole and s.append.log.marks.appended == 0:
+        m.least_report = m.stream_offset = m.partial_bytes = 1
+        m.partial[0] = 0
     return m.connection
 
 
@@ -297,7 +301,7 @@ cdef void report_turn(HAService s) noexcept nogil:
     at = s.turn.net.reserve_reply(m.connection, HA_REPORT_BYTES)
     if at == NULL:
         return                              # in a later turn
-    write_ha_report(at, end)
+    write_ha_report(at, max(end, m.least_report))
     if not s.turn.net.commit_reply(m.connection, HA_REPORT_BYTES):
         s.turn.net.close_connection(m.connection)
         return

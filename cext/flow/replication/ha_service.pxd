@@ -32,7 +32,8 @@ cdef struct HAMaster:           # the stream that this core's log comes by
     Connection* connection      # borrowed; NULL: there is none
     int64_t stream_offset       # where the next byte of the stream belongs; or UNKNOWN
     int32_t body_left           # bytes of the present frame that are to come
-    int64_t reported            # what it was told last
+    int64_t least_report        # what it is told while this log is shorter: 1 or 0
+    int64_t reported            # the end of this log as it was told last
     int64_t reported_ms
     int64_t heard_ms
     # Owned, once it follows, with the other one behind it: the beginning of a record, until its

@@ -11,26 +11,18 @@ commitlog/00000000003221225472, all zeros, and the stream begins there.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import struct
 from pathlib import Path
 
-from rmq.base.deadline import within
 from rmq.base.durable_directory import make_directory
-from rmq.broker.replication.log_stream import CONNECT_S, connect
-from rmq.broker.replication.master_search import ANSWER_S, Master, MasterSearch
-from rmq.codes import RequestCode
+from rmq.broker.replication.master_search import MasterSearch
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
-from rmq.format.remoting import Command
-from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.joining")
 
 RETRY_S = 1.0
-HEAD = struct.Struct(">qi")  # of a frame of the stream: offset, bytes that follow
 NAME_DIGITS = 20
 
 
@@ -42,11 +34,11 @@ async def join(settings: Settings) -> None:
     search, said = MasterSearch(settings), ""
     while True:
         try:
-            start = await log_start(await search.find())
+            start = (await search.find()).log_start
             break
         except ConfigError:
             raise
-        except (RmqError, OSError, asyncio.TimeoutError, EOFError) as error:
+        except (RmqError, OSError, asyncio.TimeoutError) as error:
             text = str(error) or type(error).__name__
             if text != said:
                 said = text
@@ -58,32 +50,6 @@ async def join(settings: Settings) -> None:
 def log_directory(settings: Settings) -> Path:
     path = settings.storePathCommitLog or str(Path(settings.storePathRootDir) / "commitlog")
     return Path(path).expanduser()
-
-
-async def log_start(master: Master) -> int:
-    """Where the master's log begins for an empty slave."""
-    link = RemotingClient(master.address)
-    with contextlib.closing(link):
-        reply = await link.call(Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO), ANSWER_S)
-    told = reply.text_field("rmqLogStart")
-    if told:
-        return int(told) if told.isdecimal() else 0
-    return await within(first_frame(master.ha_address), 2 * ANSWER_S + CONNECT_S)
-
-
-async def first_frame(ha_address: str) -> int:
-    """RocketMQ's master says it in the head of what it sends first: data, or a sign of life."""
-    loop = asyncio.get_running_loop()
-    with await connect(ha_address) as link:
-        await loop.sock_sendall(link, struct.pack(">q", 0))
-        head = b""
-        while len(head) < HEAD.size:
-            piece = await loop.sock_recv(link, HEAD.size - len(head))
-            if not piece:
-                raise CallError(f"{ha_address}: the master closed the connection")
-            head += piece
-        offset: int = HEAD.unpack(head)[0]
-        return offset
 
 
 def begin_log(directory: Path, start: int, segment_bytes: int) -> None:

@@ -82,7 +82,8 @@ class LogStream:
             master = await self._search.find()
             accepted = await within(connect(master.ha_address), CONNECT_S)
             self._closed.clear()
-            number = self._core.follow_master(accepted.detach())
+            whole = not master.is_rmq and master.log_start == 0
+            number = self._core.follow_master(accepted.detach(), int(whole))
         except (RmqError, OSError, asyncio.TimeoutError) as error:
             self._say(logging.WARNING, f"the log does not come: {error or 'no answer in time'}")
             return RETRY_S

@@ -32,6 +32,8 @@ SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
 class Master:
     address: str
     ha_address: str
+    log_start: int  # where its log begins
+    is_rmq: bool
 
 
 class MasterSearch:
@@ -47,11 +49,17 @@ class MasterSearch:
         link = RemotingClient(address)
         try:
             await self._check(link)
-            ha_address = self._settings.haMasterAddress or await self._ha_address(link)
+            told = await link.call(Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO), ANSWER_S)
+            ha_address = self._settings.haMasterAddress or self._ha_address(told, address)
+            start, is_rmq = told.text_field("rmqLogStart"), True
+            if start is None:
+                start, is_rmq = await self._log_start(link), False
         finally:
             link.close()
         parse_address(ha_address)
-        return Master(address, ha_address)
+        if not start.isdecimal():
+            raise CallError(f"{address}: its log begins at {start[:30]!r}")
+        return Master(address, ha_address, int(start), is_rmq)
 
     async def _listed(self) -> str:
         """The address of the master as the first name server that knows it has it."""
@@ -92,16 +100,21 @@ class MasterSearch:
         if theirs.get("brokerRole") == "SLAVE":
             raise CallError(f"{link.address} is a slave itself: name its master")
 
-    async def _ha_address(self, link: RemotingClient) -> str:
-        reply = await link.call(Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO), ANSWER_S)
-        address = reply.text_field("masterHaAddress")
-        if reply.code != ResponseCode.SUCCESS or not address:
+    def _ha_address(self, reply: Command, address: str) -> str:
+        found = reply.text_field("masterHaAddress")
+        if reply.code != ResponseCode.SUCCESS or not found:
             raise CallError(
-                f"{link.address} does not say where its log is to be had "
+                f"{address} does not say where its log is to be had "
                 f"({reply.remark or f'code {reply.code}'}): give haMasterAddress, or set its "
                 "brokerRole or haListenPort"
             )
-        return address
+        return found
+
+    async def _log_start(self, link: RemotingClient) -> str:
+        """As RocketMQ's brokers say it among other things (28)."""
+        reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
+        table = fastjson.loads_object(reply.body).get("table") if reply.body else None
+        return str(table.get("commitLogMinOffset", "0")) if isinstance(table, dict) else "0"
 
 
 def _master_of(reply: Command, name: str) -> str:

@@ -159,16 +159,16 @@ class Slave(Shard):
     def follow(self, master: Master) -> int:
         return self.adopt(master.connection())
 
-    def adopt(self, end: socket.socket) -> int:
+    def adopt(self, end: socket.socket, whole: bool = False) -> int:
         end.setblocking(False)
-        connection: int = self.core.follow_master(end.detach())
+        connection: int = self.core.follow_master(end.detach(), int(whole))
         return connection
 
-    def by_hand(self) -> Link:
+    def by_hand(self, whole: bool = False) -> Link:
         """The test is its master."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             ours = socket.create_connection(listener.getsockname())
-            self.adopt(listener.accept()[0])
+            self.adopt(listener.accept()[0], whole)
         return Link(ours)
 
     def failure(self) -> int:
@@ -370,12 +370,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return log_of(directory / "master" / "store", end)
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["from 0", "from 1"])
 @pytest.mark.parametrize("seed", range(4))
-def test_any_pieces_make_the_same_log(tmp_path: Path, log: bytes, seed: int) -> None:
-    made, at, sent = random.Random(seed), 0, 0
+def test_any_pieces_make_the_same_log(tmp_path: Path, log: bytes, seed: int, whole: bool) -> None:
+    """From 1: RocketMQ's masters send all of it to who has the first byte, and it is always 0."""
+    made, at, sent = random.Random(seed), int(whole), 0
     sizes = ((1, 5, 60), (200, 900, 3000), (32768,), (1, 9, 400, 32768, 300_000))[seed]
     with Slave(tmp_path / "slave") as slave:
-        master = slave.by_hand()
+        master = slave.by_hand(whole)
+        assert master.reported() == at
         while at < len(log):
             size = min(made.choice(sizes), len(log) - at)
             size = min(size, SEGMENT_BYTES - at % SEGMENT_BYTES)

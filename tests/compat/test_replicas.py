@@ -1,0 +1,155 @@
+"""A slave of one kind follows a master of the other.
+
+The master is filled before and after the slave comes: several segments, keys, delays.
+Then both logs are the same to the byte, and the slave answers for every queue as
+the master does; ended and started again, it goes on. What passes between two of ours:
+tests/unit/broker/test_replicas.py. Apache's broker starts in 9 s and looks at its master's tables
+each minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from compat.targets import ApacheTarget, RmqTarget
+
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode as Code
+from rmq.errors import RemoteError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+from tools.peers.apache import ApacheStandalone
+from tools.ports import free_port
+
+MIB = 1 << 20
+COMMON = {
+    "mappedFileSizeCommitLog": str(MIB),
+    "maxMessageSize": str(256 * 1024),
+    "fileReservedTime": "720",
+    "autoCreateTopicEnable": "true",
+}
+QUEUES = 4
+
+
+def wait(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def ask(address: str, code: int, body: bytes = b"", **fields: object) -> Command:
+    with Connection(address) as connection:
+        return connection.call(code, fields, body, timeout=30)
+
+
+def send_all(address: str, topic: str, count: int) -> None:
+    """To each queue in turn; each body says which it is. Every tenth is delayed by a second."""
+    with Connection(address) as connection:
+        for number in range(count):
+            body = f"{number} ".encode() * 100
+            properties = "DELAY\x011\x02" if number % 10 == 9 else f"KEYS\x01k{number}\x02"
+            fields = {
+                "a": "P", "b": topic, "c": "TBW102", "d": QUEUES, "e": number % QUEUES, "f": 0,
+                "g": int(time.time() * 1000), "h": 0, "i": properties, "j": 0, "k": False,
+            }  # fmt: skip
+            connection.call(Code.SEND_MESSAGE_V2, fields, body, timeout=30)
+
+
+def ends(address: str, topic: str) -> list[int]:
+    """Where each queue ends; -1 while the broker does not know the topic."""
+    found = []
+    for queue in range(QUEUES):
+        try:
+            reply = ask(address, Code.GET_MAX_OFFSET, topic=topic, queueId=queue)
+        except RemoteError:
+            found.append(-1)
+        else:
+            found.append(int(reply.fields["offset"]))
+    return found
+
+
+def log_of(store: Path, count: int) -> bytes:
+    return b"".join(f.read_bytes() for f in sorted((store / "commitlog").iterdir()))[:count]
+
+
+def log_end(store: Path) -> int:
+    return len(log_of(store, 1 << 40).rstrip(b"\0"))
+
+
+class ApacheSlave:
+    """Apache's broker alone, at the name server of its master."""
+
+    def __init__(self, folder: Path, settings: dict[str, str], name_server: str) -> None:
+        port = int(name_server.rpartition(":")[2])
+        self.servers = ApacheStandalone(folder, port, free_port(2, 1), settings)
+        self.store = self.servers.store
+        self.broker = f"127.0.0.1:{self.servers.broker_port}"
+
+    def start(self) -> None:
+        self.servers.start_broker()
+
+    def end(self, manner: str) -> None:
+        if manner == "clean":
+            self.servers.stop_broker()
+        else:
+            self.servers.kill_broker()
+
+    def stop(self) -> None:
+        self.servers.kill_broker()
+
+
+Pair = tuple[RmqTarget | ApacheTarget, RmqTarget | ApacheSlave]
+
+
+@pytest.fixture(params=["apache follows rmq", "rmq follows apache"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+    port = free_port(3, 1)
+    of_master = {**COMMON, "brokerRole": "ASYNC_MASTER", "haListenPort": str(port + 1)}
+    of_slave = {**COMMON, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
+    master: RmqTarget | ApacheTarget
+    slave: RmqTarget | ApacheSlave
+    if request.param == "apache follows rmq":
+        master = RmqTarget(tmp_path / "master", of_master, port=port)
+        slave = ApacheSlave(tmp_path / "slave", of_slave, master.name_server)
+    else:
+        master = ApacheTarget(tmp_path / "master", of_master, port=port)
+        at = {"namesrvAddr": master.name_server}
+        slave = RmqTarget(tmp_path / "slave", {**of_slave, **at})
+    try:
+        yield master, slave
+    finally:
+        slave.stop()
+        master.stop()
+
+
+def test_a_slave_follows_a_master_of_the_other_kind(pair: Pair) -> None:
+    master, slave = pair
+    master.start()
+    send_all(master.broker, "t", 1500)
+    slave.start()
+    send_all(master.broker, "t", 1500)
+
+    def same() -> bool:
+        return (
+            ends(slave.broker, "t") == ends(master.broker, "t")
+            and min(ends(master.broker, "t")) > 0
+        )
+
+    wait(same)
+    status = fastjson.loads_object(ask(master.broker, Code.GET_BROKER_HA_STATUS).body)
+    assert len(status["haConnectionInfo"]) == 1
+    # Ended, and not there for a while.
+    slave.end("kill")
+    send_all(master.broker, "t", 500)
+    slave.start()
+    send_all(master.broker, "t", 500)
+    wait(same)
+    master.end("clean")
+    slave.end("clean")
+    count = log_end(master.store)
+    assert count > 2 * MIB
+    assert log_of(slave.store, count) == log_of(master.store, count)
