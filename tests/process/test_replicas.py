@@ -1,0 +1,146 @@
+"""A master and its slave as processes of their own, killed at any moment.
+
+Goal: with SYNC_MASTER nothing that was answered SEND_OK is lost with the master's machine, and a
+slave that was killed comes back by itself. Method: senders that never stop, SIGKILL, and both logs
+compared to the byte. Power cuts of the slave: not here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.followers import log_of
+from support.waiting import wait_until
+
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError
+from rmq.format import fastjson
+from rmq.format.message import decode_message_id
+
+OK, NO_SLAVE, LATE_SLAVE = (
+    ResponseCode.SUCCESS,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576",
+         "--set", "osPageCacheBusyTimeOutMills=60000")  # fmt: skip
+MASTER = (*SMALL, "--set", "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=60000")
+
+
+def slave_options(master: BrokerProcess, *more: str) -> list[str]:
+    return [*SMALL, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
+            "--set", f"rmqMasterAddress={master.address}", *more]  # fmt: skip
+
+
+class Senders:
+    """Threads that send until the broker is gone; how each was answered, and the last offset of the
+    log that was."""
+
+    def __init__(self, address: str, count: int = 3) -> None:
+        self.address = address
+        self.answers: Counter[int] = Counter()
+        self.acked = -1
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._send, args=(n,)) for n in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self, number: int) -> None:
+        fields = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": number, "f": 0, "g": 1, "h": 0,
+                  "i": "", "j": 0, "k": False}  # fmt: skip
+        try:
+            with Connection(self.address) as connection:
+                while not self._stop.is_set():
+                    self._one(connection, fields)
+        except RmqError:
+            pass  # the broker was killed
+
+    def _one(self, connection: Connection, fields: dict[str, object]) -> None:
+        code: int = OK
+        end = -1
+        try:
+            reply = connection.call(RequestCode.SEND_MESSAGE_V2, fields, bytes(3000), timeout=120)
+            end = decode_message_id(reply.fields["msgId"])[1]
+        except RemoteError as error:
+            code = error.code
+        with self._lock:
+            self.answers[code] += 1
+            self.acked = max(self.acked, end)
+
+    def until(self, code: int, count: int = 50) -> None:
+        """So many more are answered so."""
+        goal = self.answers[code] + count
+        wait_until(lambda: self.answers[code] >= goal)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@contextmanager
+def sending(address: str) -> Iterator[Senders]:
+    senders = Senders(address)
+    try:
+        yield senders
+    finally:
+        senders.stop()
+
+
+def slave_count(master: BrokerProcess) -> int:
+    with Connection(master.address) as connection:
+        reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
+    return len(fastjson.loads_object(reply.body)["haConnectionInfo"])
+
+
+def log_end(store: Path) -> int:
+    return len(log_of(store, 1 << 40).rstrip(b"\0"))
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_what_was_answered_is_at_the_slave_when_the_master_is_killed(
+    tmp_path: Path, round_: int
+) -> None:
+    with broker_process(tmp_path / "m", MASTER) as master:
+        with broker_process(tmp_path / "s", slave_options(master)) as slave:
+            wait_until(lambda: slave_count(master) == 1)
+            with sending(master.address) as senders:
+                senders.until(OK, 300 + 700 * round_)
+                master.process.kill()
+                master.process.wait()
+            assert slave.stop() == 0
+        assert set(senders.answers) == {OK}
+        end = log_end(slave.store)
+        assert end > senders.acked > 0
+        assert log_of(slave.store, end) == log_of(master.store, end)
+
+
+def test_a_slave_that_was_killed_comes_back_and_catches_up(tmp_path: Path) -> None:
+    with (
+        broker_process(tmp_path / "m", MASTER) as master,
+        sending(master.address) as senders,
+    ):
+        senders.until(NO_SLAVE)
+        for _ in range(3):
+            with broker_process(tmp_path / "s", slave_options(master)) as slave:
+                senders.until(OK, 300)
+                slave.process.kill()
+                slave.process.wait()
+            senders.until(NO_SLAVE)
+        with broker_process(tmp_path / "s", slave_options(master)) as slave:
+            senders.until(OK, 300)
+            senders.stop()
+            assert slave.stop() == 0
+        assert set(senders.answers) == {OK, NO_SLAVE}
+        end = log_end(slave.store)
+        assert end > senders.acked
+        assert master.stop() == 0
+        assert log_of(slave.store, end) == log_of(master.store, end)
