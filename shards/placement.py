@@ -32,6 +32,7 @@ LARGE_CORES = 5  # with so many cores one is left to the system
 PORT_STEP = 10
 SHARDS_MAX = 256
 _PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when given
+_MASTERS = ("rmqMasterAddress", "haMasterAddress")  # and each shard of a slave its twin
 
 
 @dataclass(frozen=True)
@@ -146,4 +147,15 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
             port = getattr(settings, key) if key in settings else 0
             if port:
                 values[key] = str(port + PORT_STEP * where.index)
+        for key in _MASTERS:
+            if address := getattr(settings, key):
+                values[key] = stepped(key, address, where.index)
     return values
+
+
+def stepped(key: str, address: str, index: int) -> str:
+    """The address of the shard of this index on a machine whose first one has that address."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigError(f"{key}={address}: an address of the form host:port")
+    return f"{host}:{int(port) + PORT_STEP * index}"

@@ -29,6 +29,7 @@ from rmq.broker.core_options import make_core
 from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
+from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
 from rmq.node.truncation import finish_truncation
 from rmq.system import affinity, descriptors
@@ -69,6 +70,9 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _warn(affinity.prefer_node(start.node))
     lock = StoreLock(Path(settings.storePathRootDir))
+    if not await joined(settings, stop):
+        lock.release()
+        return
     core = make_core(settings, start.node)
     try:
         report = core.open()
@@ -79,6 +83,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     log_damage(report)
     try:
         finish_truncation(core, settings)
+        follow(core, settings)
         core.start()
         await _pin(start.cpus)
         broker = Broker(settings, core)

@@ -125,14 +125,33 @@ class _BrokerGroup(click.Group):
     metavar="HOST:PORT[;...]",
     help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]",
 )
+@click.option(
+    "--replica-of",
+    metavar="HOST[:PORT]",
+    help="Be a slave of the broker there: copy its log and its tables, with its settings.",
+)
 @bind_options
 @file_option
 @set_option
-def broker(context: click.Context, store: Path | None, namesrv: str | None, **options: Any) -> None:
+def broker(
+    context: click.Context,
+    store: Path | None,
+    namesrv: str | None,
+    replica_of: str | None,
+    **options: Any,
+) -> None:
     """Run a broker."""
     if context.invoked_subcommand is not None:
         return
     settings = _broker_settings(store, None, namesrv, options)
+    if replica_of is not None:
+        from rmq.cli.replica_of import slave_settings
+
+        taken = slave_settings(replica_of, Path(settings.storePathRootDir))
+        for key, text in taken.items():
+            if not settings.given(key):
+                settings.set(key, text)
+        settings.check()
     if not settings.namesrvAddr:
         settings.set("namesrvAddr", "127.0.0.1:9876")
     _run(None, settings, options["shards"])

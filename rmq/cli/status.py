@@ -15,8 +15,8 @@ from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 
-COLUMNS = ("BROKER", "ADDRESS", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG", "UNSYNCED",
-           "RSS", "DISK")  # fmt: skip
+COLUMNS = ("BROKER", "ADDRESS", "ROLE", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG",
+           "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
 
 
 POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSED")
@@ -34,8 +34,9 @@ POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSE
 def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None:
     """Show the brokers and how they are.
 
-    Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full; 3 when
-    none is registered.
+    BEHIND is what the slave that has least lacks of its master's log. Exit code 1 when a broker
+    does not answer, is poisoned by a failed write, its disk is full, a slave's log does not come
+    (detached), or a master waits for more slaves than follow it (alone); 3 when none is registered.
     """
     if store is not None:
         from rmq.cli.shards import show_shards
@@ -51,6 +52,9 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
         show_json([row.as_dict() for row in rows])
     else:
         show_rows(COLUMNS, [_cells(row) for row in rows], False)
+        for row in rows:
+            if row.problem:
+                click.echo(f"{row.broker} at {row.address}: {row.problem}", err=True)
     if not rows:
         raise UnreachableError(f"no broker is registered at {namesrv}")
     if any(row.state != "running" for row in rows):
@@ -70,6 +74,7 @@ def _cells(row: Figures) -> tuple[object, ...]:
     return (
         row.broker,
         row.address,
+        row.role or None,
         row.state,
         row.version or None,
         row.pid or None,
@@ -77,6 +82,7 @@ def _cells(row: Figures) -> tuple[object, ...]:
         row.connections,
         row.lag,
         None if row.unsynced_mb is None else f"{row.unsynced_mb:.1f} MB",
+        None if row.behind_mb is None else f"{row.behind_mb:.1f} MB",
         None if row.rss_mb is None else f"{row.rss_mb:.0f} MB",
         None if row.disk is None else f"{row.disk:.0%}",
     )

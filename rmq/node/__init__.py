@@ -4,6 +4,7 @@
     controller_process  start and stop of a controller
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
+    slave_start         what a slave does before and after its store is opened
     truncation          a broker goes on with a shorter log
 
 Every command that serves goes through here, a shard's process too.

@@ -60,7 +60,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             stack.callback(lock.release)
         core = None
         if broker is not None:
-            if not await _joined(broker, stop):
+            from rmq.node.slave_start import follow, joined
+
+            if not await joined(broker, stop):
                 return
             core = _new_core(broker)
             report = _open(core)
@@ -78,7 +80,6 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         served: Broker | None = None
         if broker is not None:
             from rmq.broker.broker import Broker
-            from rmq.broker.replication.role import is_slave
             from rmq.node.truncation import finish_truncation
 
             if own:
@@ -86,8 +87,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
                 broker.set("namesrvAddr", own + others)
             assert core is not None
             finish_truncation(core, broker)
-            if is_slave(broker):
-                core.demote()
+            follow(core, broker)
             core.start()
             served = Broker(broker, core)
             await served.start()
@@ -113,28 +113,6 @@ def _new_core(settings: Settings) -> Any:
     except ImportError as error:
         raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
     return make_core(settings, _settle(settings))
-
-
-async def _joined(settings: Settings, stop: asyncio.Event) -> bool:
-    """A slave's store is ready to be opened; False: it is to stop instead."""
-    from rmq.broker.replication.role import is_slave
-
-    if not is_slave(settings):
-        return True
-    from rmq.broker.replication.joining import join
-
-    joining = asyncio.ensure_future(join(settings))
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not joining.done():
-            return False
-        joining.result()
-        return True
-    finally:
-        for each in (joining, stopping):
-            each.cancel()
-        await asyncio.gather(joining, stopping, return_exceptions=True)
 
 
 def _settle(settings: Settings) -> int:

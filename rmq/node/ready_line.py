@@ -47,6 +47,9 @@ async def print_ready(
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
     what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
+    if broker.brokerRole == "SLAVE":
+        what += f", slave {broker.brokerId}"
+        what += f" of {broker.rmqMasterAddress}" if broker.rmqMasterAddress else ""
     ready = f"is ready in {seconds_since_start():.2f} s"
     if given_up:
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)

@@ -95,6 +95,22 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         lambda s: _counter(s, "locked"),
     ),
     ("rmq_memory_node", "NUMA node of the arena, -1: none.", lambda s: _counter(s, "node")),
+    ("rmq_slaves", "Slaves that follow this master.", lambda s: _of(s, "master", len(s.slaves))),
+    (
+        "rmq_slave_behind_bytes",
+        "What the slave that has least lacks of the log.",
+        lambda s: max((row.behind_bytes for row in s.slaves), default=None),
+    ),
+    (
+        "rmq_slave_behind_ms",
+        "How long ago the slave that is furthest behind had everything.",
+        lambda s: max((row.behind_ms for row in s.slaves), default=None),
+    ),
+    (
+        "rmq_following",
+        "1 while a slave's log comes from its master.",
+        lambda s: _of(s, "slave", int(bool(s.follows))),
+    ),
     ("rmq_up_seconds", "Since the start of the process.", lambda s: s.uptime_ms / 1000),
     ("rmq_writable", "1 while sends are taken.", lambda s: s.counters.get("writable")),
     ("rmq_poisoned", "1 after a failed write or sync.", lambda s: s.counters.get("poisoned")),
@@ -229,6 +245,10 @@ def _labels(sample: Sample) -> Labels:
 
 def _counter(sample: Sample, what: str) -> int | None:
     return sample.counters.get(f"memory_{what}")
+
+
+def _of(sample: Sample, role: str, value: int) -> int | None:
+    return value if sample.role == role else None
 
 
 def _difference(sample: Sample, upper: str, lower: str) -> int | None:

@@ -47,6 +47,9 @@ class Figures:
     append_p99_ms: float | None
     flush_p99_ms: float | None
     disk: float | None  # used part of the file system, 0 to 1
+    role: str  # "slave", "master", "master of 2"; empty of a broker without replicas
+    behind_mb: float | None  # of a master: what the slave that has least lacks of the log
+    problem: str  # with its copies
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,6 +90,9 @@ def figures(earlier: Sample | None, later: Sample) -> Figures:
         append_p99_ms=_p99_ms(earlier, later, "append"),
         flush_p99_ms=_p99_ms(earlier, later, "flush"),
         disk=later.disk_ratio if later.disk_ratio >= 0 else None,
+        role=f"master of {len(later.slaves)}" if later.slaves else later.role,
+        behind_mb=max((row.behind_bytes / MB for row in later.slaves), default=None),
+        problem=later.replication_problem,
     )
 
 

@@ -117,6 +117,14 @@ class ClientSample(msgspec.Struct):
     is_system: bool = False
 
 
+class SlaveSample(msgspec.Struct):
+    """A slave as its master sees it."""
+
+    address: str
+    behind_bytes: int  # of the log, what it has not said it has
+    behind_ms: int  # since it had everything
+
+
 class Sample(msgspec.Struct):
     """One shard at one moment."""
 
@@ -153,6 +161,10 @@ class Sample(msgspec.Struct):
     sizes: list[int] = []  # stored messages of less than 2 ** index bytes, from half of that on
     half_messages: int = -1  # transactions open; -1 not known
     timers_behind: int = -1  # timed messages stored and not among those that wait yet; -1 not known
+    role: str = ""  # master or slave; empty of a broker without replicas
+    slaves: list[SlaveSample] = []  # of a master
+    follows: str = ""  # of a slave: where its log comes from; empty: it does not come
+    replication_problem: str = ""  # what keeps it from being a whole copy, or from having one
     lag: int = 0  # messages of all lags, those left out too
     left_out: int = 0  # topics and lags beyond the limit
 

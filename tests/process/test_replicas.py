@@ -7,6 +7,9 @@ compared to the byte. Power cuts of the slave: not here.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +25,7 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format import fastjson
-from rmq.format.message import decode_message_id
+from rmq.format.message import decode_message_id, decode_messages
 
 OK, NO_SLAVE, LATE_SLAVE = (
     ResponseCode.SUCCESS,
@@ -95,6 +98,26 @@ def sending(address: str) -> Iterator[Senders]:
         senders.stop()
 
 
+@contextmanager
+def replica_of(master: str, store: Path) -> Iterator[str]:
+    """`rmq broker --replica-of`, once it is ready: its address."""
+    command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master, "--store", str(store),
+               "--port", "0", *SMALL]  # fmt: skip
+    store.mkdir(exist_ok=True)
+    with (store.parent / "slave.txt").open("a") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"is ready in .* at (\S+), store .*, slave 1 of (\S+)\. ", line)
+        assert found is not None and found[2] == master, line
+        yield found[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def slave_count(master: BrokerProcess) -> int:
     with Connection(master.address) as connection:
         reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
@@ -144,3 +167,28 @@ def test_a_slave_that_was_killed_comes_back_and_catches_up(tmp_path: Path) -> No
         assert end > senders.acked
         assert master.stop() == 0
         assert log_of(slave.store, end) == log_of(master.store, end)
+
+
+def test_one_option_makes_a_slave_and_it_serves_while_its_master_is_gone(tmp_path: Path) -> None:
+    named = ("--set", "brokerName=shop", "--set", "brokerClusterName=mall")
+    slave = tmp_path / "s"
+    with broker_process(tmp_path / "m", [*MASTER, *named]) as master:
+        with replica_of(master.address, slave), Connection(master.address) as connection:
+            wait_until(lambda: slave_count(master) == 1)
+            create = ["rmq", "topic", "create", "t", "--queues", "1", "-n", master.namesrv]
+            subprocess.run([sys.executable, "-m", *create], check=True)
+            fields = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0,
+                      "i": "", "j": 0, "k": False}  # fmt: skip
+            for number in range(10):
+                connection.call(RequestCode.SEND_MESSAGE_V2, fields, b"%d" % number)
+        master.process.kill()
+        master.process.wait()
+    # No master, and the slave is started anew: what it took from it is in its store.
+    with replica_of(master.address, slave) as address, Connection(address) as connection:
+        config = connection.call(RequestCode.GET_BROKER_CONFIG).body.decode()
+        assert "brokerName=shop" in config and "brokerClusterName=mall" in config
+        pull = {"consumerGroup": "CID_RMQ_SYS_TRANS", "topic": "t", "queueId": 0,
+                "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
+                "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}  # fmt: skip
+        found = connection.call(RequestCode.PULL_MESSAGE, pull).body
+    assert [each.body for each in decode_messages(found)] == [b"%d" % n for n in range(10)]

@@ -15,7 +15,7 @@ import logging
 import os
 from pathlib import Path
 
-from rmq.base.durable_directory import make_directory
+from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.broker.replication.master_search import MasterSearch
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
@@ -66,9 +66,5 @@ def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
     with path.open("xb") as file:
         file.truncate(segment_bytes)
         os.fsync(file.fileno())
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_directory(directory)
     log.info("the log begins where the master's does: %d", start)

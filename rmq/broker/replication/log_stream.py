@@ -62,6 +62,13 @@ class LogStream:
         self.master: Master | None = None  # the last one that was found
         self.problem = ""  # why the log does not come; empty while it does
 
+    @property
+    def follows(self) -> str:
+        """Where the log comes from now; empty: it does not come."""
+        if self._connection is None or self.master is None:
+            return ""
+        return self.master.ha_address
+
     async def run(self) -> None:
         """Until it is cancelled."""
         try:

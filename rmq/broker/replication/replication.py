@@ -33,6 +33,7 @@ from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import ResponseCode
 from rmq.config import Settings
+from rmq.observe.sample import Sample, SlaveSample
 
 log = logging.getLogger("rmq.broker.replication")
 
@@ -132,6 +133,35 @@ class Replication:
             master = self._stream.master
             return ha_status.slave_status(self._core, master.ha_address if master else "")
         return ha_status.master_status(self._settings, self._core, self._core)
+
+    def observe(self, sample: Sample) -> None:
+        """Writes into the sample how this broker and its copies are."""
+        if self.is_slave:
+            sample.role = "slave"
+            sample.follows = self._stream.follows
+            sample.replication_problem = self._stream.problem
+            ill = "" if sample.follows else "detached"
+        elif self.ha_address:
+            ill = self._observe_slaves(sample)
+        else:
+            return
+        if ill and sample.state == "running":
+            sample.state = ill
+
+    def _observe_slaves(self, sample: Sample) -> str:
+        end, needed = self._core.log_range()[1], slaves_needed(self._settings)
+        sample.role = "master"
+        sample.slaves = [
+            SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms)
+            for _, address, _, acked, behind_ms in self._core.ha_slaves()
+        ]
+        if len(sample.slaves) >= needed:
+            return ""
+        sample.replication_problem = (
+            f"{len(sample.slaves)} of {needed} slaves follow: sends are stored here, and answered "
+            "SLAVE_NOT_AVAILABLE"
+        )
+        return "alone"
 
     def _set_ha(self, needed: int) -> None:
         settings = self._settings

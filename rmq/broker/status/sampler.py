@@ -23,6 +23,7 @@ from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable
 from rmq.broker.core_seam import GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls
 from rmq.broker.dispatch.response_times import ResponseTimes
+from rmq.broker.replication.replication import Replication
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.consumer_lag import CoreTopics, Lag, LagTimes, lags
 from rmq.broker.store.queue_reader import QueueReader
@@ -57,6 +58,7 @@ class SamplerContext(Protocol):
     groups: GroupTable
     producers: ProducerTable
     queues: QueueReader
+    replication: Replication
     response_times: ResponseTimes
     settings: Settings
     siblings: Siblings
@@ -136,6 +138,7 @@ class Sampler:
             sample.state = "poisoned"
         elif not counters.get("writable", 1) and not counters.get("follower"):
             sample.state = "full"
+        context.replication.observe(sample)
         return sample, rows
 
     def _tables(self, sample: Sample, table: CoreTopics, behind: list[Lag]) -> None:

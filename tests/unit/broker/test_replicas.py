@@ -126,6 +126,9 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
         assert reply.code == SLAVE_NOT_AVAILABLE
         assert "alone" in master.topics, "it is made, as a message is stored"
         assert (await client.send("alone")).code == SLAVE_NOT_AVAILABLE
+        sample = master.sampler.take()
+        assert (sample.state, sample.slaves) == ("alone", [])
+        assert sample.replication_problem.startswith("0 of 1 slaves follow")
         async with slave_of(master, tmp_path / "s") as slave:
             await until(lambda: master.replication.exchange.slaves() == 1)
             for number in range(20):
@@ -166,7 +169,7 @@ async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) 
                 slave_of(master, tmp_path / "s", **where, rmqMasterAddress="")
             )
             await until_same_log(master, slave)
-        await until(lambda: slave.core.ha_master()[0] == 0)
+        await until(lambda: slave.sampler.take().state == "detached")
         async with (
             live_broker(tmp_path / "m", **MASTER, **where) as master,  # at another port
             BrokerClient(master.core.port) as client,
@@ -261,6 +264,15 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
         assert about["masterAddr"] == master.replication.ha_address
         assert (await of_slave.call(908, masterFlushOffset=5)).code == SUCCESS
         assert (await client.call(908, masterFlushOffset=5)).code == 1
+        sample = master.sampler.take()
+        assert (sample.role, sample.state, sample.slaves[0].behind_bytes) == (
+            "master",
+            "running",
+            0,
+        )
+        sample = slave.sampler.take()
+        assert (sample.role, sample.state) == ("slave", "running")
+        assert sample.follows == master.replication.ha_address
         told = (await client.call(906)).fields
         assert told["masterHaAddress"] == master.replication.ha_address
         assert told["masterAddress"] == master.address

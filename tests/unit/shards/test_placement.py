@@ -159,7 +159,8 @@ def test_shard_0_keeps_name_port_and_store_of_a_broker_of_one(tmp_path: Path) ->
 
 def test_settings_of_a_shard_are_the_given_ones_and_its_place(tmp_path: Path) -> None:
     given = {"storePathRootDir": "/s", "fileReservedTime": "5", "storePathCommitLog": "/logs",
-             "haListenPort": "10912", "listenPort": "0"}  # fmt: skip
+             "haListenPort": "10912", "listenPort": "0", "brokerRole": "SLAVE", "brokerId": "1",
+             "rmqMasterAddress": "10.0.0.5:10911"}  # fmt: skip
     settings = load_properties(None, given)
     first, second = place(settings, 2, machine_of(tmp_path))
     assert shard_values(settings, first) == given | {"brokerName": "broker-a"}
@@ -168,6 +169,7 @@ def test_settings_of_a_shard_are_the_given_ones_and_its_place(tmp_path: Path) ->
     assert values["storePathCommitLog"] == "/logs/shard-1"
     assert values["fileReservedTime"] == "5"
     assert (values["listenPort"], values["haListenPort"]) == ("0", "10922")
+    assert values["rmqMasterAddress"] == "10.0.0.5:10921"
     load_properties(None, values)
 
 

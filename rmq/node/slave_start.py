@@ -1,0 +1,38 @@
+"""Slave start: what a broker that is a slave does before and after its store is opened.
+
+    if not await joined(settings, stop): return     its log begins where the master's does
+    core.open()
+    follow(core, settings)                          between open() and start(): it appends nothing
+
+A broker that is none passes through both.
+"""
+
+import asyncio
+from typing import Any
+
+from rmq.broker.replication.joining import join
+from rmq.broker.replication.role import is_slave
+from rmq.config import Settings
+
+
+async def joined(settings: Settings, stop: asyncio.Event) -> bool:
+    """Whether the store may be opened; False: `stop` was set while the master was waited for."""
+    if not is_slave(settings):
+        return True
+    joining = asyncio.ensure_future(join(settings))
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not joining.done():
+            return False
+        joining.result()
+        return True
+    finally:
+        for each in (joining, stopping):
+            each.cancel()
+        await asyncio.gather(joining, stopping, return_exceptions=True)
+
+
+def follow(core: Any, settings: Settings) -> None:
+    if is_slave(settings):
+        core.demote()
