@@ -8,6 +8,7 @@
     store           what control reads of the log
     tasks           what runs by time: retention, transaction checks
     registration    name servers and routes
+    replication     as master of its slaves, or as slave of its master
     status          runtime table, samples, /metrics
     core_seam       what control calls of the core
     core_options    from settings to the core's options

@@ -88,9 +88,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "flush_thorough_ms": settings.flushCommitLogThoroughInterval,
         "long_polling": settings.longPollingEnable,
         "short_polling_ms": settings.shortPollingTimeMills,
-        "suspend_max_ms": settings.brokerSuspendMaxTimeMillis
-        if "brokerSuspendMaxTimeMillis" in settings
-        else 20_000,
+        "suspend_max_ms": settings.brokerSuspendMaxTimeMillis,
         "pull_max_messages": settings.maxTransferCountOnMessageInMemory,
         "pull_max_bytes": settings.maxTransferBytesOnMessageInMemory,
         "disk_max_messages": settings.maxTransferCountOnMessageInDisk,

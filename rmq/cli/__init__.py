@@ -3,6 +3,7 @@
     main                the root: every command, and the module it is in
     server              standalone, namesrv, broker
     controller          controller
+    replica_of          the settings of a slave, taken from its master
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
     broker_samples      the samples both of these show

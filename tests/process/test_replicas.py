@@ -34,6 +34,8 @@ OK, NO_SLAVE, LATE_SLAVE = (
 )
 SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576",
          "--set", "osPageCacheBusyTimeOutMills=60000")  # fmt: skip
+FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
+          "j": 0, "k": False}  # fmt: skip
 MASTER = (*SMALL, "--set", "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=60000")
 
 
@@ -57,8 +59,7 @@ class Senders:
             thread.start()
 
     def _send(self, number: int) -> None:
-        fields = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": number, "f": 0, "g": 1, "h": 0,
-                  "i": "", "j": 0, "k": False}  # fmt: skip
+        fields = {**FIELDS, "e": number}
         try:
             with Connection(self.address) as connection:
                 while not self._stop.is_set():
@@ -103,7 +104,7 @@ def replica_of(master: str, store: Path) -> Iterator[str]:
     """`rmq broker --replica-of`, once it is ready: its address."""
     command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master, "--store", str(store),
                "--port", "0", *SMALL]  # fmt: skip
-    store.mkdir(exist_ok=True)
+    store.mkdir(parents=True, exist_ok=True)
     with (store.parent / "slave.txt").open("a") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None
@@ -171,24 +172,34 @@ def test_a_slave_that_was_killed_comes_back_and_catches_up(tmp_path: Path) -> No
 
 def test_one_option_makes_a_slave_and_it_serves_while_its_master_is_gone(tmp_path: Path) -> None:
     named = ("--set", "brokerName=shop", "--set", "brokerClusterName=mall")
-    slave = tmp_path / "s"
+    slave = tmp_path / "s" / "store"
     with broker_process(tmp_path / "m", [*MASTER, *named]) as master:
         with replica_of(master.address, slave), Connection(master.address) as connection:
             wait_until(lambda: slave_count(master) == 1)
             create = ["rmq", "topic", "create", "t", "--queues", "1", "-n", master.namesrv]
             subprocess.run([sys.executable, "-m", *create], check=True)
-            fields = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0,
-                      "i": "", "j": 0, "k": False}  # fmt: skip
             for number in range(10):
-                connection.call(RequestCode.SEND_MESSAGE_V2, fields, b"%d" % number)
+                connection.call(RequestCode.SEND_MESSAGE_V2, FIELDS, b"%d" % number)
         master.process.kill()
         master.process.wait()
     # No master, and the slave is started anew: what it took from it is in its store.
-    with replica_of(master.address, slave) as address, Connection(address) as connection:
-        config = connection.call(RequestCode.GET_BROKER_CONFIG).body.decode()
+    with replica_of(master.address, slave) as address:
+        assert bodies(address) == [b"%d" % n for n in range(10)]
+        with Connection(address) as connection:
+            config = connection.call(RequestCode.GET_BROKER_CONFIG).body.decode()
         assert "brokerName=shop" in config and "brokerClusterName=mall" in config
-        pull = {"consumerGroup": "CID_RMQ_SYS_TRANS", "topic": "t", "queueId": 0,
-                "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
-                "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}  # fmt: skip
+    # And made the master, by an operator.
+    with broker_process(tmp_path / "s", [*SMALL, *named]) as promoted:
+        with Connection(promoted.address) as connection:
+            connection.call(RequestCode.SEND_MESSAGE_V2, FIELDS, b"10")
+        assert bodies(promoted.address) == [b"%d" % n for n in range(11)]
+
+
+def bodies(address: str) -> list[bytes]:
+    """What queue 0 of topic t holds."""
+    pull = {"consumerGroup": "CID_RMQ_SYS_TRANS", "topic": "t", "queueId": 0, "queueOffset": 0,
+            "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
+            "subscription": "*", "subVersion": 0}  # fmt: skip
+    with Connection(address) as connection:
         found = connection.call(RequestCode.PULL_MESSAGE, pull).body
-    assert [each.body for each in decode_messages(found)] == [b"%d" % n for n in range(10)]
+    return [each.body for each in decode_messages(found)]

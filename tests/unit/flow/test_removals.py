@@ -7,7 +7,9 @@ AddressSanitizer, which ends a use of what was freed. A disk fetch under way:
 tests/fault/test_disk_fetches.py.
 """
 
+import asyncio
 import ctypes
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,19 +96,21 @@ def test_what_topics_and_groups_take_is_given_back(tmp_path: Path) -> None:
     with Shard(tmp_path) as shard:
         started(shard)
         client = shard.connect()
-        before = in_memory = 0
+        marks = []
         for number in range(5000):
             live_through(shard, client, number)
             if number % 250 == 249:
                 freed(shard, 3 * (number + 1))
-            if number == 999:
-                before, in_memory = malloced_bytes(), resident_bytes(os.getpid())
+            if number % 1000 == 999:
+                marks.append((malloced_bytes(), resident_bytes(os.getpid())))
         stats = shard.core.stats()
         assert (stats["topics"], stats["pop_pairs"]) == (1, 0), "the revive log's topic alone"
-        grown = malloced_bytes() - before
-        assert grown < 1 << 16, f"{grown} bytes for 4,000 topics"
-        grown = resident_bytes(os.getpid()) - in_memory
-        assert grown < 1 << 22, f"{grown} bytes of pages for 4,000 topics"
+        # What is lost with each topic is lost in each thousand of them; something else of this
+        # process that takes memory once, in one.
+        malloced = [after[0] - before[0] for before, after in itertools.pairwise(marks)]
+        assert min(malloced) < 1 << 14, f"{malloced} bytes for 1,000 topics each"
+        in_memory = [after[1] - before[1] for before, after in itertools.pairwise(marks)]
+        assert min(in_memory) < 1 << 20, f"{in_memory} bytes of pages for 1,000 topics each"
 
 
 def test_who_waits_is_answered_and_the_topic_is_made_again_at_once(shard: Shard) -> None:
@@ -170,7 +174,8 @@ async def test_pops_in_flight(tmp_path: Path, code: int) -> None:
         assert len(await pop(client, "g", "t", invisibleTime=3000)) == 5
         await pass_seconds(broker.core, 2.2)  # the check point is in memory now
         waiting = client.post(POP, **pop_fields("g", "t", pollTime=60_000))
-        await until(lambda: broker.core.stats()["pulls_waiting"] == 1)
+        while broker.core.stats()["pulls_waiting"] == 0:  # and no time passes: 0.8 s are left
+            await asyncio.sleep(0.001)
         fields, refusal = (
             ({"topic": "t"}, NO_TOPIC) if code == DELETE_TOPIC else ({"groupName": "g"}, NO_GROUP)
         )
