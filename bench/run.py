@@ -24,6 +24,7 @@ import click
 from filter_rows import FILTER_ROWS
 from machine_rows import MACHINE_ROWS
 from pop_rows import POP_ROWS
+from replica_rows import REPLICA_ROWS
 from rounds import Outcome
 from rows import ROWS as BROKER_ROWS
 from rows import Bench
@@ -32,7 +33,8 @@ from waiting_rows import WAITING_ROWS
 
 COLOURS = {"ok": "green", "shown": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
-ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS}
+ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS,
+        **REPLICA_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 

@@ -15,7 +15,7 @@ from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 
-COLUMNS = ("BROKER", "ADDRESS", "ROLE", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG",
+COLUMNS = ("BROKER", "ADDRESS", "STATE", "ROLE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG",
            "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def _cells(row: Figures) -> tuple[object, ...]:
     return (
         row.broker,
         row.address,
-        row.role or None,
         row.state,
+        row.role or None,
         row.version or None,
         row.pid or None,
         span(row.uptime_s),

@@ -14,11 +14,15 @@ from support import driven_clock
 TOLD_S = 15.0  # for what comes by being told: clients would find it out by themselves after 20 s
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def until(
+    condition: Callable[[], object], timeout_s: float = 60.0, *, still: bool = False
+) -> None:
+    """still: a driven clock stands meanwhile."""
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        driven_clock.pass_some_time()
+        if not still:
+            driven_clock.pass_some_time()
         await asyncio.sleep(0.005)
 
 
