@@ -73,7 +73,11 @@ class LogStream:
         """Until it is cancelled."""
         try:
             while True:
-                pause_s = await self._follow()
+                try:
+                    pause_s = await self._follow()
+                except Exception as error:  # whatever it is, a slave goes on trying
+                    self._say(logging.ERROR, f"the log does not come: {error!r}")
+                    pause_s = MEND_S
                 await asyncio.sleep(pause_s)
         finally:
             self._core.leave_master()

@@ -82,13 +82,19 @@ class MetadataCopy:
                 while True:
                     await self._round(link)
             except (RmqError, OSError) as error:
-                if str(error) != self._said:
-                    self._said = str(error)
-                    log.warning("the master's tables cannot be copied: %s", error)
+                self._say(logging.WARNING, str(error))
+            except Exception as error:  # whatever it is, a slave goes on trying
+                self._say(logging.ERROR, repr(error))
             finally:
                 if link is not None:
                     link.close()
             await asyncio.sleep(RETRY_S)
+
+    def _say(self, level: int, text: str) -> None:
+        """The same only once."""
+        if text != self._said:
+            self._said = text
+            log.log(level, "the master's tables cannot be copied: %s", text)
 
     async def _round(self, link: RemotingClient) -> None:
         """Waits for a change at the master and copies what has changed."""
