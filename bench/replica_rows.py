@@ -91,7 +91,7 @@ def replica_many(bench: Bench) -> list[Outcome]:
 
 def cost(bench: Bench, name: str, load: str, connections: int, window: int) -> list[Outcome]:
     of_master = Outcome(name, f"sync replica, {load}: master's CPU-s/M to alone", 1.15)
-    of_slave = Outcome(f"{name}_slave", f"sync replica, {load}: slave's CPU-s/M to master's", 0.3)
+    of_slave = Outcome(name, f"sync replica, {load}: slave's CPU-s/M to master's", 0.3)
     with bench.ours() as alone, pair(bench) as (master, slave):
         by_itself = sends(bench, alone, topic_queues(alone), connections, window)
         replicated = sends(bench, master, topic_queues(master), connections, window)
