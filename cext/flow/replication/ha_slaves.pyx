@@ -45,7 +45,13 @@ cdef bint take_report(HAService s, HASlave* slave, int64_t offset) noexcept nogi
     cdef int64_t end = s.append.log.marks.appended
     cdef int64_t low = s.append.log.min_offset()
     cdef char line[192]
-    if offset < 0 or offset > end or (offset != 0 and offset < low):
+    if offset > end:
+        snprintf(line, sizeof(line), b"closed: this slave's log ends at %lld, beyond the master's "
+                 b"end at %lld: it has what is lost here. Make it the master", <long long> offset,
+                 <long long> end)
+        log_event(s.turn, slave.connection, line)
+        return False
+    if offset < 0 or (offset != 0 and offset < low):
         snprintf(line, sizeof(line), b"closed: this slave's log ends at %lld, and the master's is "
                  b"from %lld to %lld; remove the slave's store, or cut its log",
                  <long long> offset, <long long> low, <long long> end)

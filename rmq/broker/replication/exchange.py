@@ -23,6 +23,7 @@ from rmq.base import clock
 from rmq.base.deadline import within
 
 LOOK_S = 1.0
+PROMPT = ("topics", "groups", "modes")  # the others change with each message that is consumed
 WAIT_MS_MAX = 30_000
 SLAVES_MAX = 16
 GONE_S = 15.0  # a slave that has not asked for so long is not waited for
@@ -62,13 +63,17 @@ class Exchange:
 
     async def changed(self, slave: int, known: Mapping[str, str], wait_s: float) -> Versions:
         """The versions as soon as they are others than the slave knows, or as they are then."""
-        until = clock.monotonic() + wait_s
+        began = clock.monotonic()
+        until = began + wait_s
         if slave in self._known or len(self._known) < SLAVES_MAX:
             self._known[slave] = (clock.monotonic(), dict(known))
             self.wake()  # who waits for this slave
         while True:
-            present, left_s = self.versions(), until - clock.monotonic()
-            if present != known or left_s <= 0 or self._is_closed:
+            present, now = self.versions(), clock.monotonic()
+            looked_at = PROMPT if now - began < LOOK_S else present.keys()
+            left_s = until - now
+            differs = any(present.get(name) != known.get(name) for name in looked_at)
+            if differs or left_s <= 0 or self._is_closed:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._changed.wait(), min(left_s, LOOK_S))

@@ -38,7 +38,7 @@ async def join(settings: Settings) -> None:
             break
         except ConfigError:
             raise
-        except (RmqError, OSError, asyncio.TimeoutError) as error:
+        except (RmqError, OSError, ValueError, asyncio.TimeoutError) as error:
             text = str(error) or type(error).__name__
             if text != said:
                 said = text

@@ -41,6 +41,7 @@ WAIT_MS = 10_000
 RETRY_S = 1.0
 TABLE_S = 30.0
 REACH_S = 5.0
+BEHIND_LOG = ("offsets", "delays")
 REACH_LOOK_S = 0.02
 
 
@@ -90,6 +91,11 @@ class MetadataCopy:
                     link.close()
             await asyncio.sleep(RETRY_S)
 
+    @property
+    def problem(self) -> str:
+        """Why the tables are not copied; empty while they are."""
+        return self._said
+
     def _say(self, level: int, text: str) -> None:
         """The same only once."""
         if text != self._said:
@@ -103,25 +109,40 @@ class MetadataCopy:
             "rmqKnown": msgspec.json.encode(self._known).decode(),
             "rmqWaitMillis": str(WAIT_MS),
         }
+        own_end = self._core.log_range()[1]
         command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
         reply = await link.call(command, WAIT_MS / 1000 + ANSWER_S)
         versions = read_versions(reply.text_field("rmqVersions"))
-        await self._reach(reply.int_field("rmqLogEnd", 0, 0))
+        if versions is not None and reply.int_field("rmqLogEnd", 0, 0) < own_end:
+            raise CallError(
+                f"{link.address}: its log ends below {own_end}, where this slave's does: it has "
+                "lost what is here, and its tables with it"
+            )
+        await self._reach(reply)
         for name, (code, take) in self._takers.items():
             if versions is not None and versions.get(name) == self._known.get(name, ""):
                 continue
-            await take(await self._ask(link, code), link.address)
+            content = await self._ask(link, code)
+            if versions is not None and name in BEHIND_LOG:
+                # Offsets say what was done with the log up to now.
+                now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
+                await self._reach(await link.call(now, ANSWER_S))
+            await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
         self._said = ""
         if versions is None:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
 
-    async def _reach(self, end: int) -> None:
-        """A topic that was deleted may have messages in the log still that are on their way here:
-        they come before the deletion, as they did at the master. The log may also be stuck."""
+    async def _reach(self, told: Command) -> None:
+        """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
+        that was deleted may have messages on their way here, and an offset says that what is below
+        it was delivered. CallError: the log does not come so far, and nothing is copied."""
+        end = told.int_field("rmqLogEnd", 0, 0)
         until = clock.monotonic() + REACH_S
-        while self._core.log_range()[1] < end and clock.monotonic() < until:
+        while self._core.log_range()[1] < end:
+            if clock.monotonic() > until:
+                raise CallError(f"the log here does not come up to {end}, the master's end")
             await asyncio.sleep(REACH_LOOK_S)
 
     async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
@@ -146,15 +167,15 @@ class MetadataCopy:
         await self._context.groups.copy(table, forbidden)
 
     async def _modes(self, content: dict[Any, Any], origin: str) -> None:
-        table = content.get("messageRequestModeMap")
-        await self._context.request_modes.copy(table if isinstance(table, dict) else {}, origin)
+        table = mapping(content, "messageRequestModeMap", origin)
+        await self._context.request_modes.copy(table, origin)
 
     async def _offsets(self, content: dict[Any, Any], origin: str) -> None:
+        mapping(content, "offsetTable", origin)
         self._context.offsets.take(content, origin)
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
-        table = content.get("offsetTable")
-        self._context.delays.copy(table if isinstance(table, dict) else {})
+        self._context.delays.copy(mapping(content, "offsetTable", origin))
 
 
 def read_versions(text: str | None) -> dict[str, str] | None:
@@ -165,6 +186,14 @@ def read_versions(text: str | None) -> dict[str, str] | None:
         return msgspec.json.decode(text, type=dict[str, str])
     except msgspec.DecodeError as error:
         raise ProtocolError(f"rmqVersions: {error}") from None
+
+
+def mapping(content: Mapping[Any, Any], name: str, origin: str) -> Mapping[Any, Any]:
+    """ProtocolError without it: nothing is deleted because an answer was none."""
+    table = content.get(name)
+    if not isinstance(table, Mapping):
+        raise ProtocolError(f"{origin}: an answer without {name}")
+    return table
 
 
 def checked(table: object, read: Callable[[Any], Any], origin: str) -> dict[str, Any]:

@@ -127,6 +127,11 @@ class Replication:
         if self.ha_address:
             self._set_ha(slaves_needed(self._settings))
 
+    @property
+    def copy_problem(self) -> str:
+        """Of a slave: why the tables are not copied; empty while they are."""
+        return self._copy.problem
+
     def status(self) -> dict[str, Any]:
         """The body of 907."""
         if self.is_slave:
@@ -139,8 +144,8 @@ class Replication:
         if self.is_slave:
             sample.role = "slave"
             sample.follows = self._stream.follows
-            sample.replication_problem = self._stream.problem
-            ill = "" if sample.follows else "detached"
+            sample.replication_problem = self._stream.problem or self._copy.problem
+            ill = "detached" if sample.replication_problem or not sample.follows else ""
         elif self.ha_address:
             ill = self._observe_slaves(sample)
         else:

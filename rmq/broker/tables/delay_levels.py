@@ -91,7 +91,7 @@ class DelayLevels:
         offsets, _ = self._core.delay_offsets()
         for level, offset in table.items():
             number = int(level) if str(level).isdecimal() else 0
-            if 1 <= number <= len(offsets) and isinstance(offset, int) and offset >= 0:
+            if 1 <= number <= len(offsets) and isinstance(offset, int) and 0 <= offset < 2**63:
                 offsets[number - 1] = offset
         self._core.set_delay_levels(self._delays_ms, offsets)
 

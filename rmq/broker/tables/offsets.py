@@ -285,6 +285,12 @@ class OffsetTable:
         also where it has less, since it may have been reset."""
         table, resets = content.get("offsetTable") or {}, content.get("resetOffsetTable") or {}
         present = self._core.offsets()
+        for name, ours in self._core.offsets(2).items():
+            # A reset that consumers of the master have taken: commits count again.
+            if ours and not resets.get(name.decode()):
+                topic, _, group = name.decode().partition("@")
+                self._core.remove_offsets(group.encode(), topic.encode())
+                present.pop(name, None)
         block = bytearray()
         for key in map(str, table):
             topic, separator, group = key.partition("@")

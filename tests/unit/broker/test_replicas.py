@@ -26,7 +26,7 @@ from rmq.errors import ConfigError
 from rmq.format import fastjson
 from rmq.serving.remoting_client import CallError
 
-SUCCESS, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 12, 14, 16
+SUCCESS, SLAVE_NOT_AVAILABLE, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 14, 16
 MASTER = {"brokerRole": "ASYNC_MASTER"}
 SYNC = {"brokerRole": "SYNC_MASTER"}
 TOPIC = {
@@ -52,12 +52,6 @@ async def until_same_log(master: Broker, slave: Broker) -> None:
     await until(lambda: slave.topics.registered.all() == master.topics.registered.all())
 
 
-async def until_answered(client: BrokerClient, code: int, wanted: int, **fields: object) -> None:
-    """The request is made until it is answered so."""
-    while (await client.call(code, **fields)).code != wanted:
-        pass
-
-
 @in_loop
 async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) -> None:
     async with (
@@ -80,10 +74,10 @@ async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) 
             assert [each.body for each in records(slave, "before")] == [b"1"]
             assert [each.body for each in records(slave, "t", 3)] == [b"2"]
             await until(lambda: slave.offsets.query("g", "t", 3) == 1)
+            await until(lambda: slave.groups.all() == master.groups.all())
+            await until(lambda: slave.request_modes.of("t", "g") == ("POP", 2))
+            await until(lambda: not slave.groups.may_read("g", "t"))
             assert slave.topics.all() == master.topics.all()
-            assert slave.groups.all() == master.groups.all()
-            assert not slave.groups.may_read("g", "t")
-            assert slave.request_modes.of("t", "g") == ("POP", 2)
             await client.call(353, group="g", topic="t", readable="true")
             await client.call(215, topic="t")
             await until(lambda: "t" not in slave.topics and slave.groups.may_read("g", "t"))
@@ -131,6 +125,7 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
         assert sample.replication_problem.startswith("0 of 1 slaves follow")
         async with slave_of(master, tmp_path / "s") as slave:
             await until(lambda: master.replication.exchange.slaves() == 1)
+            await until(lambda: len(master.core.ha_slaves()) == 1)
             for number in range(20):
                 assert (await client.call(17, topic=f"t{number}", **TOPIC)).code == SUCCESS
                 assert f"t{number}" in slave.topics
@@ -153,6 +148,13 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 5)
         await master.offsets.reset("g", "t", {0: 2})
         await until(lambda: slave.offsets.query("g", "t", 0) == 2)
+        # A consumer takes the reset with its next pull, and goes on.
+        await client.heartbeat("g", "t")
+        await until(lambda: "g" in master.groups)
+        await client.pull("g", "t", offset=5)
+        master.offsets.commit("g", "t", 0, 4)
+        assert master.offsets.query("g", "t", 0) == 4
+        await until(lambda: slave.offsets.query("g", "t", 0) == 4)
 
 
 @pytest.mark.usefixtures("clock")  # the cores of this process close no connection: silence does
@@ -178,6 +180,27 @@ async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) 
             await client.send("t", b"2")
             await until_same_log(master, slave)
             assert [each.body for each in records(slave, "t")] == [b"2"]
+
+
+@in_loop
+async def test_a_master_that_has_lost_its_store_takes_nothing_from_its_slave(
+    tmp_path: Path,
+) -> None:
+    async with AsyncExitStack() as last:
+        async with (
+            live_broker(tmp_path / "m", **MASTER) as master,
+            BrokerClient(master.core.port) as client,
+        ):
+            await client.call(17, topic="t", **TOPIC)
+            await client.send("t", b"1")
+            slave = await last.enter_async_context(slave_of(master, tmp_path / "s"))
+            await until_same_log(master, slave)
+        async with live_broker(tmp_path / "empty", **MASTER) as empty:
+            slave.settings.set("rmqMasterAddress", empty.address)
+            await until(lambda: empty.replication.exchange.slaves() == 1)
+            await until(lambda: "it has lost what is here" in slave.replication.copy_problem)
+            assert "t" in slave.topics
+            assert [each.body for each in records(slave, "t")] == [b"1"]
 
 
 @in_loop
