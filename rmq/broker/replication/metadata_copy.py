@@ -109,6 +109,7 @@ class MetadataCopy:
             "rmqKnown": msgspec.json.encode(self._known).decode(),
             "rmqWaitMillis": str(WAIT_MS),
         }
+        lacks: list[str] = []
         own_end = self._core.log_range()[1]
         command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
         reply = await link.call(command, WAIT_MS / 1000 + ANSWER_S)
@@ -122,7 +123,13 @@ class MetadataCopy:
         for name, (code, take) in self._takers.items():
             if versions is not None and versions.get(name) == self._known.get(name, ""):
                 continue
-            content = await self._ask(link, code)
+            try:
+                content = await self._ask(link, code)
+            except CallError as error:
+                if versions is not None:
+                    raise
+                lacks.append(str(error))  # RocketMQ 4 knows no request modes
+                continue
             if versions is not None and name in BEHIND_LOG:
                 # Offsets say what was done with the log up to now.
                 now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
@@ -130,7 +137,10 @@ class MetadataCopy:
             await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
-        self._said = ""
+        if lacks:
+            self._say(logging.WARNING, "; ".join(lacks))
+        else:
+            self._said = ""
         if versions is None:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
 
