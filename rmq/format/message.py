@@ -165,8 +165,7 @@ class _Reader:
         return self.take(length, what)
 
     def host(self, is_v6: bool) -> Host:
-        ip = self.take(16 if is_v6 else 4, "a host")
-        return Host(str(ipaddress.ip_address(ip)), self.integer(4))
+        return decode_host(self.take(20 if is_v6 else 8, "a host"))
 
 
 def encode_message(message: StoredMessage, version: int | None = None) -> bytes:
@@ -243,6 +242,12 @@ def encode_host(host: Host) -> bytes:
         raise ProtocolError(f"not an address: {host}: {error}") from None
 
 
+def decode_host(data: bytes) -> Host:
+    """Of what encode_host() makes: 8 or 20 bytes."""
+    port = int.from_bytes(data[-4:], "big", signed=True)
+    return Host(str(ipaddress.ip_address(data[:-4])), port)
+
+
 # ---- properties
 
 
@@ -282,10 +287,7 @@ def decode_message_id(message_id: str) -> tuple[Host, int]:
         data = b""
     if len(data) not in (16, 28) or len(message_id) != 2 * len(data):
         raise ProtocolError(f"not an offset message id: {message_id[:80]!r}")
-    ip = data[:-12]
-    port = int.from_bytes(data[-12:-8], "big", signed=True)
-    offset = int.from_bytes(data[-8:], "big", signed=True)
-    return Host(str(ipaddress.ip_address(ip)), port), offset
+    return decode_host(data[:-8]), int.from_bytes(data[-8:], "big", signed=True)
 
 
 def java_hash(text: str) -> int:

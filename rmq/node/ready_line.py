@@ -24,6 +24,7 @@ from pathlib import Path
 import click
 
 from rmq import __version__
+from rmq.broker.replication.role import is_slave
 from rmq.config import Settings
 
 POLL_S = 0.5  # between two questions to the name servers while none lists the broker
@@ -47,7 +48,7 @@ async def print_ready(
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
     what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
-    if broker.brokerRole == "SLAVE":
+    if is_slave(broker):
         what += f", slave {broker.brokerId}"
         what += f" of {broker.rmqMasterAddress}" if broker.rmqMasterAddress else ""
     ready = f"is ready in {seconds_since_start():.2f} s"

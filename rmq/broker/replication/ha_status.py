@@ -10,13 +10,12 @@ The form is RocketMQ's (HARuntimeInfo). A slave is in sync that lacks less than 
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import HACalls, LogCalls
 from rmq.config import Settings
-from rmq.format.message import Host
+from rmq.format.message import decode_host
 
 
 def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str, Any]:
@@ -68,7 +67,4 @@ def client_info(master: str, end: int, read_ms: int, active: bool) -> dict[str, 
 
 def address_text(packed: bytes) -> str:
     """Of an address as records have it: 4 or 16 bytes and an i32 port."""
-    if len(packed) not in (8, 20):
-        return ""
-    ip = ipaddress.ip_address(packed[:-4])
-    return str(Host(str(ip), int.from_bytes(packed[-4:], "big")))
+    return str(decode_host(packed)) if len(packed) in (8, 20) else ""

@@ -164,11 +164,11 @@ class MetadataCopy:
     # ---- tables
 
     async def _topics(self, content: dict[Any, Any], origin: str) -> None:
-        table = checked(content.get("topicConfigTable"), TopicConfig.of, origin)
+        table = checked(content, "topicConfigTable", TopicConfig.of, origin)
         await self._context.topics.copy(table)
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:
-        table = checked(content.get("subscriptionGroupTable"), GroupConfig.of, origin)
+        table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin)
         forbidden = {
             str(group): {str(topic): bits for topic, bits in row.items() if isinstance(bits, int)}
             for group, row in (content.get("forbiddenTable") or {}).items()
@@ -206,13 +206,12 @@ def mapping(content: Mapping[Any, Any], name: str, origin: str) -> Mapping[Any, 
     return table
 
 
-def checked(table: object, read: Callable[[Any], Any], origin: str) -> dict[str, Any]:
-    """By name; what is none is left out and logged. ProtocolError without a table: nothing is
-    deleted because an answer was none."""
-    if not isinstance(table, Mapping):
-        raise ProtocolError(f"{origin}: an answer without a table")
+def checked(
+    content: Mapping[Any, Any], table: str, read: Callable[[Any], Any], origin: str
+) -> dict[str, Any]:
+    """The items of the table by name; what is none is left out and logged."""
     found = {}
-    for name, members in table.items():
+    for name, members in mapping(content, table, origin).items():
         try:
             item = read(members)
         except (ProtocolError, Refusal, AttributeError) as error:

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from rmq.broker.clients.connections import Connection, Connections
+from rmq.broker.clients.connections import Connection
 from rmq.broker.core_seam import HACalls, LogCalls, OffsetCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
-from rmq.broker.replication.log_stream import LogStream
+from rmq.broker.replication.log_stream import LogStream, StreamContext
 from rmq.broker.replication.master_search import MasterSearch
-from rmq.broker.replication.metadata_copy import MetadataCopy
+from rmq.broker.replication.metadata_copy import CopyContext, MetadataCopy
 from rmq.broker.replication.role import (
     acks_durable,
     ha_port,
@@ -26,13 +26,7 @@ from rmq.broker.replication.role import (
     serves_slaves,
     slaves_needed,
 )
-from rmq.broker.tables.delay_levels import DelayLevels
-from rmq.broker.tables.groups import GroupTable
-from rmq.broker.tables.offsets import OffsetTable
-from rmq.broker.tables.request_modes import RequestModes
-from rmq.broker.tables.topics import TopicTable
 from rmq.codes import ResponseCode
-from rmq.config import Settings
 from rmq.observe.sample import Sample, SlaveSample
 
 log = logging.getLogger("rmq.broker.replication")
@@ -47,16 +41,9 @@ class CoreCalls(HACalls, LogCalls, OffsetCalls, Protocol):
     def port(self) -> int: ...
 
 
-class ReplicationContext(Protocol):
+class ReplicationContext(CopyContext, StreamContext, Protocol):
     """What is used here of the broker."""
 
-    connections: Connections
-    delays: DelayLevels
-    groups: GroupTable
-    offsets: OffsetTable
-    request_modes: RequestModes
-    settings: Settings
-    topics: TopicTable
     started_at: float
 
 
