@@ -19,6 +19,7 @@ from rmq.format.message import decode_messages
 pytestmark = pytest.mark.usefixtures("clock")
 
 FUNCTION_PULL = 5
+READ_RECORDS_MAX = 64  # brought by one read of a disk reader
 HEAD = struct.Struct("=iiiiqqqq")
 
 
@@ -203,17 +204,22 @@ def test_a_turn_spends_a_bounded_amount_on_filters(shard: Shard, tmp_path: Path)
     shard.core.sync_log(end)
     (segment,) = tmp_path.rglob(f"commitlog/{0:020d}")
     with kept_in_memory(segment, end):  # a read of the disk would count among what a pull may cost
-        turns = shard.core.stats()["turns"]
+        before = shard.core.stats()
         for skipper in skippers:
             skipper.put(pull("s", "t"))
         other.ask(pull("g", "t", 3, maxMsgNums=1))
-        for skipper in skippers:
-            reply = skipper.reply()
-            assert (reply.code, reply.fields["nextBeginOffset"]) == (20, "16384")
+        replies = [skipper.reply() for skipper in skippers]
     stats = shard.core.stats()
+    passed = [int(reply.fields["nextBeginOffset"]) for reply in replies]
+    assert {reply.code for reply in replies} == {20}
+    # A page that the kernel moves to another place counts as not in memory for that moment: the
+    # records on it come from the disk, cost no turn, and the pull is answered before its end.
+    reads = stats["pulls_from_disk"] - before["pulls_from_disk"]
+    assert all(at == 16_384 for at in passed) or (reads > 0 and max(passed) <= 16_384)
+    skipped = stats["entries_skipped"] - before["entries_skipped"]
+    assert skipped == sum(passed)
     # At 17 per record and 32768 a turn, 163,840 records take 85 turns.
-    assert stats["turns"] - turns >= 85
-    assert stats["entries_skipped"] == 163_840
+    assert stats["turns"] - before["turns"] >= (skipped - reads * READ_RECORDS_MAX) * 17 // 32_768
 
 
 def test_a_reply_is_filled_over_several_turns_or_given_as_it_is(shard: Shard) -> None:
