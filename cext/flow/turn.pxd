@@ -7,6 +7,7 @@ every step allows. Then the steps are run in this order:
     log              views of the log are good until here
     backpressure     producers are left unread while the log's next segment is missing
     room             how much this turn may append; whether the one before was full
+    lease            a master whose lease is over takes nothing, and refuses who waits
     receive          accept; receive; every whole frame -> its handler (request_router.pxd)
     gather           SYNC_FLUSH: once more for what has arrived meanwhile
     whole room       connections have had their part of the room; what follows may take all of it
@@ -52,7 +53,7 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.shard_state cimport ShardState
 
 cdef enum:
-    STEPS = 33
+    STEPS = 34
 
 cdef class TurnLoop:
     cdef TurnContext turn

@@ -30,6 +30,7 @@ from cext.flow.pop.revive_log cimport check_points_step
 from cext.flow.pull.held_pulls cimport expiry_step
 from cext.flow.pull.pull_turn cimport pulls_step
 from cext.flow.pull.queue_repairs cimport queue_repairs_step
+from cext.flow.replication.ha_lease cimport lease_step
 from cext.flow.replication.ha_master cimport report_step, take_log_step
 from cext.flow.replication.ha_sender cimport send_log_step
 from cext.flow.request_router cimport fetched_step, postponed_step
@@ -65,6 +66,7 @@ cdef TurnLoop turn_loop(ShardState s):
     # What has come. Backpressure says whose sockets are read.
     add(t, backpressure_step(s.append))
     add(t, room_step(s.append))
+    add(t, lease_step(s.ha))            # before anything is taken
     add(t, receive_step(s.events))
     add(t, gather_step(s.append))
     add(t, whole_room_step(s.append))     # connections come first

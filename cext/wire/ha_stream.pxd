@@ -11,8 +11,18 @@ no greeting: a slave's first report says where it wants to go on.
 
 Example: log end 1000, the slave has 400: it says 400, and is sent (400, 600) and 600 bytes; it
 says 1000.
+
+Under a controller (enableControllerMode) the same as AutoSwitchHAService has it, after a greeting
+that the control thread reads (rmq/broker/replication/greeting.py):
+
+    slave -> master, a report   i32 2, i64 offset
+    master -> slave, a frame    i32 2, i32 count, i64 offset, i32 epoch, i64 epoch_start,
+                                i64 confirmed
+
+The frame's bytes are of one epoch, which began at epoch_start; below `confirmed` nothing is ever
+cut. (RocketMQ's label of the last piece before an epoch may be that epoch's already.)
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
 
@@ -21,27 +31,65 @@ cdef enum:
     HA_HEAD_BYTES = 12
     HA_FRAME_BYTES_MAX = 1048576    # of a frame that we send; RocketMQ's slaves take 4 MiB
     HA_BODY_BYTES_MAX = 67108864    # of one that we take; RocketMQ's haTransferBatchSize is 32 KiB
+    SWITCH_REPORT_BYTES = 12
+    SWITCH_HEAD_BYTES = 36
+    SWITCH_TRANSFER = 2             # HAConnectionState of what follows the greeting
 
 cdef struct HAHead:
     int64_t offset
-    int32_t count
+    int32_t count                   # below 0: it is no head
+    int32_t epoch                   # the rest is 0 without a controller
+    int64_t epoch_start
+    int64_t confirmed
 
 
-cdef inline int64_t ha_report(const uint8_t* at) noexcept nogil:
-    return load_i64(at)
+# `switching`: the stream of a controlled broker.
+cdef inline uint32_t ha_head_bytes(bint switching) noexcept nogil:
+    return SWITCH_HEAD_BYTES if switching else HA_HEAD_BYTES
 
 
-cdef inline void write_ha_report(uint8_t* at, int64_t offset) noexcept nogil:
+cdef inline uint32_t ha_report_bytes(bint switching) noexcept nogil:
+    return SWITCH_REPORT_BYTES if switching else HA_REPORT_BYTES
+
+
+# Below 0: it is no report.
+cdef inline int64_t ha_report(const uint8_t* at, bint switching) noexcept nogil:
+    if not switching:
+        return load_i64(at)
+    return load_i64(at + 4) if load_i32(at) == SWITCH_TRANSFER else -1
+
+
+cdef inline void write_ha_report(uint8_t* at, int64_t offset, bint switching) noexcept nogil:
+    if switching:
+        store_i32(at, SWITCH_TRANSFER)
+        at += 4
     store_i64(at, offset)
 
 
-cdef inline HAHead ha_head(const uint8_t* at) noexcept nogil:
+cdef inline HAHead ha_head(const uint8_t* at, bint switching) noexcept nogil:
     cdef HAHead head
-    head.offset = load_i64(at)
-    head.count = load_i32(at + 8)
+    if not switching:
+        head.offset = load_i64(at)
+        head.count = load_i32(at + 8)
+        head.epoch = 0
+        head.epoch_start = head.confirmed = 0
+        return head
+    head.count = load_i32(at + 4) if load_i32(at) == SWITCH_TRANSFER else -1
+    head.offset = load_i64(at + 8)
+    head.epoch = load_i32(at + 16)
+    head.epoch_start = load_i64(at + 20)
+    head.confirmed = load_i64(at + 28)
     return head
 
 
-cdef inline void write_ha_head(uint8_t* at, int64_t offset, int32_t count) noexcept nogil:
-    store_i64(at, offset)
-    store_i32(at + 8, count)
+cdef inline void write_ha_head(uint8_t* at, const HAHead* head, bint switching) noexcept nogil:
+    if not switching:
+        store_i64(at, head.offset)
+        store_i32(at + 8, head.count)
+        return
+    store_i32(at, SWITCH_TRANSFER)
+    store_i32(at + 4, head.count)
+    store_i64(at + 8, head.offset)
+    store_i32(at + 16, head.epoch)
+    store_i64(at + 20, head.epoch_start)
+    store_i64(at + 28, head.confirmed)

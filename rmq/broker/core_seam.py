@@ -335,9 +335,10 @@ class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
     the log go without us."""
 
-    def adopt_slave(self, fd: int) -> int:
+    def adopt_slave(self, fd: int, broker_id: int = 0) -> int:
         """A slave is served by this connected, non-blocking socket (with TCP_NODELAY), which is the
-        core's from now on; the id of its connection."""
+        core's from now on; the id of its connection. `broker_id`: who it is, as its greeting said,
+        which has been read; 0 where there is none."""
 
     def follow_master(self, fd: int, whole: int) -> int:
         """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the
@@ -361,15 +362,32 @@ class HACalls(Protocol):
         log in a turn at most. Both: a sign of life each `heartbeat_ms`, and a connection is closed
         that has said nothing for `silence_ms`. As slave: what is said to be here is on the disk."""
 
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int]]:
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
         """Of each slave: its connection, its address (as a record's host), the offset of the next
-        byte that it is sent, the end of its log as it said last (-1: not yet), and for how many ms
-        it has not had all that is written."""
+        byte that it is sent, the end of its log as it said last (-1: not yet), for how many ms it
+        has not had all that is written, and its broker id (0: it did not say)."""
 
-    def ha_master(self) -> tuple[int, int, int, int, int, int]:
+    def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
         """The connection to the master (0: none), the end of this log, what the master was told,
-        for how many ms it has said nothing, and why the last connection ended and where (HAFailure
-        of cext/flow/replication/ha_service.pxd)."""
+        for how many ms it has said nothing, why the last connection ended and where (HAFailure of
+        cext/flow/replication/ha_service.pxd), and up to where the master says it is confirmed."""
+
+    # Under a controller.
+
+    def set_switching(self, on: int) -> None:
+        """Streams from now on are those of controlled brokers (cext/wire/ha_stream.pxd)."""
+
+    def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
+        """(epoch, where in the log it begins), neither ever falling; all of the log's."""
+
+    def set_sync_state(self, others: list[int], short: int) -> int:
+        """As master: every answer waits for each of these broker ids, and consumers see only what
+        all of them have. `short`: they are too few, so that nothing is taken. Returns the offset
+        that one who is new in it must have: all that was answered without it is below."""
+
+    def set_lease(self, end_ms: int) -> None:
+        """As master: nothing is taken or answered from this moment of the monotonic clock on;
+        2 ** 63 - 1: there is no lease."""
 
 
 class Core(
@@ -420,6 +438,14 @@ class ReplicaCalls(Protocol):
         """Makes a follower of a leader, at once: nothing is appended any more but by append_raw().
         False: answers still wait for the disk or for followers (each is in the log); ask again.
         Between open() and start() the core starts as one."""
+
+    def refuse_answers(self, reason: bytes) -> None:
+        """Whoever waits for an answer is refused with SERVICE_NOT_AVAILABLE; what they sent is in
+        the log and may stay there."""
+
+    def set_unconfirmed(self) -> None:
+        """Of a follower: what is in its queues may be cut, so pulls are refused until the master
+        has confirmed all of it, or this core is promoted."""
 
     def check_truncation(self, offset: int) -> None:
         """Whether the log can be cut there now. StoreError, with the reason: this is not a

@@ -471,7 +471,7 @@ class FakeCore:
     def set_option(self, name: str, value: int) -> None:
         self.options[name] = value
 
-    def adopt_slave(self, fd: int) -> int:
+    def adopt_slave(self, fd: int, broker_id: int = 0) -> int:
         os.close(fd)
         self.slaves += 1
         return 1000 + self.slaves
@@ -494,11 +494,24 @@ class FakeCore:
     ) -> None:
         self.ha = (slaves_needed, send_bytes, heartbeat_ms, silence_ms, ack_durable)
 
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int]]:
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return []
 
-    def ha_master(self) -> tuple[int, int, int, int, int, int]:
-        return self.following, self.log_range()[1], 0, 0, 1, 0
+    def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
+        return self.following, self.log_range()[1], 0, 0, 1, 0, 0
+
+    def set_switching(self, on: int) -> None:
+        self.switching = on
+
+    def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
+        self.epochs = epochs
+
+    def set_sync_state(self, others: list[int], short: int) -> int:
+        self.sync_state = (others, short)
+        return self.log_range()[1]
+
+    def set_lease(self, end_ms: int) -> None:
+        self.lease_end_ms = end_ms
 
     def drop_segments(self, before_ms: int, max_count: int, force: int) -> int:
         self.drops.append((before_ms, max_count, force))

@@ -6,7 +6,8 @@
     REPLICATED   written, log.marks.replicated   what every follower that counts has said it has
     CONFIRMED    all three
 
-WRITTEN is looked at when a write-out has returned, the others at the end of each turn.
+WRITTEN is looked at when a write-out has returned, the others at the end of each turn. Nothing is
+answered by a master whose lease is over (replication/ha_lease.pxd).
 """
 from libc.stdint cimport int32_t, uint16_t, uint64_t
 

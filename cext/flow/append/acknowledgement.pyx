@@ -154,6 +154,8 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
     if ack == NULL or ack.end > end:
         return
     now_ms = monotonic_us() // 1000
+    if now_ms >= s.turn.lease_end_ms:
+        return                              # by now, not by the turn's clock: a stop of the process
     while ack != NULL and ack.end <= end:
         if ack.to.request_code != code or ack.arrived_ms != arrived:
             if alike > 0:

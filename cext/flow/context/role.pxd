@@ -14,17 +14,26 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
 Nothing but append_raw() adds to a follower's log: message_append.pyx refuses the rest, whoever
 asks.
 
-The role and the stop of writes (full disk, a shard that is taken off) are two things: `writable` is
-true for a leader whose writes are not stopped, and both change it through here.
+The role, the stop of writes (full disk, a shard that is taken off), and what a controller grants
+are different things: `writable` is true for a leader whose writes are not stopped, whose lease
+runs, and which has enough brokers in sync; all of these change it through here.
 
 Example: a follower's disk fills up and has room again: writes are stopped, then taken again, and it
 is a follower all the time.
 """
+from libc.stdint cimport int32_t
+
 from cext.flow.context.turn_context cimport TurnContext
 from cext.wire.text cimport Text
 
 cdef void set_role(TurnContext t, bint follower) noexcept nogil
 # `reason`: what is told to who is refused, cut at TEXT_MAX.
 cdef void set_write_stop(TurnContext t, bint stop, const Text* reason) noexcept nogil
-# Why nothing is written, zero-terminated; only while not t.writable.
+# Fewer brokers are in sync than must have what is stored (minInSyncReplicas).
+cdef void set_in_sync_short(TurnContext t, bint short) noexcept nogil
+cdef void set_lease_over(TurnContext t, bint over) noexcept nogil
+# Why nothing is written, zero-terminated, and the code of it for a send; only while not t.writable.
 cdef const char* refuse_remark(TurnContext t) noexcept nogil
+cdef int32_t refuse_code(TurnContext t) noexcept nogil
+
+cdef const char* LEASE_IS_OVER

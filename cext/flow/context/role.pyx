@@ -2,14 +2,26 @@
 from libc.string cimport memcpy
 
 from cext.flow.context.options cimport TEXT_MAX
+from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_ERROR
 
 cdef const char* FOLLOWS = b"service not available now: this broker is a slave and takes no " \
     b"writes; send to the master of its name"
 
 
+cdef const char* LEASE_IS_OVER = b"service not available now: this master has not heard from its " \
+    b"controller for too long, and another broker may be master by now; send to the master of " \
+    b"its name"
+# RocketMQ's text of PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.
+cdef const char* IN_SYNC_SHORT = b"in-sync replicas not enough"
+
+
+cdef void look(TurnContext t) noexcept nogil:
+    t.writable = not (t.follower or t.write_stop or t.in_sync_short or t.lease_over)
+
+
 cdef void set_role(TurnContext t, bint follower) noexcept nogil:
     t.follower = follower
-    t.writable = not follower and not t.write_stop
+    look(t)
 
 
 cdef void set_write_stop(TurnContext t, bint stop, const Text* reason) noexcept nogil:
@@ -17,8 +29,28 @@ cdef void set_write_stop(TurnContext t, bint stop, const Text* reason) noexcept 
     memcpy(t.stop_reason, reason.bytes, length)
     t.stop_reason[length] = 0
     t.write_stop = stop
-    t.writable = not t.follower and not stop
+    look(t)
+
+
+cdef void set_in_sync_short(TurnContext t, bint short) noexcept nogil:
+    t.in_sync_short = short
+    look(t)
+
+
+cdef void set_lease_over(TurnContext t, bint over) noexcept nogil:
+    t.lease_over = over
+    look(t)
 
 
 cdef const char* refuse_remark(TurnContext t) noexcept nogil:
-    return FOLLOWS if t.follower else <const char*> t.stop_reason
+    if t.follower:
+        return FOLLOWS
+    if t.lease_over:
+        return LEASE_IS_OVER
+    return <const char*> t.stop_reason if t.write_stop else IN_SYNC_SHORT
+
+
+cdef int32_t refuse_code(TurnContext t) noexcept nogil:
+    if t.follower or t.lease_over or t.write_stop:
+        return SERVICE_NOT_AVAILABLE
+    return SYSTEM_ERROR

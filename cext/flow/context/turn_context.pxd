@@ -63,7 +63,11 @@ cdef class TurnContext(Service):
     cdef bint follower                  # the log is a copy of another core's (role.pxd)
     cdef bint slaves_missing            # fewer follow than answers wait for
     cdef bint write_stop                # control has stopped writes (disk full)
-    cdef bint writable                  # neither of the two
+    cdef bint in_sync_short             # fewer brokers are in sync than must have what is stored
+    cdef bint lease_over                # another broker may be master by now
+    cdef int64_t lease_end_ms           # monotonic; INT64_MAX: no lease is needed
+    cdef bint writable                  # none of the five
+    cdef bint unconfirmed               # queues hold what may be cut: nobody is given anything
     cdef uint8_t stop_reason[TEXT_MAX]  # zero-terminated
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -1,5 +1,6 @@
 """Turn context. See turn_context.pxd."""
 cimport cython
+from libc.stdint cimport INT64_MAX
 from posix.unistd cimport getpid
 
 from cext.base.clock cimport wall_ms
@@ -36,6 +37,7 @@ cdef class TurnContext:
                      given["connections_max"]) != OK:
             no_memory("the control link")
         self.writable = True
+        self.lease_end_ms = INT64_MAX
         self.random = <uint32_t> (wall_ms() ^ getpid()) | 1
         return options_read(&self.options, given)
 
@@ -70,6 +72,8 @@ cdef class TurnContext:
             "ring_full": x.tail_full,
             "writable": int(self.writable),
             "follower": int(self.follower),
+            "in_sync_short": int(self.in_sync_short),
+            "lease_over": int(self.lease_over),
             **net_stats(self),
             "memory_bytes": arena.size,
             "memory_used": arena.used,

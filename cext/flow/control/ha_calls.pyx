@@ -4,21 +4,27 @@ from libc.string cimport memcpy
 
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.role cimport set_in_sync_short
+from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_master cimport follow_master, leave_master
+from cext.flow.replication.ha_members cimport forget_members, move_replicated, set_members
 from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
-from cext.flow.replication.ha_slaves cimport adopt_slave, move_replicated
+from cext.flow.replication.ha_slaves cimport adopt_slave
 from cext.net.connection cimport Connection
+
+from rmq.errors import StoreError
 
 
 cdef struct GivenSocket:
     int fd                      # the reactor's from now on, whatever comes of it
     bint whole                  # of follow_master()
+    int64_t broker_id           # of adopt_slave()
     # results
     uint64_t connection         # 0: it was closed
 
 
 cdef void adopt_slave_call(HAService s, GivenSocket* x) noexcept nogil:
-    cdef Connection* c = adopt_slave(s, x.fd)
+    cdef Connection* c = adopt_slave(s, x.fd, x.broker_id)
     x.connection = c.id if c != NULL else 0
 
 
@@ -40,6 +46,7 @@ cdef struct SetHA:
 
 
 cdef void set_ha(HAService s, const SetHA* x) noexcept nogil:
+    forget_members(s)
     s.slaves_needed = x.slaves_needed
     s.turn.options.sync_replicas = x.slaves_needed > 0
     s.send_bytes = x.send_bytes
@@ -56,6 +63,7 @@ cdef struct SlaveRow:
     int64_t next_offset
     int64_t acked
     int64_t behind_ms
+    int64_t broker_id
 
 
 cdef struct SlaveRows:
@@ -77,6 +85,7 @@ cdef void slave_rows(HAService s, SlaveRows* x) noexcept nogil:
         memcpy(row.address, s.slaves[i].connection.address, 20)
         row.next_offset = s.slaves[i].next_offset
         row.acked = s.slaves[i].acked
+        row.broker_id = s.slaves[i].broker_id
         row.behind_ms = s.turn.now_ms - s.slaves[i].caught_up_ms \
             if s.slaves[i].acked < s.append.log.marks.written else 0
         x.count += 1
@@ -90,6 +99,7 @@ cdef struct MasterState:
     int64_t silent_ms
     int32_t failure
     int64_t failure_offset
+    int64_t confirmed
 
 
 cdef void master_state(HAService s, MasterState* x) noexcept nogil:
@@ -99,12 +109,41 @@ cdef void master_state(HAService s, MasterState* x) noexcept nogil:
     x.silent_ms = s.turn.now_ms - s.master.heard_ms
     x.failure = s.master.failure
     x.failure_offset = s.master.failure_offset
+    x.confirmed = s.master.confirmed
+
+
+# ---------------------------------------------------------------- under a controller
+
+cdef void set_switching(HAService s, const bint* on) noexcept nogil:
+    s.switching = on[0]
+
+
+cdef void set_epochs(HAService s, const HAEpochs* x) noexcept nogil:
+    s.epochs = x[0]
+
+
+cdef struct SyncState:
+    int64_t ids[SLAVES_MAX]
+    int32_t count
+    bint short
+    # results
+    int64_t needed
+
+
+cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
+    x.needed = set_members(s, x.ids, x.count)
+    set_in_sync_short(s.turn, x.short)
+
+
+cdef void set_lease(HAService s, const int64_t* end_ms) noexcept nogil:
+    s.turn.lease_end_ms = end_ms[0]
 
 
 cdef class HACalls(ReplicaCalls):
-    def adopt_slave(self, int fd):
+    def adopt_slave(self, int fd, int64_t broker_id=0):
         cdef GivenSocket x
         x.fd = fd
+        x.broker_id = broker_id
         self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection of a slave: there is "
                      "no room for it, or it is gone")
@@ -138,9 +177,40 @@ cdef class HACalls(ReplicaCalls):
         self._call(<CallFn> slave_rows, <void*> self.ha, &x)
         return [(x.rows[i].connection,
                  (<char*> x.rows[i].address)[:x.rows[i].address_bytes], x.rows[i].next_offset,
-                 x.rows[i].acked, x.rows[i].behind_ms) for i in range(x.count)]
+                 x.rows[i].acked, x.rows[i].behind_ms, x.rows[i].broker_id) for i in range(x.count)]
 
     def ha_master(self):
         cdef MasterState x
         self._call(<CallFn> master_state, <void*> self.ha, &x)
-        return (x.connection, x.end, x.reported, x.silent_ms, x.failure, x.failure_offset)
+        return (x.connection, x.end, x.reported, x.silent_ms, x.failure, x.failure_offset,
+                x.confirmed)
+
+    def set_switching(self, int on):
+        cdef bint switching = on != 0
+        self._call(<CallFn> set_switching, <void*> self.ha, &switching)
+
+    def set_epochs(self, list epochs):
+        cdef HAEpochs x
+        cdef int32_t i
+        if len(epochs) > EPOCHS_MAX:
+            raise StoreError(f"{len(epochs)} epochs, where {EPOCHS_MAX} are the most")
+        x.count = <int32_t> len(epochs)
+        for i in range(x.count):
+            x.numbers[i], x.starts[i] = epochs[i]
+        self._call(<CallFn> set_epochs, <void*> self.ha, &x)
+
+    def set_sync_state(self, list others, int short):
+        cdef SyncState x
+        cdef int32_t i
+        if len(others) > SLAVES_MAX:
+            raise StoreError(f"{len(others)} brokers beside this one in the sync state set, where "
+                             f"{SLAVES_MAX} are the most")
+        x.count = <int32_t> len(others)
+        for i in range(x.count):
+            x.ids[i] = others[i]
+        x.short = short != 0
+        self._call(<CallFn> set_sync_state, <void*> self.ha, &x)
+        return x.needed
+
+    def set_lease(self, int64_t end_ms):
+        self._call(<CallFn> set_lease, <void*> self.ha, &end_ms)

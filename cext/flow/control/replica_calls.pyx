@@ -14,6 +14,7 @@ from cext.base.status cimport (
     raise_status,
 )
 from cext.flow.append.ack_queue cimport MARKS, ack_queue_is_empty
+from cext.flow.append.acknowledgement cimport refuse_all
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.log_copy cimport copy_log
@@ -80,6 +81,7 @@ cdef void promote(Appender s, int* status) noexcept nogil:
     if status[0] == OK and s.log.marks.dispatched != s.log.marks.appended:
         status[0] = NOT_READY
     if status[0] == OK:
+        s.turn.unconfirmed = False
         set_role(s.turn, False)
 
 
@@ -110,6 +112,14 @@ cdef bint is_settled(Appender s) noexcept nogil:
         if not ack_queue_is_empty(&s.acks.waiting[mark]):
             return False
     return s.log.marks.written == s.log.marks.appended
+
+
+cdef void refuse_answers(Appender s, const char* reason) noexcept nogil:
+    refuse_all(s, reason)
+
+
+cdef void set_unconfirmed(Appender s, void* ignored) noexcept nogil:
+    s.turn.unconfirmed = True
 
 
 # ---------------------------------------------------------------- truncation
@@ -163,6 +173,13 @@ cdef class ReplicaCalls(TransactionCalls):
         if status != NOT_READY:
             raise_status(status, "the log")
         return status == OK
+
+    def refuse_answers(self, bytes reason):
+        cdef const char* text = reason
+        self._call(<CallFn> refuse_answers, <void*> self.appender, <void*> text)
+
+    def set_unconfirmed(self):
+        self._call(<CallFn> set_unconfirmed, <void*> self.appender, NULL)
 
     def _log_floor(self):
         cdef LogFloor x

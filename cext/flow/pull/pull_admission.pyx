@@ -148,6 +148,9 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
         return DONE
+    if s.turn.unconfirmed:
+        return reply_error(s.turn, c, h, SYSTEM_BUSY, b"[REJECTREQUEST]this broker does not know "
+                           b"yet what of its messages the master has, and gives none of them")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable

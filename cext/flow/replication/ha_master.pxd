@@ -5,6 +5,10 @@
     the turn writes   and dispatches them, as what a leader appends
     then              the master is told how far this log is: what is written, or what is durable
 
+Under a controller consumers see only what the master says is confirmed, and bytes of an epoch that
+the control thread has not written down yet end the stream (HA_NEW_EPOCH): it does, and connects
+again.
+
 Bytes that the log has no room for (its next segment is being made) wait in `stash`, and the socket
 is not read meanwhile. A stream that does not fit ends: the connection is closed, and `failure` says
 why to the control thread, which opens another one, or cuts the log, or gives up.

@@ -1,5 +1,5 @@
 """HA master. See ha_master.pxd."""
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport INT64_MAX, int32_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
@@ -18,11 +18,13 @@ from cext.flow.append.log_copy cimport copy_log
 from cext.flow.context.client_state cimport UNREAD_LOG
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, link_push
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
+from cext.flow.replication.ha_epochs cimport last_epoch
 from cext.flow.replication.ha_service cimport (
     HA_CLOSED,
     HA_CORRUPT,
     HA_ELSEWHERE,
     HA_MALFORMED,
+    HA_NEW_EPOCH,
     HA_NO_FAILURE,
     HA_NO_ROOM,
     HA_POISONED,
@@ -35,10 +37,10 @@ from cext.net.socket_api cimport close, sockaddr_storage
 from cext.store.record cimport AT_MAGIC, MAGIC_BLANK
 from cext.wire.ha_stream cimport (
     HA_BODY_BYTES_MAX,
-    HA_HEAD_BYTES,
-    HA_REPORT_BYTES,
     HAHead,
     ha_head,
+    ha_head_bytes,
+    ha_report_bytes,
     write_ha_report,
 )
 
@@ -137,10 +139,16 @@ cdef int take_body(HAService s, const uint8_t* bytes, uint32_t count,
 cdef int begin_frame(HAService s, HAHead head) noexcept nogil:
     """OK, or an HAFailure."""
     cdef HAMaster* m = &s.master
-    if head.count < 0 or head.count > HA_BODY_BYTES_MAX or head.offset < 0:
+    if (head.count < 0 or head.count > HA_BODY_BYTES_MAX or head.offset < 0
+            or head.offset > INT64_MAX - head.count or head.confirmed < 0 or head.epoch < 0):
         return HA_MALFORMED
+    m.confirmed = max(m.confirmed, head.confirmed)
     if head.count == 0:
         return HA_NO_FAILURE
+    # The control thread writes an epoch down before anything of it is here.
+    if (s.switching and head.epoch > last_epoch(&s.epochs)
+            and head.offset + head.count > head.epoch_start):
+        return HA_NEW_EPOCH
     if m.stream_offset == UNKNOWN:
         m.stream_offset = s.append.log.marks.appended
     if head.offset != m.stream_offset:
@@ -154,18 +162,19 @@ cdef int64_t take_frames(HAService s, const uint8_t* bytes, uint64_t available,
     """The bytes used; fewer than there are also when the log has no room. -1: it failed."""
     cdef HAMaster* m = &s.master
     cdef uint64_t used = 0
+    cdef uint32_t head_bytes = ha_head_bytes(s.switching)
     cdef uint32_t count, part = 0
     cdef int status
     needed[0] = 0
     while used < available:
         if m.body_left == 0:
-            if available - used < HA_HEAD_BYTES:
-                needed[0] = HA_HEAD_BYTES
+            if available - used < head_bytes:
+                needed[0] = head_bytes
                 break
-            status = begin_frame(s, ha_head(bytes + used))
+            status = begin_frame(s, ha_head(bytes + used, s.switching))
             if status != HA_NO_FAILURE:
                 return fail(s, status)
-            used += HA_HEAD_BYTES
+            used += head_bytes
             continue
         count = <uint32_t> min(<uint64_t> m.body_left, available - used)
         status = take_body(s, bytes + used, count, &part)
@@ -261,6 +270,7 @@ cdef Connection* follow_master(HAService s, int fd, bint whole) noexcept nogil:
     m.partial_bytes = m.stash_bytes = m.stash_first = 0
     m.heard_ms = s.turn.now_ms
     m.failure = HA_NO_FAILURE
+    m.confirmed = 0
     m.least_report = 0
     if whole and s.append.log.marks.appended == 0:
         m.least_report = m.stream_offset = m.partial_bytes = 1
@@ -284,6 +294,22 @@ cdef void master_closed(HAService s, Connection* c) noexcept nogil:
 
 # ------------------------------------------------------------------- the turn
 
+cdef void move_visible(HAService s) noexcept nogil:
+    """Consumers see what the master says is confirmed, as far as it is here."""
+    cdef int64_t confirmed = min(s.master.confirmed, s.append.log.marks.appended)
+    if s.append.log.marks.visible == INT64_MAX:
+        s.append.log.marks.visible = s.append.log.marks.dispatched
+    s.append.log.marks.visible = max(s.append.log.marks.visible, confirmed)
+    if s.turn.unconfirmed and confirmed >= s.append.log.marks.dispatched:
+        s.turn.unconfirmed = False
+
+
+cdef void take_turn(HAService s) noexcept nogil:
+    if s.switching and s.turn.follower and s.master.connection != NULL:
+        move_visible(s)
+    take_stash(s)
+
+
 cdef void report_turn(HAService s) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef int64_t end
@@ -298,11 +324,11 @@ cdef void report_turn(HAService s) noexcept nogil:
         return                              # the stream begins at the first report
     if end <= m.reported and s.turn.now_ms - m.reported_ms < s.heartbeat_ms:
         return
-    at = s.turn.net.reserve_reply(m.connection, HA_REPORT_BYTES)
+    at = s.turn.net.reserve_reply(m.connection, ha_report_bytes(s.switching))
     if at == NULL:
         return                              # in a later turn
-    write_ha_report(at, max(end, m.least_report))
-    if not s.turn.net.commit_reply(m.connection, HA_REPORT_BYTES):
+    write_ha_report(at, max(end, m.least_report), s.switching)
+    if not s.turn.net.commit_reply(m.connection, ha_report_bytes(s.switching)):
         s.turn.net.close_connection(m.connection)
         return
     m.reported = end
@@ -320,7 +346,7 @@ cdef int32_t report_wait(HAService s) noexcept nogil:
 
 
 cdef Step take_log_step(HAService s) noexcept:
-    return Step(b"take log", <void*> s, <RunStep> take_stash, <NextWait> take_wait, NULL)
+    return Step(b"take log", <void*> s, <RunStep> take_turn, <NextWait> take_wait, NULL)
 
 
 cdef Step report_step(HAService s) noexcept:

@@ -5,22 +5,37 @@ from cext.base.status cimport ABSENT, OK
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchDone, FetchPool, fetch_add, fetch_begin
+from cext.flow.replication.ha_epochs cimport epoch_at, epoch_end
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN, HASlave
 from cext.net.connection cimport IN_JUMBO
 from cext.store.commit_log cimport segment_end
-from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HA_HEAD_BYTES, write_ha_head
+from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HAHead, ha_head_bytes, write_ha_head
 
 cdef enum:
     HISTORY_BYTES = 262144          # looked for in mapped pages at once
+    CONFIRM_MS = 20                 # how late a slave may learn what is confirmed, at rest
+
+
+cdef int64_t confirmed_of(HAService s) noexcept nogil:
+    return min(s.append.log.marks.visible, s.append.log.marks.written)
 
 
 cdef bint send_head(HAService s, HASlave* slave, int32_t count) noexcept nogil:
-    cdef uint8_t* at = s.turn.net.reserve_reply(slave.connection, HA_HEAD_BYTES)
+    cdef uint32_t head_bytes = ha_head_bytes(s.switching)
+    cdef uint8_t* at = s.turn.net.reserve_reply(slave.connection, head_bytes)
+    cdef int32_t epoch = epoch_at(&s.epochs, slave.next_offset)
+    cdef HAHead head
     if at == NULL:
         return False
-    write_ha_head(at, slave.next_offset, count)
+    head.offset = slave.next_offset
+    head.count = count
+    head.epoch = s.epochs.numbers[epoch] if epoch >= 0 else 0
+    head.epoch_start = s.epochs.starts[epoch] if epoch >= 0 else 0
+    head.confirmed = confirmed_of(s)
+    write_ha_head(at, &head, s.switching)
     slave.sent_ms = s.turn.now_ms
-    return s.turn.net.commit_reply(slave.connection, HA_HEAD_BYTES)
+    slave.confirmed = head.confirmed
+    return s.turn.net.commit_reply(slave.connection, head_bytes)
 
 
 cdef inline void note_sent(HAService s, HASlave* slave, int64_t count) noexcept nogil:
@@ -83,7 +98,7 @@ cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
     cdef int64_t left = s.send_bytes
     cdef int64_t low = s.append.log.min_offset()
     cdef const uint8_t* at = NULL
-    cdef int64_t count
+    cdef int64_t count, epoch_left
     cdef int status
     if slave.next_offset < low:
         log_event(s.turn, slave.connection, b"closed: what this slave lacks has been deleted")
@@ -95,6 +110,9 @@ cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
     while left > 0 and slave.next_offset < end:
         count = min(min(end, segment_end(s.append.log, slave.next_offset)) - slave.next_offset,
                     min(left, <int64_t> HA_FRAME_BYTES_MAX))
+        if s.switching:
+            epoch_left = epoch_end(&s.epochs, epoch_at(&s.epochs, slave.next_offset))
+            count = min(count, epoch_left - slave.next_offset)
         status = s.append.log.view(slave.next_offset, <uint32_t> count, &at)
         if status == ABSENT and count > HISTORY_BYTES:
             count = HISTORY_BYTES
@@ -119,6 +137,14 @@ cdef bint is_silent(HAService s, const HASlave* slave) noexcept nogil:
     return s.turn.now_ms - heard_ms > s.silence_ms
 
 
+cdef int64_t head_wait(HAService s, const HASlave* slave) noexcept nogil:
+    """How long until it is sent a head alone: a sign of life, or what is confirmed by now."""
+    cdef int64_t wait_ms = s.heartbeat_ms
+    if s.switching and slave.confirmed < confirmed_of(s):
+        wait_ms = min(wait_ms, <int64_t> CONFIRM_MS)
+    return slave.sent_ms + wait_ms - s.turn.now_ms
+
+
 cdef void send_turn(HAService s) noexcept nogil:
     cdef HASlave* slave
     cdef int32_t i
@@ -135,7 +161,7 @@ cdef void send_turn(HAService s) noexcept nogil:
         if slave.next_offset == UNKNOWN or slave.connection.unsent_bytes > 0:
             continue
         if not send_log(s, slave) or (
-                s.turn.now_ms - slave.sent_ms >= s.heartbeat_ms and not send_head(s, slave, 0)):
+                head_wait(s, slave) <= 0 and not send_head(s, slave, 0)):
             s.turn.net.close_connection(slave.connection)
 
 
@@ -156,7 +182,7 @@ cdef int32_t send_wait(HAService s) noexcept nogil:
         if ((slave.fetch == NULL or not slave.fetch.under_way)
                 and slave.next_offset < s.append.log.marks.written):
             return 1
-        limit = min(limit, max(<int64_t> 1, slave.sent_ms + s.heartbeat_ms - s.turn.now_ms))
+        limit = min(limit, max(<int64_t> 1, head_wait(s, slave)))
     return <int32_t> limit
 
 

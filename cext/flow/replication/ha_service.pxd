@@ -4,6 +4,8 @@ The control thread opens sockets and says what counts; bytes go without it. It a
 HA port, once it has looked who they are, connects to the master, and gives the reactor both
 (ha_slaves.pxd, ha_master.pxd). Each is a connection like any other in the same epoll.
 
+Under a controller (ha_members.pxd, ha_lease.pxd) it also says whose acks count, and for how long.
+
 Reactor only.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -13,6 +15,7 @@ from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.fetch.fetch_service cimport FetchService
+from cext.flow.replication.ha_epochs cimport HAEpochs
 from cext.net.connection cimport Connection, Protocol
 
 cdef enum:
@@ -23,6 +26,8 @@ cdef struct HASlave:
     Connection* connection      # borrowed; NULL: this place is free
     int64_t next_offset         # of the log, the first byte that was not sent; or UNKNOWN
     int64_t acked               # its log ends there, as it said last; or UNKNOWN
+    int64_t broker_id           # as it said in its greeting; 0: it gave none
+    int64_t confirmed           # it was told that this is confirmed
     int64_t heard_ms            # monotonic; when it said something last
     int64_t sent_ms             # and was sent something
     int64_t caught_up_ms        # and had all that was written
@@ -36,6 +41,7 @@ cdef struct HAMaster:           # the stream that this core's log comes by
     int64_t reported            # the end of this log as it was told last
     int64_t reported_ms
     int64_t heard_ms
+    int64_t confirmed           # of the master's log; nothing below it is ever cut
     # Owned, once it follows, with the other one behind it: the beginning of a record, until its
     # rest has come.
     uint8_t* partial
@@ -55,6 +61,7 @@ cdef enum HAFailure:
     HA_NO_ROOM = 5              # the disk is full
     HA_POISONED = 6
     HA_TOO_LARGE = 7            # a record of more bytes than this log takes
+    HA_NEW_EPOCH = 8            # what comes is of an epoch that is not in the table yet
 
 cdef class HAService(Service):
     cdef TurnContext turn
@@ -66,6 +73,11 @@ cdef class HAService(Service):
     cdef int32_t slave_count        # of them, connected
     cdef HAMaster master
     cdef int32_t slaves_needed      # whose ack an answer waits for; 0: none
+    cdef bint by_members            # an answer waits for all of `members`, and not for a number
+    cdef int64_t members[SLAVES_MAX]    # broker ids of the sync state set but for our own
+    cdef int32_t member_count
+    cdef bint switching             # streams are those of a controlled broker (ha_stream.pxd)
+    cdef HAEpochs epochs
     cdef int64_t send_bytes         # of the log, to each slave in one turn
     cdef int64_t heartbeat_ms       # haSendHeartbeatInterval
     cdef int64_t silence_ms         # haHousekeepingInterval

@@ -9,6 +9,7 @@ cdef class HAService:
     def __cinit__(self):
         memset(self.slaves, 0, sizeof(self.slaves))
         memset(&self.master, 0, sizeof(HAMaster))
+        self.epochs.count = 0
         self.send_bytes = 1 << 20
         self.heartbeat_ms = 5000
         self.silence_ms = 20_000

@@ -1,7 +1,7 @@
 """HA slaves: as master, who follows, and how far each is.
 
-A slave's report is its ack: it has the log up to there. `marks.replicated` is as far as
-`slaves_needed` of them have it, and what waits for it is answered at the end of the same turn
+A slave's report is its ack: it has the log up to there. Whose acks move `marks.replicated` is
+said in ha_members.pxd; what waits for that is answered at the end of the same turn
 (append/acknowledgement.pxd). While fewer are connected than are needed, `turn.slaves_missing` is
 set, and who waits is answered SLAVE_NOT_AVAILABLE at once: stored, and not replicated.
 
@@ -19,11 +19,10 @@ from cext.flow.replication.ha_service cimport HAService, HASlave
 from cext.net.connection cimport Connection
 
 # A connected socket, from now on the reactor's: a slave is served by it. NULL: there is no room for
-# a connection; it is closed.
-cdef Connection* adopt_slave(HAService s, int fd) noexcept nogil
+# a connection; it is closed. `broker_id`: who it is, as its greeting said, and another connection
+# of the same one is closed; 0: the stream has no greeting.
+cdef Connection* adopt_slave(HAService s, int fd, int64_t broker_id) noexcept nogil
 # The protocol's callbacks.
 cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t* needed) noexcept nogil
 cdef void slave_closed(HAService s, Connection* c) noexcept nogil
-# After slaves_needed was changed, and when a slave came, went or reported.
-cdef void move_replicated(HAService s) noexcept nogil

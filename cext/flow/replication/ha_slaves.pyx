@@ -1,43 +1,68 @@
 """HA slaves. See ha_slaves.pxd."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.replication.ha_members cimport move_replicated
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
 from cext.net.socket_api cimport close, getpeername, sockaddr, sockaddr_storage, socklen_t
-from cext.wire.ha_stream cimport HA_REPORT_BYTES, ha_report
+from cext.wire.ha_stream cimport ha_report, ha_report_bytes
 
 
-cdef Connection* adopt_slave(HAService s, int fd) noexcept nogil:
+cdef Connection* adopt_slave(HAService s, int fd, int64_t broker_id) noexcept nogil:
+    cdef Connection* c
     cdef sockaddr_storage peer
     cdef socklen_t length = sizeof(peer)
     memset(&peer, 0, sizeof(peer))
     if s.turn.net.is_full() or getpeername(fd, <sockaddr*> &peer, &length) != 0:
         close(fd)
         return NULL
-    return s.turn.net.add_connection(fd, &peer, &s.slave_protocol, NULL)
+    c = s.turn.net.add_connection(fd, &peer, &s.slave_protocol, NULL)
+    if c == NULL or broker_id == 0:
+        return c
+    close_older(s, broker_id)
+    if not take_place(s, c, broker_id):
+        s.turn.net.close_connection(c)
+        return NULL
+    return c
+
+
+cdef void close_older(HAService s, int64_t broker_id) noexcept nogil:
+    cdef int32_t i
+    for i in range(SLAVES_MAX):
+        if s.slaves[i].connection != NULL and s.slaves[i].broker_id == broker_id:
+            log_event(s.turn, s.slaves[i].connection, b"closed: this slave has connected anew")
+            s.turn.net.close_connection(s.slaves[i].connection)
+
+
+cdef HASlave* take_place(HAService s, Connection* c, int64_t broker_id) noexcept nogil:
+    """NULL: none is free."""
+    cdef HASlave* place
+    cdef int32_t i
+    for i in range(SLAVES_MAX):
+        place = &s.slaves[i]
+        if place.connection == NULL and place.fetch == NULL:
+            memset(place, 0, sizeof(HASlave))
+            place.connection = c
+            place.broker_id = broker_id
+            place.next_offset = place.acked = UNKNOWN
+            place.heard_ms = place.sent_ms = place.caught_up_ms = s.turn.now_ms
+            s.slave_count += 1
+            c.frames_in = 1             # it asked for something: not the first to be displaced
+            return place
+    log_event(s.turn, c, b"closed: this master has as many slaves as it may have")
+    return NULL
 
 
 cdef HASlave* slave_of(HAService s, Connection* c) noexcept nogil:
-    """Its place; a new one for who says something for the first time. NULL: none is free."""
-    cdef HASlave* free_place = NULL
+    """Its place; a new one for who says something for the first time. NULL: none is free, or it
+    has not greeted as slaves of a controlled broker do."""
     cdef int32_t i
     for i in range(SLAVES_MAX):
         if s.slaves[i].connection == c:
             return &s.slaves[i]
-        if s.slaves[i].connection == NULL and s.slaves[i].fetch == NULL and free_place == NULL:
-            free_place = &s.slaves[i]
-    if free_place == NULL:
-        log_event(s.turn, c, b"closed: this master has as many slaves as it may have")
-        return NULL
-    memset(free_place, 0, sizeof(HASlave))
-    free_place.connection = c
-    s.slave_count += 1
-    free_place.next_offset = free_place.acked = UNKNOWN
-    free_place.heard_ms = free_place.sent_ms = free_place.caught_up_ms = s.turn.now_ms
-    c.frames_in = 1                         # it asked for something: not the first to be displaced
-    return free_place
+    return take_place(s, c, 0) if not s.switching else NULL
 
 
 cdef bint take_report(HAService s, HASlave* slave, int64_t offset) noexcept nogil:
@@ -72,13 +97,15 @@ cdef bint take_report(HAService s, HASlave* slave, int64_t offset) noexcept nogi
 cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t* needed) noexcept nogil:
     """The last one says all that those before it did."""
-    cdef uint64_t whole = available - available % HA_REPORT_BYTES
+    cdef uint32_t report_bytes = ha_report_bytes(s.switching)
+    cdef uint64_t whole = available - available % report_bytes
     cdef HASlave* slave
-    needed[0] = HA_REPORT_BYTES
+    needed[0] = report_bytes
     if whole == 0:
         return 0
     slave = slave_of(s, c)
-    if slave == NULL or not take_report(s, slave, ha_report(bytes + whole - HA_REPORT_BYTES)):
+    if slave == NULL or not take_report(s, slave, ha_report(bytes + whole - report_bytes,
+                                                            s.switching)):
         return -1
     move_replicated(s)
     return whole
@@ -94,25 +121,3 @@ cdef void slave_closed(HAService s, Connection* c) noexcept nogil:
                 s.fetch.pool.release(s.slaves[i].fetch)
                 s.slaves[i].fetch = NULL
     move_replicated(s)
-
-
-cdef void move_replicated(HAService s) noexcept nogil:
-    """As far as the slaves_needed-th of them, counted from the one that has most."""
-    cdef int64_t most[SLAVES_MAX]
-    cdef int64_t acked
-    cdef int32_t count = 0
-    cdef int32_t i, at
-    for i in range(SLAVES_MAX):
-        if s.slaves[i].connection == NULL or s.slaves[i].acked == UNKNOWN:
-            continue
-        acked = s.slaves[i].acked
-        at = count
-        while at > 0 and most[at - 1] < acked:
-            most[at] = most[at - 1]
-            at -= 1
-        most[at] = acked
-        count += 1
-    s.turn.slaves_missing = count < s.slaves_needed
-    if s.slaves_needed > 0 and not s.turn.slaves_missing:
-        s.append.log.marks.replicated = max(s.append.log.marks.replicated,
-                                            most[s.slaves_needed - 1])

@@ -41,7 +41,7 @@ from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport refuse_remark
+from cext.flow.context.role cimport refuse_code, refuse_remark
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.send_service cimport BATCH_IDS_BYTES
@@ -405,7 +405,7 @@ cdef Outcome check_send(SendService s, Connection* c, const Header* h, const Fra
                  topic.read_queues, topic.write_queues)
         return refuse(s, c, h, INVALID_PARAMETER, remark)
     if not s.turn.writable:
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+        return refuse(s, c, h, refuse_code(s.turn), refuse_remark(s.turn))
     if f.body_bytes == 0:
         return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: it has no body")
     if f.body_bytes > s.turn.options.message_max_bytes:

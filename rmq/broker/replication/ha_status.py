@@ -29,7 +29,7 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
             "transferFromWhere": max(following, 0),
             "transferredByteInSecond": 0,
         }
-        for _, address, following, acked, _ in core.ha_slaves()
+        for _, address, following, acked, _, _ in core.ha_slaves()
     ]
     return {
         "haClientRuntimeInfo": client_info("", 0, 0, False),
@@ -41,7 +41,7 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
 
 
 def slave_status(core: HACalls, master: str) -> dict[str, Any]:
-    connection, end, _, silent_ms, _, _ = core.ha_master()
+    connection, end, _, silent_ms, _, _, _ = core.ha_master()
     return {
         "haClientRuntimeInfo": client_info(
             master, end, now_ms() - silent_ms if connection else 0, connection != 0

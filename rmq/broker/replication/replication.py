@@ -145,7 +145,7 @@ class Replication:
         sample.role = "master"
         sample.slaves = [
             SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms)
-            for _, address, _, acked, behind_ms in self._core.ha_slaves()
+            for _, address, _, acked, behind_ms, _ in self._core.ha_slaves()
         ]
         if len(sample.slaves) >= needed:
             return ""

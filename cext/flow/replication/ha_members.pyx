@@ -1,0 +1,80 @@
+"""HA members. See ha_members.pxd."""
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
+
+from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
+
+
+cdef void move_by_number(HAService s) noexcept nogil:
+    """As far as the slaves_needed-th of them, counted from the one that has most."""
+    cdef int64_t most[SLAVES_MAX]
+    cdef int64_t acked
+    cdef int32_t count = 0
+    cdef int32_t i, at
+    for i in range(SLAVES_MAX):
+        if s.slaves[i].connection == NULL or s.slaves[i].acked == UNKNOWN:
+            continue
+        acked = s.slaves[i].acked
+        at = count
+        while at > 0 and most[at - 1] < acked:
+            most[at] = most[at - 1]
+            at -= 1
+        most[at] = acked
+        count += 1
+    s.turn.slaves_missing = count < s.slaves_needed
+    if s.slaves_needed > 0 and not s.turn.slaves_missing:
+        s.append.log.marks.replicated = max(s.append.log.marks.replicated,
+                                            most[s.slaves_needed - 1])
+
+
+cdef int64_t acked_by(HAService s, int64_t broker_id) noexcept nogil:
+    """UNKNOWN: it is not connected, or has said nothing yet."""
+    cdef int32_t i
+    for i in range(SLAVES_MAX):
+        if s.slaves[i].connection != NULL and s.slaves[i].broker_id == broker_id:
+            return s.slaves[i].acked
+    return UNKNOWN
+
+
+cdef void move_by_members(HAService s) noexcept nogil:
+    cdef int64_t low = s.append.log.marks.appended
+    cdef int64_t acked
+    cdef int32_t i
+    for i in range(s.member_count):
+        acked = acked_by(s, s.members[i])
+        if acked == UNKNOWN:
+            return
+        low = min(low, acked)
+    s.append.log.marks.replicated = max(s.append.log.marks.replicated, low)
+    if s.member_count > 0 and not s.turn.follower:
+        s.append.log.marks.visible = max(s.append.log.marks.visible, low)
+
+
+cdef void move_replicated(HAService s) noexcept nogil:
+    if s.by_members:
+        move_by_members(s)
+    else:
+        move_by_number(s)
+
+
+cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count) noexcept nogil:
+    cdef int32_t i
+    if not s.turn.follower:
+        if count == 0:
+            s.append.log.marks.visible = INT64_MAX
+        elif s.append.log.marks.visible == INT64_MAX:
+            s.append.log.marks.visible = s.append.log.marks.dispatched
+    for i in range(count):
+        s.members[i] = ids[i]
+    s.member_count = count
+    s.by_members = True
+    s.turn.slaves_missing = False
+    s.turn.options.sync_replicas = count > 0
+    move_by_members(s)
+    return s.append.log.marks.appended
+
+
+cdef void forget_members(HAService s) noexcept nogil:
+    if s.by_members:
+        s.by_members = False
+        s.member_count = 0
+        s.append.log.marks.visible = INT64_MAX

@@ -1,0 +1,380 @@
+"""The log under a controller: streams with epochs, acks of a sync state set, leases.
+
+Goal: whoever acknowledges is sure of it: every member of the set has the record, the lease runs,
+and consumers see nothing that could be cut. Method: a core and a test that speaks the protocol
+behind its greeting. Not shown here: greetings and elections (tests/unit/broker), whole clusters
+(tests/ha).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.driven_clock import DrivenClock
+from support.followers import log_of
+from support.shard import Client, bodies, pull, send
+
+from rmq.base import clock as base_clock
+from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
+
+SYSTEM_ERROR, SYSTEM_BUSY, SERVICE_NOT_AVAILABLE = 1, 2, 14
+HEAD = struct.Struct(">iiqiqq")
+REPORT = struct.Struct(">iq")
+MALFORMED, ELSEWHERE, NEW_EPOCH = 2, 3, 8
+NO_LEASE = 2**63 - 1
+
+
+class SwitchLink(Link):
+    """The stream behind its greeting."""
+
+    def report(self, offset: int) -> None:
+        self.socket.sendall(REPORT.pack(2, offset))
+
+    def reported(self) -> int:
+        state, offset = REPORT.unpack(self.exactly(REPORT.size))
+        assert state == 2
+        return int(offset)
+
+    def head(self) -> tuple[int, int, int, int, bytes]:
+        """(offset, epoch, epoch start, confirmed, bytes)"""
+        state, count, offset, epoch, start, confirmed = HEAD.unpack(self.exactly(HEAD.size))
+        assert state == 2
+        return offset, epoch, start, confirmed, self.exactly(count)
+
+    def frame(self) -> tuple[int, bytes]:
+        offset, _, _, _, data = self.head()
+        return offset, data
+
+    def until_confirmed(self, offset: int) -> None:
+        while self.head()[3] < offset:
+            pass
+
+    def give(
+        self, offset: int, data: bytes, epoch: int = 1, start: int = 0, confirmed: int = 0
+    ) -> None:
+        self.socket.sendall(HEAD.pack(2, len(data), offset, epoch, start, confirmed) + data)
+
+
+class Leader(Master):
+    """A master of epoch 1, in the set with whom it is told."""
+
+    def __enter__(self) -> Leader:
+        super().__enter__()
+        self.core.set_switching(1)
+        self.core.set_epochs([(1, 0)])
+        self.core.set_ha(*HA.values())
+        return self
+
+    def joined(self, broker_id: int, offset: int = 0) -> SwitchLink:
+        ours = socket.create_connection(self.listener.getsockname())
+        accepted = self.listener.accept()[0]
+        accepted.setblocking(False)
+        self.core.adopt_slave(accepted.detach(), broker_id)
+        link = SwitchLink(ours)
+        link.report(offset)
+        self.until(lambda _: any(row[3] >= offset and row[5] == broker_id for row in self.rows()))
+        return link
+
+    def rows(self) -> list[tuple[int, bytes, int, int, int, int]]:
+        return list(self.core.ha_slaves())
+
+
+class Switched(Slave):
+    """A follower under a controller, which knows epoch 1."""
+
+    def __enter__(self) -> Switched:
+        super().__enter__()
+        self.core.set_switching(1)
+        self.core.set_epochs([(1, 0)])
+        return self
+
+    def followed(self) -> SwitchLink:
+        return SwitchLink(self.by_hand().socket)
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Iterator[Leader]:
+    with Leader(tmp_path / "leader") as leader:
+        yield leader
+
+
+@pytest.fixture
+def slave(tmp_path: Path) -> Iterator[Switched]:
+    with Switched(tmp_path / "slave") as slave:
+        yield slave
+
+
+def now_ms() -> int:
+    return int(base_clock.monotonic() * 1000)
+
+
+def found(client: Client, offset: int = 0) -> list[bytes]:
+    reply = client.ask(pull("g", "t", offset))
+    return bodies(reply) if reply.code == 0 else []
+
+
+# ------------------------------------------------------------------- master
+
+
+def test_frames_carry_the_epoch_of_their_bytes_and_no_frame_has_two(leader: Leader) -> None:
+    first = fill(leader, 50)
+    leader.core.set_epochs([(1, 0), (3, first), (4, first)])
+    end = fill(leader, 50, opaque=2000)
+    link = leader.joined(2)
+    at, labels = 0, set()
+    while at < end:
+        offset, epoch, start, _, data = link.head()
+        assert offset == at
+        at += len(data)
+        labels.add((epoch, start, offset < first, at <= first))
+    assert labels == {(1, 0, True, True), (4, first, False, False)}
+    link.close()
+
+
+def test_an_answer_waits_for_every_member_and_for_nobody_else(leader: Leader) -> None:
+    links = {broker_id: leader.joined(broker_id) for broker_id in (2, 3, 4)}
+    assert leader.core.set_sync_state([2, 3], 0) == 0
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    end = len(links[2].log(0, 1))
+    links[2].report(end)
+    links[4].report(end)
+    leader.until(lambda _: sorted(row[3] for row in leader.rows()) == [0, end, end])
+    assert client.is_silent()
+    links[3].report(end)
+    assert client.reply().code == 0
+    for link in links.values():
+        link.close()
+
+
+def test_consumers_see_what_all_members_have(leader: Leader) -> None:
+    fill(leader, 1)
+    link = leader.joined(2, leader.core.log_range()[1])
+    leader.core.set_sync_state([2], 0)
+    client, reader = leader.connect(), leader.connect()
+    client.put(send("t", b"not yet", 5))
+    end = leader.until(lambda stats: stats["messages_in"] == 2) and leader.core.log_range()[1]
+    assert len(found(reader)) == 1  # what was seen alone stays seen
+    link.report(end)
+    assert client.reply().code == 0
+    assert found(reader, 1) == [b"not yet"]
+    link.until_confirmed(end)  # and the slave hears of it, though nothing else is sent
+    link.close()
+
+
+def test_a_member_that_is_gone_stops_acks_until_it_is_no_member(leader: Leader) -> None:
+    link = leader.joined(2)
+    leader.core.set_sync_state([2], 0)
+    link.close()
+    leader.until(lambda _: leader.rows() == [])
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    leader.until(lambda stats: stats["messages_in"] == 1)
+    assert client.is_silent()
+    assert found(leader.connect()) == []
+    leader.core.set_sync_state([], 0)
+    assert client.reply().code == 0
+    assert found(leader.connect()) == [b"a"]
+
+
+def test_who_joins_must_have_what_was_answered_without_it(leader: Leader) -> None:
+    leader.core.set_sync_state([], 0)
+    end = fill(leader, 10)
+    link = leader.joined(2)
+    assert leader.core.set_sync_state([2], 0) == end
+    assert len(found(leader.connect())) == 10  # they were seen before
+    link.close()
+
+
+def test_a_set_that_is_too_small_takes_nothing(leader: Leader) -> None:
+    leader.core.set_sync_state([], 1)
+    client = leader.connect()
+    reply = client.ask(send("t", b"a"))
+    assert (reply.code, reply.remark) == (SYSTEM_ERROR, "in-sync replicas not enough")
+    leader.core.set_sync_state([], 0)
+    assert client.ask(send("t", b"a")).code == 0
+    assert leader.core.stats()["messages_in"] == 1
+
+
+def test_another_connection_of_a_slave_takes_its_place(leader: Leader) -> None:
+    first = leader.joined(2)
+    second = leader.joined(2)
+    assert first.is_closed()
+    assert [row[5] for row in leader.rows()] == [2]
+    second.close()
+
+
+def test_who_has_not_greeted_is_no_slave(leader: Leader) -> None:
+    link = SwitchLink(leader.connection())
+    link.report(0)
+    assert link.is_closed()
+
+
+@pytest.mark.parametrize("report", [REPORT.pack(1, 0), REPORT.pack(2, -1), REPORT.pack(2, 1 << 40)])
+def test_a_report_that_cannot_be_ends_the_connection(leader: Leader, report: bytes) -> None:
+    link = leader.joined(2)
+    link.socket.sendall(report)
+    assert link.is_closed()
+
+
+def test_without_a_lease_nothing_is_taken(clock: DrivenClock, leader: Leader) -> None:
+    leader.core.set_lease(now_ms() + 5000)
+    client = leader.connect()
+    assert client.ask(send("t", b"a")).code == 0
+    clock.advance(5)
+    reply = client.ask(send("t", b"b"))
+    assert reply.code == SERVICE_NOT_AVAILABLE
+    assert reply.remark is not None and "controller" in reply.remark
+    leader.core.set_lease(now_ms() + 5000)
+    assert client.ask(send("t", b"c")).code == 0
+    assert found(leader.connect()) == [b"a", b"c"]
+
+
+def test_an_ack_that_comes_after_the_lease_answers_nobody(
+    clock: DrivenClock, leader: Leader
+) -> None:
+    link = leader.joined(2)
+    leader.core.set_sync_state([2], 0)
+    leader.core.set_lease(now_ms() + 2000)
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    end = len(link.log(0, 1))
+    clock.advance(2)
+    link.report(end)
+    assert client.reply().code == SERVICE_NOT_AVAILABLE
+    leader.core.set_lease(NO_LEASE)
+    client.put(send("t", b"b", 6))  # is taken again
+    leader.until(lambda stats: stats["messages_in"] == 2)
+    link.close()
+
+
+def test_who_waits_is_refused_when_the_role_changes(leader: Leader) -> None:
+    link = leader.joined(2)
+    leader.core.set_sync_state([2], 0)
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    leader.until(lambda stats: stats["messages_in"] == 1)
+    assert not leader.core.demote()
+    leader.core.refuse_answers(b"another broker is master")
+    reply = client.reply()
+    assert (reply.code, reply.remark) == (SERVICE_NOT_AVAILABLE, "another broker is master")
+    assert leader.core.demote()
+    link.close()
+
+
+# ------------------------------------------------------------------- slave
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    directory = tmp_path_factory.mktemp("log")
+    with Master(directory / "master") as master:
+        end = fill(master, 300)
+        master.stop()
+    return log_of(directory / "master" / "store", end)
+
+
+def boundary(log: bytes, least: int) -> int:
+    """Where a record ends, at `least` or behind it."""
+    at = 0
+    while at < least:
+        at += int.from_bytes(log[at : at + 4], "big")
+    return at
+
+
+def test_a_slave_shows_what_the_master_has_confirmed(slave: Switched, log: bytes) -> None:
+    master = slave.followed()
+    assert master.reported() == 0
+    half, end = boundary(log, len(log) // 2), len(log)
+    master.give(0, log, confirmed=half)
+    master.until_reported(end)
+    slave.until(lambda stats: stats["log_dispatched"] == half)
+    master.give(end, b"", confirmed=end)
+    slave.until_has(end)
+    assert slave.core.ha_master()[6] == end
+    master.close()
+
+
+def test_an_epoch_that_is_not_known_ends_the_stream_where_it_begins(
+    slave: Switched, log: bytes
+) -> None:
+    half, end = boundary(log, len(log) // 2), len(log)
+    master = slave.followed()
+    master.give(0, log[:half], epoch=2, start=half)  # RocketMQ's label of the last piece before it
+    master.until_reported(half)
+    master.give(half, log[half:], epoch=2, start=half)
+    assert slave.failure() == NEW_EPOCH
+    assert slave.core.log_range()[1] == half
+    slave.core.set_epochs([(1, 0), (2, half)])
+    again = slave.followed()
+    assert again.reported() == half
+    again.give(half, log[half:], epoch=2, start=half, confirmed=end)
+    slave.until_has(end)
+    for link in (master, again):
+        link.close()
+
+
+def test_messages_that_may_be_cut_are_given_to_nobody(slave: Switched, log: bytes) -> None:
+    end = slave.core.append_raw(0, log)
+    slave.until_has(end)
+    slave.core.set_unconfirmed()
+    reader = slave.connect()
+    assert reader.ask(pull("g", "t")).code == SYSTEM_BUSY
+    master = slave.followed()
+    assert master.reported() == end
+    master.give(end, b"", confirmed=end - 1)
+    slave.until(lambda _: slave.core.ha_master()[6] == end - 1)
+    assert reader.ask(pull("g", "t")).code == SYSTEM_BUSY
+    master.give(end, b"", confirmed=end)
+    slave.until(lambda _: reader.ask(pull("g", "t")).code == 0)
+    master.close()
+
+
+def test_a_promotion_shows_all(slave: Switched, log: bytes) -> None:
+    slave.core.append_raw(0, log)
+    slave.core.set_unconfirmed()
+    slave.core.set_sync_state([], 1)
+    slave.until(lambda _: slave.core.promote())
+    reader = slave.connect()
+    assert reader.ask(pull("g", "t")).code == 0
+    assert reader.ask(send("t", b"a")).code == SYSTEM_ERROR  # too few in sync, from the start
+
+
+@pytest.mark.parametrize(
+    ("head", "failure"),
+    [((1, 10, 0, 1, 0, 0), MALFORMED), ((2, -1, 0, 1, 0, 0), MALFORMED),
+     ((2, 10, -1, 1, 0, 0), MALFORMED), ((2, 10, 0, -1, 0, 0), MALFORMED),
+     ((2, 10, 0, 1, 0, -1), MALFORMED), ((2, 10, 2**63 - 5, 1, 0, 0), MALFORMED),
+     ((2, 10, 7, 1, 0, 0), ELSEWHERE)],
+)  # fmt: skip
+def test_a_head_that_cannot_be_ends_the_stream(
+    slave: Switched, head: tuple[int, ...], failure: int
+) -> None:
+    master = slave.followed()
+    assert master.reported() == 0
+    master.socket.sendall(HEAD.pack(*head) + bytes(10))
+    assert slave.failure() == failure
+    assert slave.core.log_range()[1] == 0
+    master.close()
+
+
+def test_two_controlled_cores_have_the_same_log(tmp_path: Path) -> None:
+    with Leader(tmp_path / "leader") as leader, Switched(tmp_path / "slave") as slave:
+        end = fill(leader, 5000)
+        assert end > SEGMENT_BYTES
+        ours = socket.create_connection(leader.listener.getsockname())
+        accepted = leader.listener.accept()[0]
+        accepted.setblocking(False)
+        leader.core.adopt_slave(accepted.detach(), 2)
+        slave.adopt(ours)
+        slave.until_has(end)
+        leader.core.set_sync_state([2], 0)
+        end = fill(leader, 2000, opaque=20_000)
+        slave.until_has(end)
+        slave.stop()
+        leader.stop()
+    assert log_of(tmp_path / "slave" / "store", end) == log_of(tmp_path / "leader" / "store", end)
