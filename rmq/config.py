@@ -151,6 +151,13 @@ class Settings:
                 f"brokerId={self.brokerId}, brokerRole={self.brokerRole}: a slave has 1 or more, "
                 "its own among the brokers of its brokerName, and a master has 0"
             )
+        for key, off in (("minInSyncReplicas", (0, 1)), ("allAckInSyncStateSet", (False,))):
+            if not self.enableControllerMode and self._values[key] not in off:
+                raise ConfigError(
+                    f"{key}={format_value(self._values[key])}: refused, it is of "
+                    "enableControllerMode alone; leave it out, or use brokerRole=SYNC_MASTER with "
+                    "inSyncReplicas"
+                )
         if "," in self.storePathCommitLog:
             raise ConfigError(
                 f"storePathCommitLog={self.storePathCommitLog}: several directories; rmq keeps its "

@@ -140,6 +140,21 @@ BROKER: tuple[Setting, ...] = (
     _int("haHousekeepingInterval", 20_000, 1),
     _int("haMaxGapNotInSync", 256 * MIB, 0, LONG_MAX, run_time=True),
     _int("syncControllerMetadataPeriod", 10_000, 1),  # between two copies of an Apache master
+    # --- who is master is the controller's decision (enableControllerMode)
+    _text("controllerAddr", ""),  # h1:9878;h2:9878
+    _int("brokerElectionPriority", INT_MAX),  # the least is preferred
+    _bool("asyncLearner", False),  # copies the log, and is never in sync
+    _bool("syncFromLastFile", False),  # an empty log begins with the master's last file
+    # Whose acks a send waits for: the whole sync state set, true while this is not set. Apache: one
+    _bool("allAckInSyncStateSet", False, run_time=True),
+    _int("minInSyncReplicas", 1, 0, 17, run_time=True),  # so many in the set, or sends are refused;
+    # 2 while it is not set
+    _int("haMaxTimeSlaveNotCatchup", 15_000, 1, run_time=True),  # then out of the set
+    _int("checkSyncStateSetPeriod", 5000, 1),
+    _int("brokerHeartbeatInterval", 1000, 1),  # to each controller
+    _int("controllerHeartBeatTimeoutMills", 10_000, 1, 600_000),  # of silence, then it is dead
+    _text("storePathBrokerIdentity", "", null=True),  # empty: <storePathRootDir>/brokerIdentity
+    _text("storePathEpochFile", "", null=True),  # empty: <storePathRootDir>/epochFileCheckpoint
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("serverSocketBacklog", 1024, 1, 65535),
     # --- name servers
@@ -276,9 +291,7 @@ BROKER: tuple[Setting, ...] = (
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
     _refused("enableControllerMode", False, _NO_REPLICAS),
-    _refused("minInSyncReplicas", 1, _NO_REPLICAS, 0),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
-    _refused("allAckInSyncStateSet", False, _NO_REPLICAS),
     _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
     _refused("aclEnable", False, _NO_ACCOUNTS),
     _refused("authenticationEnabled", False, _NO_ACCOUNTS),

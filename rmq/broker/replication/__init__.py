@@ -10,6 +10,12 @@
     exchange         what a slave asks its master for, and is told when it has changed
     ha_status        both sides for people: who follows, how far, and what is wrong
 
+What of it a controller decides (enableControllerMode):
+
+    identity                which replica of its brokerName this broker is; two files
+    epochs                  which mastership wrote which part of the log, and where two logs part
+    epoch_file              where that is kept
+
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
 opened, and tables, which are in no log.
 """
