@@ -120,12 +120,15 @@ def register(found: BrokerSet | None, broker_id: int, address: str) -> Decision:
 
 @dataclass(frozen=True)
 class Alteration:
-    """A master wants these to be its sync state set, which was that of `set_epoch`."""
+    """A master wants these to be its sync state set, which was that of `set_epoch`. `is_new_epoch`:
+    also the same ones, so that a question of that epoch which is still on its way comes to nothing.
+    """
 
     master_id: int
     master_epoch: int
     wanted: frozenset[int]
     set_epoch: int
+    is_new_epoch: bool = False
 
 
 def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live) -> Decision:
@@ -146,7 +149,7 @@ def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live)
 def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Decision | None:
     """In the order of Apache's controller: brokers go by the code."""
     code = ResponseCode
-    if asked.wanted == found.sync_state_set:
+    if asked.wanted == found.sync_state_set and not asked.is_new_epoch:
         return Decision(
             code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
             f"the sync state set is already {sorted(asked.wanted)}",

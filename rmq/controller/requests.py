@@ -13,8 +13,9 @@ Ours beside RocketMQ's, which its brokers neither send nor look at:
 
     904     rmqCovered      "true": each ack of this master needs its whole sync state set
     1001    rmqCovered      the same
+            rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
-    replies rmqLeaseMillis  how long the master may go on from when it sent this question
+    replies rmqLeaseMillis  how long the master may go on from when it sent this; 0: it may not
     1004    rmqResign "true": it is master no more, and acknowledges nothing
 """
 
@@ -188,6 +189,7 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
         found, _ = await c.store.read(name)
     else:
         found, lease_ms = await c.elections.grant(name, asker, epoch, covered)
+        lease_ms = lease_ms or 0  # said: RocketMQ's controller, which grants none, says nothing
     if found is None:
         return request.reply(
             ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, "Broker metadata is not existed"
@@ -212,6 +214,7 @@ async def _alter(c: Requests, request: Command, connection: object) -> Command:
     asked = Alteration(
         master_id=_id(request, "masterBrokerId"),
         master_epoch=request.int_field("masterEpoch", minimum=0, maximum=I32_MAX),
+        is_new_epoch=request.bool_field("rmqNewEpoch", False),
         **_wanted(request.body),
     )
     decision, after = await c.elections.change(

@@ -15,6 +15,8 @@ What of it a controller decides (enableControllerMode):
     identity                which replica of its brokerName this broker is; two files
     epochs                  which mastership wrote which part of the log, and where two logs part
     epoch_file              where that is kept
+    greeting                what master and slave say to each other before the log flows
+    sync_state              who is in sync, as the master sees it
 
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
 opened, and tables, which are in no log.

@@ -6,10 +6,10 @@
                                                    2-4096
     .. and .bak beside it: a copy
 
-A write is on the disk when write() returns; a crash leaves the old or the new file, whole. Each file
-is written in turn. (RocketMQ's .bak is what was there before. The entry that it lacks would make
-the log's end that of an older epoch, and equal to what it is not.) An empty list is never written,
-as RocketMQ does it: the files are removed.
+A write is on the disk when write() returns; a crash leaves the old or the new file, whole. They are
+written one after the other. (RocketMQ's .bak is what was there before. The entry that it lacks
+would make the log's end that of an older epoch, and equal to what it is not.) An empty list is not
+written, as RocketMQ does it: the files are removed.
 """
 
 from __future__ import annotations

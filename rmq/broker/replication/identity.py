@@ -1,4 +1,4 @@
-"""Identity: which replica of its brokerName this broker is; the controller's number, kept in a file.
+"""Identity: which replica of its brokerName this broker is: a number that the controller gives.
 
     <storePathRootDir>/brokerIdentity         cluster#name#id
     <storePathRootDir>/brokerIdentity-temp    cluster#name#id#ip:port;milliseconds

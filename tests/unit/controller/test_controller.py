@@ -400,3 +400,28 @@ async def test_settings_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             async with controller(tmp_path, **wrong):
                 pass
+
+
+@in_loop
+async def test_who_asks_for_a_lease_is_told_that_there_is_none(tmp_path: Path) -> None:
+    """RocketMQ's controller grants none and says nothing: brokers tell the two apart by that."""
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        await joined(one, two)
+        looked = await two.look(rmqBrokerId=2, rmqMasterEpoch=1)
+        assert looked.fields["rmqLeaseMillis"] == "0"
+        assert "rmqLeaseMillis" not in (await two.look()).fields
+
+
+@in_loop
+async def test_the_same_set_gets_a_new_epoch(tmp_path: Path) -> None:
+    """So that what was asked at the epoch before, and is on its way still, comes to nothing."""
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        await joined(one)
+        assert (await one.alter([1], 1, 1)).code == 2013
+        again = await one.alter([1], 1, 1, rmqNewEpoch=True)
+        assert again.code == 0 and in_sync(again) == ([1], 2)
+        assert (await one.alter([1], 1, 1, rmqNewEpoch=True)).code == 2001
