@@ -17,6 +17,11 @@ What of it a controller decides (enableControllerMode):
     epoch_file              where that is kept
     greeting                what master and slave say to each other before the log flows
     sync_state              who is in sync, as the master sees it
+    controller_addresses    where the controllers are
+    controller_link         what is asked of the one that leads, and what it answers
+    controller_heartbeats   to all of them: this replica lives, and how far it is
+    controlled_role         from the first question to the last: who is master
+    role_changes            what is done of that, one thing after the other
 
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
 opened, and tables, which are in no log.

@@ -1,0 +1,86 @@
+"""Controller addresses: where the controllers are, from controllerAddr.
+
+    10.0.0.1:9878;10.0.0.2:9878           as they stand
+    controllers.example:9878              a name: all the addresses that it has, looked up again
+                                          each LOOKUP_S; while that fails, those it had
+
+Example: ControllerAddresses("controllers:9878") -> ["10.0.0.1:9878", "10.0.0.2:9878"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+
+from rmq.base import clock
+from rmq.base.deadline import within
+from rmq.errors import ConfigError
+from rmq.serving.remoting_client import CallError, parse_address
+
+LOOKUP_S = 10.0
+LOOKUP_TIMEOUT_S = 3.0
+ADDRESSES_MAX = 64
+
+log = logging.getLogger("rmq.broker.controller_addresses")
+
+
+class ControllerAddresses:
+    """Owned by one event loop."""
+
+    def __init__(self, text: str) -> None:
+        """ConfigError: no address in it, or what is none."""
+        self._given = [each.strip() for each in text.split(";") if each.strip()]
+        if not 0 < len(self._given) <= ADDRESSES_MAX:
+            raise ConfigError(
+                f"controllerAddr={text[:200]}: 1 to {ADDRESSES_MAX} addresses, h1:9878;h2:9878"
+            )
+        try:
+            self._parts = [parse_address(each) for each in self._given]
+        except CallError as error:
+            raise ConfigError(f"controllerAddr={text[:200]}: {error}") from None
+        self._found: dict[str, list[str]] = {}  # of names: what they had at the last look
+        self._looked_s = 0.0
+        self._said = ""
+
+    async def all(self) -> list[str]:
+        """Each once, in the order of controllerAddr. Empty while no name can be looked up."""
+        names = {host for host, _ in self._parts if not _is_ip(host)}
+        if names and (not self._found or clock.monotonic() - self._looked_s >= LOOKUP_S):
+            await self._look_up(names)
+            self._looked_s = clock.monotonic()
+        found = [
+            f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+            for host, port in self._parts
+            for ip in ([host] if _is_ip(host) else self._found.get(host, ()))
+        ]
+        return list(dict.fromkeys(found))[:ADDRESSES_MAX]
+
+    async def _look_up(self, names: set[str]) -> None:
+        looked = await asyncio.gather(*(self._addresses(host) for host in sorted(names)))
+        problems = [problem for problem in looked if problem]
+        text = "; ".join(problems)
+        if text and text != self._said:
+            log.warning("controllerAddr: %s", text)
+        self._said = text
+
+    async def _addresses(self, host: str) -> str:
+        """Looks the name up; why it could not, or an empty text."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await within(
+                loop.getaddrinfo(host, None, type=socket.SOCK_STREAM), LOOKUP_TIMEOUT_S
+            )
+        except (OSError, UnicodeError, asyncio.TimeoutError) as error:
+            return f"{host} cannot be looked up: {error or 'no answer in time'}"
+        self._found[host] = list(dict.fromkeys(str(each[4][0]) for each in found))
+        return ""
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,249 @@
+"""Controller heartbeats: each controller hears each second that this replica lives.
+
+With the end of its log, and more (904, one-way); to all, so that the next one that leads knows it
+as well; each on a connection of its own which stays open: when it closes, the controller takes this
+replica for dead. A controller that does not answer, or does not read, delays no other.
+
+    beats = ControllerHeartbeats(addresses, settings, standing)
+    beats.start(broker_id=2)
+    await beats.announce(1.0)       all that are there have heard of us now
+
+Example: brokerHeartbeatInterval=1000, controllerHeartBeatTimeoutMills=10000: a replica that sends
+nothing for ten seconds is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from rmq.base import clock
+from rmq.base.deadline import within
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.codes import FLAG_ONE_WAY, RequestCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError, RmqError
+from rmq.format.frame_reader import FrameReader
+from rmq.format.remoting import Command, encode, field_texts
+from rmq.serving.remoting_client import parse_address
+
+CONNECT_S = 3.0
+REFRESH_S = 10.0  # between two looks at who the controllers are
+UNREAD_BYTES_MAX = 64 << 10
+
+log = logging.getLogger("rmq.broker.controller_heartbeats")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far this replica is. `epoch`: the last one of its log, -1 for none."""
+
+    epoch: int
+    max_offset: int  # the end of its log
+    confirm_offset: int  # what all that are in sync have
+    is_covered: bool  # as master: each acknowledgement needs the whole sync state set
+
+
+class ControllerHeartbeats:
+    """Owned by one event loop."""
+
+    def __init__(
+        self,
+        addresses: ControllerAddresses,
+        settings: Settings,
+        broker_address: str,
+        standing: Callable[[], Standing],
+    ) -> None:
+        self._addresses = addresses
+        self._standing = standing
+        self._interval_s = settings.brokerHeartbeatInterval / 1000
+        self._fields: dict[str, object] = {
+            "clusterName": settings.brokerClusterName,
+            "brokerName": settings.brokerName,
+            "brokerAddr": broker_address,
+            "heartbeatTimeoutMills": settings.controllerHeartBeatTimeoutMills,
+            "electionPriority": settings.brokerElectionPriority,
+        }
+        self._hearts: dict[str, tuple[_Heart, asyncio.Task[None]]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def start(self, broker_id: int) -> None:
+        self._fields["brokerId"] = broker_id
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh_for_ever())
+
+    async def stop(self) -> None:
+        """Closes all connections: the controllers take this replica for dead."""
+        tasks = [task for _, task in self._hearts.values()]
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        self._refreshing = None
+        self._hearts.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def announce(self, timeout_s: float) -> bool:
+        """A heartbeat now, to all; returns when each has answered it or cannot be reached, or the
+        time is over. Whether any answered."""
+        await self._refresh()
+        answers = [heart.heard() for heart, _ in self._hearts.values()]
+        if answers:
+            await asyncio.wait(answers, timeout=timeout_s)
+        return any(each.done() and not each.cancelled() and each.result() for each in answers)
+
+    async def _refresh_for_ever(self) -> None:
+        while True:
+            await self._refresh()
+            await asyncio.sleep(REFRESH_S if self._hearts else self._interval_s)
+
+    async def _refresh(self) -> None:
+        found = await self._addresses.all()
+        if self._refreshing is None:
+            return  # stopped meanwhile
+        for address in found:
+            if address not in self._hearts:
+                heart = _Heart(address, self._interval_s, self._beat)
+                self._hearts[address] = heart, asyncio.create_task(heart.run())
+        for address in self._hearts.keys() - found if found else ():
+            self._hearts.pop(address)[1].cancel()
+
+    def _beat(self, opaque: int, is_one_way: bool) -> bytes:
+        now = self._standing()
+        fields = {
+            **self._fields,
+            "epoch": now.epoch,
+            "maxOffset": now.max_offset,
+            "confirmOffset": now.confirm_offset,
+            "rmqCovered": now.is_covered,
+        }
+        return encode(
+            Command(
+                code=RequestCode.BROKER_HEARTBEAT,
+                flag=FLAG_ONE_WAY if is_one_way else 0,
+                opaque=opaque,
+                fields=field_texts(fields),
+            )
+        )
+
+
+class _Heart:
+    """Heartbeats to one controller."""
+
+    def __init__(self, address: str, interval_s: float, beat: Callable[[int, bool], bytes]) -> None:
+        self._address = address
+        self._interval_s = interval_s
+        self._beat = beat
+        self._wake = asyncio.Event()
+        self._opaques = itertools.count(1)
+        self._waiting: list[asyncio.Future[bool]] = []  # for the next one
+        self._sent: list[asyncio.Future[bool]] = []  # for the answer
+        self._asked = 0  # the opaque of a heartbeat that is to be answered
+        self._said = ""
+
+    def heard(self) -> asyncio.Future[bool]:
+        """Done when a heartbeat from now was answered: True; or cannot be sent: False."""
+        made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(made)
+        self._wake.set()
+        return made
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            began = clock.monotonic()
+            try:
+                await self._connected()
+            except (OSError, RmqError, asyncio.TimeoutError) as error:
+                self._say(str(error) or "it does not accept a connection in time")
+            except Exception as error:  # whatever it is, this replica goes on saying that it lives
+                self._say(repr(error))
+            self._settle(False, self._sent + self._waiting)
+            if clock.monotonic() - began < self._interval_s:
+                await asyncio.sleep(self._interval_s)
+
+    async def _connected(self) -> None:
+        """One connection until it ends, which is an error."""
+        host, port = parse_address(self._address)
+        connecting = asyncio.get_running_loop().create_connection(
+            lambda: _Connection(self._answered, self._wake.set), host, port
+        )
+        transport, connection = await within(connecting, CONNECT_S)
+        try:
+            while not connection.problem:
+                self._send(transport)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await within(self._wake.wait(), self._interval_s)
+                self._wake.clear()
+        finally:
+            transport.abort()
+        raise ConnectionResetError(connection.problem)
+
+    def _send(self, transport: asyncio.WriteTransport) -> None:
+        if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            raise ConnectionResetError("it does not read what it is sent")
+        opaque = next(self._opaques) & 0x7FFFFFFF
+        is_first = self._said or not self._asked
+        if self._waiting or is_first:
+            self._asked = opaque
+            self._sent += self._waiting
+            self._waiting.clear()
+        transport.write(self._beat(opaque, self._asked != opaque))
+
+    def _answered(self, opaque: int) -> None:
+        if opaque == self._asked:
+            if self._said:
+                log.info("controller %s hears of this replica again", self._address)
+            self._said = ""
+            self._settle(True, self._sent)
+
+    def _settle(self, is_heard: bool, waiting: list[asyncio.Future[bool]]) -> None:
+        for each in waiting:
+            if not each.done():
+                each.set_result(is_heard)
+        self._waiting = [each for each in self._waiting if not each.done()]
+        self._sent = [each for each in self._sent if not each.done()]
+
+    def _say(self, text: str) -> None:
+        """The same only once."""
+        if text != self._said:
+            log.warning(
+                "controller %s does not hear of this replica: %s; it is tried again and again",
+                self._address, text,
+            )  # fmt: skip
+            self._said = text
+
+
+class _Connection(asyncio.Protocol):
+    """`problem`: why it ended; empty while it has not."""
+
+    def __init__(self, answered: Callable[[int], None], ended: Callable[[], None]) -> None:
+        self.problem = ""
+        self._answered = answered
+        self._ended = ended
+        self._frames = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(str(error or "it closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._frames.feed(data)
+            while (reply := self._frames.next()) is not None:
+                if reply.is_response:
+                    self._answered(reply.opaque)
+        except ProtocolError as error:
+            self._end(str(error))
+
+    def _end(self, problem: str) -> None:
+        self.problem = self.problem or problem
+        self._ended()

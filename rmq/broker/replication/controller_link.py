@@ -1,0 +1,314 @@
+"""Controller link: what a broker asks the controller that leads, and what it is told.
+
+    link = ControllerLink(ControllerAddresses("h1:9878;h2:9878"), "DefaultCluster", "broker-a")
+    info = await link.replica_info(2, master_epoch=4, is_covered=True)
+    info.master_id, info.sync_state.members, info.lease_until_ms
+
+Any controller says who leads (1005). One that does not lead any more answers so (2007); then, and
+when the connection is lost, the next one is looked for and asked the same again. Not so a change of
+the sync state set whose answer was lost: it may have been made.
+
+A lease counts from before the question was sent: so it never ends later here than there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rmq.base import clock
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.epochs import EPOCH_MAX
+from rmq.broker.replication.identity import FIRST_ID, ID_MAX
+from rmq.broker.replication.sync_state import SyncState
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ProtocolError, RmqError
+from rmq.format import fastjson
+from rmq.format.remoting import Command, field_texts
+from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
+
+ANSWER_S = 2.0
+ATTEMPTS = 3
+MEMBERS_MAX = 1024
+LEASE_MS_MAX = 86_400_000
+
+
+class ControllerError(RmqError):
+    """The controller said no, with this code; or none that leads can be reached (code None)."""
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class ReplicaInfo:
+    """Who is master, and who is in sync with it.
+
+    `lease_ms`: for how long from `asked_ms`, monotonic milliseconds, the master that asked may go
+    on; 0: no longer than before; None: this controller grants no leases, or nobody asked."""
+
+    master_id: int | None = None
+    master_address: str = ""
+    master_epoch: int = 0
+    sync_state: SyncState = field(default_factory=SyncState)
+    lease_ms: int | None = None
+    asked_ms: int = 0
+
+    @property
+    def lease_until_ms(self) -> int:
+        return self.asked_ms + (self.lease_ms or 0)
+
+
+class ControllerLink:
+    """Owned by one event loop; questions of several callers go one after the other."""
+
+    def __init__(self, addresses: ControllerAddresses, cluster: str, name: str) -> None:
+        self._addresses = addresses
+        self._names = {"clusterName": cluster, "brokerName": name}
+        self._one_by_one = asyncio.Lock()
+        self._leader: RemotingClient | None = None
+
+    @property
+    def leader_address(self) -> str:
+        """Of the one that was asked last; empty: it has to be looked for."""
+        return self._leader.address if self._leader is not None else ""
+
+    def close(self) -> None:
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            leader.close()
+
+    # ---- questions. ControllerError for all that fails
+
+    async def next_id(self) -> int:
+        """The id that the next new replica gets."""
+        reply, _ = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, self._names)
+        with _Checked():
+            return int(reply.int_field("nextBrokerId", minimum=FIRST_ID, maximum=ID_MAX))
+
+    async def apply_id(self, broker_id: int, check_code: str) -> None:
+        """CONTROLLER_BROKER_ID_INVALID: it is another one's."""
+        fields = {**self._names, "appliedBrokerId": broker_id, "registerCheckCode": check_code}
+        await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, fields)
+
+    async def register(self, broker_id: int, address: str) -> ReplicaInfo:
+        """This replica is at this address. Without a master if none is known to live."""
+        fields = {**self._names, "brokerId": broker_id, "brokerAddress": address}
+        reply, asked_ms = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, fields)
+        with _Checked():
+            return replica_info(reply, asked_ms)
+
+    async def elect(self, broker_id: int) -> ReplicaInfo:
+        """A master is needed; also where the present one stays. CONTROLLER_ELECT_MASTER_FAILED:
+        nobody can be."""
+        fields = {**self._names, "brokerId": broker_id, "designateElect": False}
+        stays = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        reply, asked_ms = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, fields, also=stays)
+        with _Checked():
+            return replica_info(reply, asked_ms)
+
+    async def replica_info(
+        self, broker_id: int, master_epoch: int = 0, is_covered: bool = False
+    ) -> ReplicaInfo:
+        """With a lease, if the one who asks is the master of that epoch. `is_covered`: each of its
+        acknowledgements needs the whole sync state set."""
+        asker = {"rmqBrokerId": broker_id, "rmqMasterEpoch": master_epoch}
+        fields = {**self._names, **asker, "rmqCovered": is_covered}
+        reply, asked_ms = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, fields)
+        with _Checked():
+            return replica_info(reply, asked_ms)
+
+    async def alter_sync_state(
+        self,
+        master_id: int,
+        master_epoch: int,
+        members: frozenset[int],
+        set_epoch: int,
+        *,
+        is_covered: bool,
+        is_new_epoch: bool = False,
+    ) -> ReplicaInfo:
+        """The set after it, and a lease. A ControllerError of code None leaves open whether it was
+        made. `is_new_epoch`: the set may be the present one (SyncChange.is_open)."""
+        fields = {
+            **self._names,
+            "masterBrokerId": master_id,
+            "masterEpoch": master_epoch,
+            "rmqCovered": is_covered,
+            "rmqNewEpoch": is_new_epoch or None,
+        }
+        body = {"syncStateSet": sorted(members), "syncStateSetEpoch": set_epoch}
+        reply, asked_ms = await self._ask(
+            RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
+            fields,
+            msgspec.json.encode(body),
+            is_repeated=False,
+        )
+        with _Checked():
+            return ReplicaInfo(
+                master_id=master_id,
+                master_epoch=master_epoch,
+                sync_state=_sync_state(reply, "newSyncStateSetEpoch"),
+                lease_ms=_lease_ms(reply),
+                asked_ms=asked_ms,
+            )
+
+    async def resign(self, broker_id: int, master_epoch: int) -> None:
+        """It is master no more, and acknowledges nothing. RocketMQ's controller ignores it."""
+        asker = {"rmqBrokerId": broker_id, "rmqMasterEpoch": master_epoch, "rmqResign": True}
+        await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, {**self._names, **asker})
+
+    # ---- how they get there
+
+    async def _ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, Any],
+        body: bytes = b"",
+        *,
+        also: ResponseCode = ResponseCode.SUCCESS,
+        is_repeated: bool = True,
+    ) -> tuple[Command, int]:
+        """The reply, and when it was asked for. `also`: a code beside SUCCESS that is an answer."""
+        async with self._one_by_one:
+            problem, failed = "", set[str]()
+            for _ in range(ATTEMPTS):
+                leader = await self._lead(failed)
+                asked_ms = int(clock.monotonic() * 1000)
+                request = Command(code=code, fields=field_texts(fields), body=body)
+                failed.add(leader.address)
+                try:
+                    reply = await leader.call(request, ANSWER_S)
+                except CallError as error:
+                    self.close()
+                    problem = str(error)
+                    if not is_repeated:
+                        break
+                    continue
+                except BaseException:
+                    self.close()
+                    raise
+                if reply.code == ResponseCode.CONTROLLER_NOT_LEADER:
+                    self.close()
+                    problem = f"{leader.address} does not lead"
+                elif reply.code in (ResponseCode.SUCCESS, also):
+                    return reply, asked_ms
+                else:
+                    raise ControllerError(reply.code, _refusal(leader, reply))
+            raise ControllerError(None, f"the controller cannot be asked: {problem}")
+
+    async def _lead(self, failed: set[str]) -> RemotingClient:
+        """A connection to the controller that leads."""
+        if self._leader is None:
+            self._leader = RemotingClient(await self._leading(failed))
+        return self._leader
+
+    async def _leading(self, failed: set[str]) -> str:
+        """All are asked at once; the first answer counts that names a leader which has not just
+        failed, if there is one: the others may take some time to notice that it did."""
+        addresses = await self._addresses.all()
+        if not addresses:
+            raise ControllerError(None, "no address of controllerAddr can be looked up")
+        tasks = [asyncio.ensure_future(_leader_by(each)) for each in addresses]
+        problems, known = [], ""
+        try:
+            for answer in asyncio.as_completed(tasks):
+                try:
+                    known = await answer
+                except (CallError, ProtocolError) as error:
+                    problems.append(str(error))
+                else:
+                    if known not in failed:
+                        return known
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if known:
+            return known
+        raise ControllerError(None, "no controller leads: " + "; ".join(sorted(problems)))
+
+
+async def _leader_by(address: str) -> str:
+    """Who leads, as this one says; CallError, ProtocolError."""
+    client = RemotingClient(address)
+    try:
+        question = Command(code=RequestCode.CONTROLLER_GET_METADATA_INFO)
+        reply = await client.call(question, ANSWER_S)
+    finally:
+        client.close()
+    if reply.code != ResponseCode.SUCCESS:
+        raise CallError(_refusal(client, reply))
+    if reply.bool_field("isLeader", False):
+        return address  # the way there is known to be open
+    found = reply.text_field("controllerLeaderAddress")
+    if not found:
+        raise CallError(f"{address} knows of no leader")
+    parse_address(found)
+    return found
+
+
+def _refusal(client: RemotingClient, reply: Command) -> str:
+    return f"controller {client.address} answers {reply.code}: {(reply.remark or '')[:500]}"
+
+
+# ---- replies
+
+
+class _Checked:
+    """A field that is missing or out of range is the controller's failure, not a caller's."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (ProtocolError, CallError)):
+            raise ControllerError(None, f"the controller's answer: {error}") from None
+
+
+def replica_info(command: Command, asked_ms: int = 0) -> ReplicaInfo:
+    """Of a reply, or of a notice (NOTIFY_BROKER_ROLE_CHANGED); ProtocolError, CallError."""
+    master_id = command.int_field("masterBrokerId", -1, -1, ID_MAX)
+    address = command.text_field("masterAddress") or ""
+    if master_id >= FIRST_ID:
+        parse_address(address)
+    return ReplicaInfo(
+        master_id=master_id if master_id >= FIRST_ID else None,
+        master_address=address if master_id >= FIRST_ID else "",
+        master_epoch=command.int_field("masterEpoch", 0, 0, EPOCH_MAX),
+        sync_state=_sync_state(command, "syncStateSetEpoch"),
+        lease_ms=_lease_ms(command),
+        asked_ms=asked_ms,
+    )
+
+
+class _SetBody(msgspec.Struct):
+    syncStateSet: list[int] | None = None
+    syncStateSetEpoch: int | None = None
+
+
+def _sync_state(command: Command, field: str) -> SyncState:
+    """Members from the body; the epoch from there or, where that has none, from the header."""
+    try:
+        content = fastjson.loads_object(command.body) if command.body else {}
+        read = msgspec.convert(content, _SetBody, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"sync state set: {error}") from None
+    members = read.syncStateSet or []
+    if len(members) > MEMBERS_MAX or any(not FIRST_ID <= each <= ID_MAX for each in members):
+        raise ProtocolError(f"sync state set: {str(members)[:80]} are no ids of brokers")
+    epoch = read.syncStateSetEpoch
+    if epoch is None:
+        epoch = command.int_field(field, 0)
+    if not 0 <= epoch <= EPOCH_MAX:
+        raise ProtocolError(f"sync state set: epoch {epoch}")
+    return SyncState(frozenset(members), epoch)
+
+
+def _lease_ms(command: Command) -> int | None:
+    found: int | None = command.int_field("rmqLeaseMillis", None, 0, LEASE_MS_MAX)
+    return found
