@@ -66,6 +66,7 @@ class ControlledRole:
         self._is_registered = False
         self._has_resigned = False
         self._look_s = LOOK_S
+        self._grants_leases = True  # the controller, until it was asked for one
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -142,7 +143,9 @@ class ControlledRole:
         await self._take(info, broker_id, epoch)
 
     async def _ask(self, broker_id: int, epoch: int) -> ReplicaInfo:
-        return await self.link.replica_info(broker_id, epoch, self._standing().is_covered)
+        info = await self.link.replica_info(broker_id, epoch, self._standing().is_covered)
+        self._grants_leases = info.lease_ms is not None
+        return info
 
     async def _get_id(self) -> int:
         """Its id, kept in the file from now on."""
@@ -239,7 +242,7 @@ class ControlledRole:
     def _period_s(self, info: ReplicaInfo) -> float:
         if info.lease_ms:
             return min(LOOK_S, info.lease_ms / 1000 / LOOKS_PER_LEASE)
-        is_settled = info.lease_ms is None and info.master_id is not None
+        is_settled = info.master_id is not None and not self._grants_leases
         return LOOK_WITHOUT_LEASES_S if is_settled else LOOK_S
 
     def _say(self, text: str) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from support.controllers import controller, seen
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
+from support.scripted_controller import LEADS, scripted
 
 from rmq.base import clock as rmq_clock
 from rmq.broker.replication.controller_addresses import ControllerAddresses
@@ -26,7 +26,8 @@ from rmq.broker.replication.sync_state import SyncState
 from rmq.config import Settings, load_properties
 from rmq.controller.server import ControllerServer
 from rmq.errors import ConfigError
-from rmq.format.remoting import Command, decode, encode
+from rmq.format.remoting import encode
+from tools.ports import free_port
 
 NAMES = {"brokerClusterName": "c", "brokerName": "broker-a"}
 ADDRESS = "127.0.0.1:10911"
@@ -41,63 +42,8 @@ async def joined(link: ControllerLink, broker_id: int, address: str = ADDRESS) -
     return await link.register(broker_id, address)
 
 
-class Scripted:
-    """Answers as it is told: {code: fields, a code of failure, or bytes}."""
-
-    def __init__(self) -> None:
-        self.address = ""
-        self.answers: dict[int, object] = {}
-        self.asked: list[Command] = []
-        self.writers: list[asyncio.StreamWriter] = []
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.writers.append(writer)
-        try:
-            while True:
-                length = int.from_bytes(await reader.readexactly(4), "big")
-                request = decode(await reader.readexactly(length))
-                self.asked.append(request)
-                if request.is_oneway:
-                    continue
-                answer = self.answers.get(request.code)
-                if answer == "close":
-                    break
-                if answer == "silence":
-                    continue
-                writer.write(self._reply(request, answer))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    def _reply(self, request: Command, answer: object) -> bytes:
-        if isinstance(answer, bytes):
-            return answer
-        if isinstance(answer, int):
-            return encode(request.reply(answer, "no"))
-        fields, body = answer if isinstance(answer, tuple) else (answer or {}, b"")
-        return encode(request.reply(0, None, fields, body))
-
-
-@asynccontextmanager
-async def scripted(**answers: object) -> AsyncIterator[Scripted]:
-    made = Scripted()
-    made.answers = {int(key[1:]): value for key, value in answers.items()}
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
-        yield made
-    finally:
-        server.close()
-        for writer in made.writers:
-            writer.close()
-
-
 def leads(address: str) -> dict[str, object]:
     return {"controllerLeaderAddress": address, "isLeader": False}
-
-
-LEADS = {"isLeader": True}
 
 
 # ---- addresses
@@ -322,11 +268,6 @@ def heartbeats(address: str, broker_id: int = 1, **given: str) -> ControllerHear
         ControllerAddresses(address), settings, f"127.0.0.1:{10910 + broker_id}",
         lambda: Standing(3, 4096, 2048, True),
     )  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
 
 
 def lives(server: ControllerServer) -> bool:

@@ -1,0 +1,522 @@
+"""How brokers become master and slave, at real controllers with the file store.
+
+Goal: one, two and three replicas start, die, come back and follow; ids last; a lease that is not
+renewed fences the master before its end; what fails is tried again; what is old is not acted on.
+The clock is driven: seconds come when the test says so. What a broker does of its role is noted
+here, not done: the log and its streams are tests of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.controllers import controller, seen
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+from support.scripted_controller import LEADS, scripted
+
+from rmq.base import clock as rmq_clock
+from rmq.broker.replication.controlled_role import ControlledRole
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
+from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
+from rmq.broker.replication.identity import IdentityFiles, identity_path
+from rmq.broker.replication.role_changes import RoleChanges
+from rmq.broker.replication.sync_state import SyncState
+from rmq.codes import RequestCode
+from rmq.config import load_properties
+from rmq.errors import ConfigError
+from tools.ports import free_port
+
+
+class Broker:
+    """A replica with all of it but a log. It notes the actions, and fails at what it is told."""
+
+    def __init__(self, folder: Path, controllers: str, port: int, **standing: int) -> None:
+        texts = {
+            "brokerClusterName": "c",
+            "brokerName": "broker-a",
+            "controllerAddr": controllers,
+            "storePathRootDir": str(folder),
+        }
+        settings = load_properties(None, texts)
+        addresses = ControllerAddresses(controllers)
+        self.address = f"127.0.0.1:{port}"
+        self.epoch = standing.get("epoch", -1)
+        self.end = standing.get("end", 0)
+        self.is_covered = True
+        self.done: list[tuple[object, ...]] = []
+        self.leases: list[int] = []
+        self.fails: set[str] = set()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.running = 0
+        self.role = ControlledRole(
+            ControllerLink(addresses, "c", "broker-a"),
+            ControllerHeartbeats(addresses, settings, self.address, self.standing),
+            IdentityFiles(identity_path(settings), "c", "broker-a"),
+            self.address,
+            self.standing,
+            self,
+        )
+
+    def standing(self) -> Standing:
+        return Standing(self.epoch, self.end, self.end, self.is_covered)
+
+    @property
+    def last(self) -> tuple[object, ...]:
+        return self.done[-1] if self.done else ()
+
+    async def _do(self, *what: object) -> None:
+        assert self.running == 0, "one at a time"
+        self.running += 1
+        try:
+            await self.gate.wait()
+            if what[0] in self.fails:
+                raise OSError("the disk is full")
+            self.done.append(what)
+        finally:
+            self.running -= 1
+
+    # ---- RoleActions
+
+    async def lead(self, epoch: int, sync_state: SyncState) -> None:
+        await self._do("lead", epoch, sorted(sync_state.members))
+        self.epoch = epoch
+
+    async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
+        await self._do("follow", master_id, master_address, epoch)
+        self.epoch = epoch
+
+    async def wait_without_master(self, epoch: int) -> None:
+        await self._do("wait", epoch)
+
+    async def sync_state_changed(self, sync_state: SyncState) -> None:
+        await self._do("in sync", sorted(sync_state.members))
+
+    async def lease(self, until_ms: int) -> None:
+        assert self.running == 0
+        self.leases.append(until_ms)
+
+    async def fenced(self) -> None:
+        await self._do("fenced")
+
+    # ---- as the broker that it is
+
+    async def alter(self, *members: int) -> None:
+        known = self.role.known
+        assert known is not None and known.master_id is not None
+        self.role.altered(
+            await self.role.link.alter_sync_state(
+                known.master_id,
+                known.master_epoch,
+                frozenset(members),
+                known.sync_state.epoch,
+                is_covered=self.is_covered,
+            )
+        )
+
+    async def die(self) -> None:
+        """As kill -9: connections close, and nobody is told."""
+        if self.role._task is not None:
+            self.role._task.cancel()
+        if self.role.changes is not None and self.role.changes._task is not None:
+            self.role.changes._task.cancel()
+        await self.role._heartbeats.stop()
+        self.role.link.close()
+
+    def lease_left_ms(self) -> int:
+        return self.leases[-1] - int(rmq_clock.monotonic() * 1000)
+
+
+class Stage:
+    """Brokers of one broker name; those that run are stopped at the end."""
+
+    def __init__(self, folder: Path, clock: DrivenClock, controllers: str) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.controllers = controllers
+        self.running: list[Broker] = []
+
+    def start(self, number: int, **standing: int) -> Broker:
+        made = Broker(self.folder / str(number), self.controllers, 20000 + number, **standing)
+        made.role.start()
+        self.running.append(made)
+        return made
+
+    async def die(self, broker: Broker) -> None:
+        self.running.remove(broker)
+        await broker.die()
+
+    async def until(self, broker: Broker, *what: object) -> None:
+        """Time passes until it has done that at last."""
+        await self.passing(lambda: broker.last == what)
+
+    async def passing(self, condition: object) -> None:
+        def look() -> object:
+            self.clock.advance(0.02)
+            return condition()  # type: ignore[operator]
+
+        await seen(look)
+
+    async def in_sync(self, master: Broker, *members: int) -> None:
+        await master.alter(*members)
+        await self.until(master, "in sync", list(members))
+
+
+@asynccontextmanager
+async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
+    """A controller that waits for no earlier leader's leases, on a port that it keeps."""
+    port = free_port()
+    made = Stage(folder, clock, f"127.0.0.1:{port}")
+    async with controller(folder, listenPort=port):
+        clock.advance(5.3)
+        try:
+            yield made
+        finally:
+            await asyncio.gather(*(each.role.stop() for each in made.running))
+
+
+def test_one_replica_leads_and_keeps_its_lease(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            await on.passing(lambda: len(one.leases) > 4)
+            assert one.done == [("lead", 1, [1])]
+            assert one.leases == sorted(set(one.leases)) and 3500 < one.lease_left_ms() <= 5000
+            assert (tmp_path / "1" / "brokerIdentity").read_text() == "c#broker-a#1"
+            assert one.role.changes is not None and one.role.changes.is_leased
+            assert one.role.problem == "" and one.role.changes.is_done
+
+    run()
+
+
+def test_two_replicas_one_follows_joins_and_takes_over(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            two = on.start(2)
+            await on.until(two, "follow", 1, one.address, 1)
+            await on.in_sync(one, 1, 2)
+            await on.die(one)
+            await on.until(two, "lead", 2, [2])
+            await on.passing(lambda: two.leases)
+            back = on.start(1, epoch=1)
+            await on.until(back, "follow", 2, two.address, 2)
+            assert back.role.broker_id == 1 and not back.leases
+            assert ("fenced",) not in two.done
+
+    run()
+
+
+def test_three_replicas_start_at_once(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            brokers = [on.start(each) for each in (1, 2, 3)]
+            await on.passing(lambda: all(each.done for each in brokers))
+            assert sorted(each.role.broker_id or 0 for each in brokers) == [1, 2, 3]
+            masters = [each for each in brokers if each.last[0] == "lead"]
+            assert len(masters) == 1
+            master_id = masters[0].role.broker_id
+            others = [each for each in brokers if each is not masters[0]]
+            assert all(each.last == ("follow", master_id, masters[0].address, 1) for each in others)
+            await on.in_sync(masters[0], 1, 2, 3)
+            await on.die(masters[0])
+            await on.passing(lambda: {each.last[0] for each in others} == {"lead", "follow"}
+                             and all(each.epoch == 2 for each in others))  # fmt: skip
+
+    run()
+
+
+def test_the_one_with_most_of_the_log_takes_over(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            two, three = on.start(2), on.start(3)
+            await on.passing(lambda: two.done and three.done)
+            await on.in_sync(one, 1, 2, 3)
+            three.end = 10
+            live = await seen_end(on, three)
+            assert live
+            await on.die(one)
+            await on.passing(lambda: three.last[:2] == ("lead", 2))
+            await on.until(two, "follow", three.role.broker_id, three.address, 2)
+
+    run()
+
+
+async def seen_end(on: Stage, broker: Broker) -> bool:
+    """Its heartbeats have told of its log's end."""
+    return await broker.role._heartbeats.announce(30.0)
+
+
+def test_a_master_that_stops_resigns(clock: DrivenClock, tmp_path: Path) -> None:
+    """Nobody waits for its lease, although it was not covered by its slaves' acknowledgements."""
+
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            one.is_covered = False
+            await on.until(one, "lead", 1, [1])
+            two = on.start(2)
+            await on.until(two, "follow", 1, one.address, 1)
+            await on.in_sync(one, 1, 2)
+            on.running.remove(one)
+            began = clock.monotonic()
+            await one.role.stop()
+            assert one.last == ("fenced",)
+            await seen(lambda: clock.advance(0.002) or two.last == ("lead", 2, [2]))
+            assert clock.monotonic() - began < 4.0, "before the lease would have ended"
+
+    run()
+
+
+def test_a_restarted_master_is_elected_anew(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            await on.die(one)
+            back = on.start(1, epoch=1)
+            await on.passing(lambda: back.done)
+            assert back.last[0] in ("lead", "wait")
+            await on.passing(lambda: back.last[0] == "lead" and back.leases)
+            assert back.epoch > 1 and back.role.broker_id == 1
+
+    run()
+
+
+def test_a_controller_that_is_away_fences_the_master(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        port = free_port()
+        on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+        async with AsyncExitStack() as first:
+            await first.enter_async_context(controller(tmp_path, listenPort=port))
+            clock.advance(5.3)
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            await on.passing(lambda: one.leases)
+        await on.until(one, "fenced")
+        assert 0 < one.lease_left_ms() <= 500, "before its end"
+        granted, problem = len(one.leases), one.role.problem
+        assert "controller" in problem
+        async with controller(tmp_path, listenPort=port):
+            # its connection was closed: the controller that comes back elects anew, or goes on
+            await on.passing(lambda: len(one.leases) > granted and one.role.problem == "")
+            assert one.lease_left_ms() > 0
+            await one.role.stop()
+
+    run()
+
+
+def test_a_notice_is_a_hint_and_a_lost_one_no_harm(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            two = on.start(2)  # nobody listens at its address: each notice is lost
+            await on.until(two, "follow", 1, one.address, 1)
+            two.role.notified(ReplicaInfo(2, two.address, 99, SyncState(frozenset((2,)), 99)))
+            await seen(lambda: not two.role._soon.is_set())
+            assert two.done == [("follow", 1, one.address, 1)]
+            await on.in_sync(one, 1, 2)
+            await on.die(one)
+            await seen(lambda: two.role.link.leader_address)
+            two.role.notified(ReplicaInfo(2, two.address, 2))
+            await on.until(two, "lead", 2, [2])
+
+    run()
+
+
+def test_a_failing_action_is_tried_again_and_said_once(
+    clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = Broker(tmp_path / "1", on.controllers, 20001)
+            one.fails.add("lead")
+            one.role.start()
+            on.running.append(one)
+            await on.passing(lambda: one.role.known is not None)
+            for _ in range(3):
+                await pass_seconds(clock, 1.0)
+            assert one.done == [] and not one.leases
+            said = [each for each in caplog.records if "the disk is full" in each.getMessage()]
+            assert [each.levelno for each in said] == [logging.ERROR]
+            one.fails.clear()
+            await on.passing(lambda: one.leases)
+            assert one.done == [("lead", 1, [1])]
+
+    run()
+
+
+async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
+    """The loop has run several times in each step."""
+    for _ in range(round(seconds / 0.05)):
+        clock.advance(0.05)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+def test_actions_come_one_after_the_other(clock: DrivenClock, tmp_path: Path) -> None:
+    """Of what was decided while one ran, the newest counts; the lease is renewed meanwhile."""
+
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            one.gate.clear()
+            await on.passing(lambda: one.running)
+            two = on.start(2)
+            await on.passing(lambda: two.done)
+            for members, epoch in (((1, 2), 1), ((1,), 2)):
+                assert one.role.known is not None
+                info = await one.role.link.alter_sync_state(
+                    1, 1, frozenset(members), epoch, is_covered=True
+                )
+                one.role.altered(info)
+            await pass_seconds(clock, 6.0)
+            assert one.done == [] and one.running == 1
+            one.gate.set()
+            await on.passing(lambda: one.leases)
+            assert one.lease_left_ms() > 3000
+            await on.passing(lambda: one.done[0] == ("lead", 1, [1]))
+            assert ("fenced",) not in one.done
+
+    run()
+
+
+def test_a_replica_that_was_cleaned_comes_again(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        async with stage(clock, tmp_path) as on:
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            two = on.start(2)
+            await on.until(two, "follow", 1, one.address, 1)
+            await on.die(two)
+            link = one.role.link
+            cleaned = {"brokerControllerIdsToClean": "2", "isCleanLivingBroker": True}
+            names = {"clusterName": "c", "brokerName": "broker-a"}
+            await link._ask(RequestCode.CLEAN_BROKER_DATA, {**names, **cleaned})
+            back = on.start(2, epoch=1)
+            await on.until(back, "follow", 1, one.address, 1)
+            assert back.role.broker_id == 2
+
+    run()
+
+
+def test_a_controller_without_its_state_is_not_believed(clock: DrivenClock, tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        port = free_port()
+        on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+        async with AsyncExitStack() as first:
+            await first.enter_async_context(controller(tmp_path, listenPort=port))
+            clock.advance(5.3)
+            one = on.start(1)
+            await on.until(one, "lead", 1, [1])
+            two = on.start(2)
+            await on.until(two, "follow", 1, one.address, 1)
+            await on.in_sync(one, 1, 2)
+            await on.die(one)
+            await on.until(two, "lead", 2, [2])
+        await on.until(two, "fenced")
+        async with controller(tmp_path / "empty", listenPort=port):
+            await on.passing(lambda: "has lost its state" in two.role.problem)
+            await pass_seconds(clock, 3.0)
+            assert two.last == ("fenced",)
+            await two.role.stop()
+
+    run()
+
+
+def test_at_a_controller_of_rocketmq_there_are_no_leases(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    @in_loop
+    async def run() -> None:
+        known = {"masterBrokerId": 1, "masterAddress": "127.0.0.1:20001", "masterEpoch": 3}
+        body = b'{"syncStateSet":[1],"syncStateSetEpoch":5}'
+        async with scripted(
+            c1005=LEADS, c1012={"nextBrokerId": 1}, c1003=({}, body), c1002=(known, body),
+            c1004=(known, body),
+        ) as server:  # fmt: skip
+            on = Stage(tmp_path, clock, server.address)
+            one = on.start(1)
+            await on.until(one, "lead", 3, [1])
+            looks = [each.code for each in server.asked].count(1004)
+            await pass_seconds(clock, 4.5)
+            assert [each.code for each in server.asked].count(1004) == looks
+            await on.passing(lambda: [each.code for each in server.asked].count(1004) > looks)
+            await pass_seconds(clock, 30.0)
+            assert one.done == [("lead", 3, [1])] and not one.leases
+            assert one.role.changes is not None and not one.role.changes.is_leased
+            await one.role.stop()
+
+    run()
+
+
+@in_loop
+async def test_the_store_of_another_broker_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "brokerIdentity").write_text("c#broker-b#1")
+    with pytest.raises(ConfigError, match="broker-b"):
+        Broker(tmp_path, "127.0.0.1:1", 20001).role.start()
+
+
+# ---- what counts of what the controller says
+
+
+def info(epoch: int, set_epoch: int, master_id: int | None = 2, **more: object) -> ReplicaInfo:
+    sync_state = SyncState(frozenset((1, 2)), set_epoch)
+    return ReplicaInfo(master_id, "10.0.0.2:10911", epoch, sync_state, **more)  # type: ignore
+
+
+@in_loop
+async def test_only_what_is_newer_counts(tmp_path: Path) -> None:
+    changes = RoleChanges(Broker(tmp_path, "127.0.0.1:1", 20001), 1)
+    assert changes.learn(info(5, 7)) and changes.known == info(5, 7)
+    assert not changes.learn(info(4, 9)) and changes.known == info(5, 7)
+    assert changes.learn(info(5, 6)) and changes.known == info(5, 7)
+    assert changes.learn(info(5, 8)) and changes.known == info(5, 8)
+    moved = ReplicaInfo(2, "10.0.0.9:10911", 5, info(5, 8).sync_state)
+    assert changes.learn(moved) and changes.known == moved
+    assert changes.learn(info(6, 1, None)) and changes.known == info(6, 1, None)
+
+
+@in_loop
+async def test_a_lease_of_an_older_set_counts_and_one_of_an_older_epoch_does_not(
+    tmp_path: Path,
+) -> None:
+    broker = Broker(tmp_path, "127.0.0.1:1", 20001)
+    now = int(rmq_clock.monotonic() * 1000)
+    changes = RoleChanges(broker, 1)
+    changes.learn(info(5, 7, 1))
+    changes.learn(info(4, 7, 1, lease_ms=60_000, asked_ms=now))
+    changes.start()
+    await seen(lambda: broker.done)
+    assert not broker.leases
+    changes.learn(info(5, 6, 1, lease_ms=5000, asked_ms=now))
+    await seen(lambda: broker.leases == [now + 5000])
+    changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now - 100))  # overtaken
+    changes.learn(info(5, 7, 1, lease_ms=0, asked_ms=now + 100))
+    changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now + 200))
+    await seen(lambda: broker.leases == [now + 5000, now + 5200])
+    assert await changes.stop()
