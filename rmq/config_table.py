@@ -142,7 +142,7 @@ BROKER: tuple[Setting, ...] = (
     _int("syncControllerMetadataPeriod", 10_000, 1),  # between two copies of an Apache master
     # --- who is master is the controller's decision (enableControllerMode)
     _text("controllerAddr", ""),  # h1:9878;h2:9878
-    _int("brokerElectionPriority", INT_MAX),  # the least is preferred
+    _int("brokerElectionPriority", INT_MAX, -INT_MAX),  # the least is preferred
     _bool("asyncLearner", False),  # copies the log, and is never in sync
     _bool("syncFromLastFile", False),  # an empty log begins with the master's last file
     # Whose acks a send waits for: the whole sync state set, true while this is not set. Apache: one

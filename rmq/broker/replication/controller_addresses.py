@@ -4,6 +4,9 @@
     controllers.example:9878              a name: all the addresses that it has, looked up again
                                           each LOOKUP_S; while that fails, those it had
 
+and the one that leads, as the others call it, if controllerAddr leaves it out: without heartbeats
+it would take this replica for dead.
+
 Example: ControllerAddresses("controllers:9878") -> ["10.0.0.1:9878", "10.0.0.2:9878"]
 """
 
@@ -20,6 +23,7 @@ from rmq.errors import ConfigError
 from rmq.serving.remoting_client import CallError, parse_address
 
 LOOKUP_S = 10.0
+LOOKUP_AGAIN_S = 1.0  # after one that failed
 LOOKUP_TIMEOUT_S = 3.0
 ADDRESSES_MAX = 64
 
@@ -40,22 +44,31 @@ class ControllerAddresses:
             self._parts = [parse_address(each) for each in self._given]
         except CallError as error:
             raise ConfigError(f"controllerAddr={text[:200]}: {error}") from None
+        self._leader: list[tuple[str, int]] = []
         self._found: dict[str, list[str]] = {}  # of names: what they had at the last look
-        self._looked_s = 0.0
+        self._looked_s = -LOOKUP_S
         self._said = ""
 
     async def all(self) -> list[str]:
         """Each once, in the order of controllerAddr. Empty while no name can be looked up."""
-        names = {host for host, _ in self._parts if not _is_ip(host)}
-        if names and (not self._found or clock.monotonic() - self._looked_s >= LOOKUP_S):
+        parts = self._parts + self._leader
+        names = {host for host, _ in parts if not _is_ip(host)}
+        interval_s = LOOKUP_AGAIN_S if self._said else LOOKUP_S
+        if names and clock.monotonic() - self._looked_s >= interval_s:
             await self._look_up(names)
             self._looked_s = clock.monotonic()
         found = [
             f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-            for host, port in self._parts
+            for host, port in parts
             for ip in ([host] if _is_ip(host) else self._found.get(host, ()))
         ]
         return list(dict.fromkeys(found))[:ADDRESSES_MAX]
+
+    def leads(self, address: str) -> None:
+        """It does, as controllers say; CallError for what is no address."""
+        self._leader = [parse_address(address)]
+        if self._leader[0][0] not in self._found:
+            self._looked_s = -LOOKUP_S
 
     async def _look_up(self, names: set[str]) -> None:
         looked = await asyncio.gather(*(self._addresses(host) for host in sorted(names)))

@@ -205,7 +205,9 @@ class ControllerLink:
     async def _lead(self, failed: set[str]) -> RemotingClient:
         """A connection to the controller that leads."""
         if self._leader is None:
-            self._leader = RemotingClient(await self._leading(failed))
+            address = await self._leading(failed)
+            self._addresses.leads(address)
+            self._leader = RemotingClient(address)
         return self._leader
 
     async def _leading(self, failed: set[str]) -> str:

@@ -63,6 +63,20 @@ async def test_names_are_looked_up() -> None:
     assert await ControllerAddresses("no-such-host.invalid:1;10.0.0.1:2").all() == ["10.0.0.1:2"]
 
 
+@in_loop
+async def test_a_leader_that_is_not_in_the_list_is_one_of_them(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, scripted(c1005=leads(server.address)) as other:
+        addresses = ControllerAddresses(other.address)
+        link = ControllerLink(addresses, "c", "broker-a")
+        assert await link.next_id() == 1
+        assert await addresses.all() == [other.address, server.address]
+        addresses.leads(f"localhost:{server.port}")  # the same, as another one calls it
+        assert server.address in await addresses.all()
+        addresses.leads(other.address)
+        assert await addresses.all() == [other.address]
+        link.close()
+
+
 # ---- questions
 
 
