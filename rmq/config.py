@@ -154,8 +154,8 @@ class Settings:
         for key, off in (("minInSyncReplicas", (0, 1)), ("allAckInSyncStateSet", (False,))):
             if not self.enableControllerMode and self._values[key] not in off:
                 raise ConfigError(
-                    f"{key}={format_value(self._values[key])}: refused, it is of "
-                    "enableControllerMode alone; leave it out, or use brokerRole=SYNC_MASTER with "
+                    f"{key}={format_value(self._values[key])}: refused, rmq needs "
+                    "enableControllerMode for it; leave it out, or use brokerRole=SYNC_MASTER with "
                     "inSyncReplicas"
                 )
         if "," in self.storePathCommitLog:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.controllers import controller, seen
 from support.driven_clock import DrivenClock
+from support.etcd_server import etcd_server
 from support.name_server import in_loop
 from support.scripted_controller import LEADS, scripted
 
@@ -479,6 +480,37 @@ async def test_the_store_of_another_broker_is_not_started(tmp_path: Path) -> Non
     (tmp_path / "brokerIdentity").write_text("c#broker-b#1")
     with pytest.raises(ConfigError, match="broker-b"):
         Broker(tmp_path, "127.0.0.1:1", 20001).role.start()
+
+
+@in_loop
+async def test_the_next_controller_that_leads_goes_on(tmp_path: Path) -> None:
+    """With two of them on etcd, which has its own clock: the master renews its lease at the other
+    one, and is not replaced."""
+    with etcd_server(tmp_path) as etcd:
+        where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 2000}
+        async with (
+            controller(tmp_path / "c1", **where, rmqControllerName="n1") as first,
+            controller(tmp_path / "c2", **where, rmqControllerName="n2") as second,
+        ):
+            controllers = f"{first.address};{second.address}"
+            one = Broker(tmp_path / "1", controllers, 20001)
+            one.role.start()
+            await seen(lambda: one.leases)
+            two = Broker(tmp_path / "2", controllers, 20002)
+            two.role.start()
+            await seen(lambda: two.last == ("follow", 1, one.address, 1))
+            await one.alter(1, 2)
+            leader, other = (first, second) if first.store.is_leader() else (second, first)
+            await leader.stop()
+            await seen(lambda: one.role.link.leader_address == other.address)
+            granted = len(one.leases)
+            await seen(lambda: len(one.leases) > granted + 2)
+            assert one.done[:2] == [("lead", 1, [1]), ("in sync", [1, 2])]
+            assert {each[0] for each in one.done[2:]} <= {"fenced"}
+            assert two.done == [("follow", 1, one.address, 1)]
+            await one.role.stop()
+            await seen(lambda: two.last == ("lead", 2, [2]))
+            await two.role.stop()
 
 
 # ---- what counts of what the controller says
