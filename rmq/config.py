@@ -151,6 +151,11 @@ class Settings:
                 f"brokerId={self.brokerId}, brokerRole={self.brokerRole}: a slave has 1 or more, "
                 "its own among the brokers of its brokerName, and a master has 0"
             )
+        if self.enableControllerMode and not self.controllerAddr:
+            raise ConfigError(
+                "enableControllerMode=true: give controllerAddr=h1:9878;h2:9878, where "
+                "`rmq controller` or RocketMQ's controller says who is master"
+            )
         for key, off in (("minInSyncReplicas", (0, 1)), ("allAckInSyncStateSet", (False,))):
             if not self.enableControllerMode and self._values[key] not in off:
                 raise ConfigError(

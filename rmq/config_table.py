@@ -81,8 +81,8 @@ _NO_ACCOUNTS = (
     "keep the broker on loopback or in a network of its own"
 )
 _NO_REPLICAS = (
-    "rmq has no elections and no minimum of replicas yet: leave it out, or use "
-    "brokerRole=SYNC_MASTER with inSyncReplicas"
+    "rmq has no DLedger log, and counts replicas otherwise: leave it out, and use "
+    "enableControllerMode with minInSyncReplicas, or brokerRole=SYNC_MASTER with inSyncReplicas"
 )
 _NO_TLS = (
     "rmq has no TLS yet, connections would be in the clear; leave it out, and keep the broker on "
@@ -96,7 +96,9 @@ _ONE_DIRECTORY = (
     "rmq keeps its log in one directory, and messages in others would be missing; move the files "
     "to storePathCommitLog and leave it out"
 )
-_NO_CONTROLLER = "rmq has no controller, brokers would wait for it in vain; leave it out"
+_NO_CONTROLLER = (
+    "the controller is a process of its own here: leave it out, and run `rmq controller`"
+)
 
 # JVM properties of RocketMQ, for those who look for them in the property file.
 _TLS: tuple[Setting, ...] = (
@@ -141,6 +143,7 @@ BROKER: tuple[Setting, ...] = (
     _int("haMaxGapNotInSync", 256 * MIB, 0, LONG_MAX, run_time=True),
     _int("syncControllerMetadataPeriod", 10_000, 1),  # between two copies of an Apache master
     # --- who is master is the controller's decision (enableControllerMode)
+    _bool("enableControllerMode", False),
     _text("controllerAddr", ""),  # h1:9878;h2:9878
     _int("brokerElectionPriority", INT_MAX, -INT_MAX),  # the least is preferred
     _bool("asyncLearner", False),  # copies the log, and is never in sync
@@ -290,7 +293,6 @@ BROKER: tuple[Setting, ...] = (
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
-    _refused("enableControllerMode", False, _NO_REPLICAS),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
     _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
     _refused("aclEnable", False, _NO_ACCOUNTS),

@@ -29,6 +29,7 @@ from rmq.broker.core_options import make_core
 from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
+from rmq.node.served_broker import ServedBroker
 from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
 from rmq.node.truncation import finish_truncation
@@ -86,11 +87,15 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         follow(core, settings)
         core.start()
         await _pin(start.cpus)
-        broker = Broker(settings, core)
-        siblings = BusSiblings(broker, directory, index, start.token, start.digest)
-        broker.join(siblings)
+        made: list[BusSiblings] = []
+
+        def prepare(broker: Broker) -> None:
+            made[:] = [BusSiblings(broker, directory, index, start.token, start.digest)]
+            broker.join(made[0])
+
+        broker = ServedBroker(Broker(settings, core), stop, prepare)
         await broker.start()
-        siblings.serving()
+        made[0].serving()
         _warn(affinity.spread(start.node_cpus, REACTOR))
         await stop.wait()
         log.info("stopping")

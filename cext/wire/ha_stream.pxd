@@ -33,7 +33,9 @@ cdef enum:
     HA_BODY_BYTES_MAX = 67108864    # of one that we take; RocketMQ's haTransferBatchSize is 32 KiB
     SWITCH_REPORT_BYTES = 12
     SWITCH_HEAD_BYTES = 36
-    SWITCH_TRANSFER = 2             # HAConnectionState of what follows the greeting
+    HA_GREETING_BYTES = 16          # of a slave
+    SWITCH_GREETING = 1             # HAConnectionState
+    SWITCH_TRANSFER = 2             # of what follows the greeting
 
 cdef struct HAHead:
     int64_t offset
@@ -50,6 +52,11 @@ cdef inline uint32_t ha_head_bytes(bint switching) noexcept nogil:
 
 cdef inline uint32_t ha_report_bytes(bint switching) noexcept nogil:
     return SWITCH_REPORT_BYTES if switching else HA_REPORT_BYTES
+
+
+# RocketMQ's slaves greet each 5 s until they are answered: once more, perhaps, than was read.
+cdef inline bint is_ha_greeting(const uint8_t* at) noexcept nogil:
+    return load_i32(at) == SWITCH_GREETING
 
 
 # Below 0: it is no report.

@@ -36,7 +36,9 @@ from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
+from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.replication import Replication
+from rmq.broker.replication.role import is_controlled
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.counter_history import (
@@ -92,6 +94,9 @@ CORE_OPTIONS = {
 }
 
 
+IN_SYNC = {"inSyncReplicas", "minInSyncReplicas", "allAckInSyncStateSet"}
+
+
 class Broker:
     """Everything but the hot path. Owned by the control thread's loop."""
 
@@ -141,8 +146,12 @@ class Broker:
         self.retention = Retention(
             settings, core, [self.commit_log_directory, self.consume_queue_directory]
         )
-        self.replication = Replication(self, core)
-        self.registration = Registration(settings, self.topics, self._addresses)
+        kind = ControlledReplication if is_controlled(settings) else Replication
+        self.replication: Replication = kind(self, core)
+        self.replication.role_changed = self._role_changed
+        self.registration = Registration(
+            settings, self.topics, self._addresses, lambda: self.replication.has_role
+        )
         self.response_times = ResponseTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
@@ -251,7 +260,7 @@ class Broker:
             self.core.set_option(CORE_OPTIONS[key], int(getattr(self.settings, key)))
         if "namesrvAddr" in keys:
             self.registration.addresses_changed()
-        if "inSyncReplicas" in keys:
+        if keys & IN_SYNC:
             self.replication.settings_changed()
         if "brokerPermission" in keys:
             self.topics.permission_changed()
@@ -265,6 +274,13 @@ class Broker:
 
     def _topics_changed(self, topics: Iterable[str]) -> None:
         self.registration.changed(topics)
+        self.replication.exchange.wake()
+
+    def _role_changed(self, epoch: int) -> None:
+        """The controller made this broker master or slave."""
+        self.settings_version.advance()
+        self.topics.registered.version.state_version = epoch
+        self.registration.role_changed()
         self.replication.exchange.wake()
 
     def _readable(self) -> None:

@@ -390,42 +390,13 @@ class HACalls(Protocol):
         2 ** 63 - 1: there is no lease."""
 
 
-class Core(
-    ConnectionCalls,
-    TopicCalls,
-    GroupCalls,
-    OffsetCalls,
-    PopCalls,
-    QueueCalls,
-    LogCalls,
-    RetentionCalls,
-    IndexCalls,
-    DelayCalls,
-    TransactionCalls,
-    StatCalls,
-    OptionCalls,
-    HACalls,
-    Protocol,
-):
-    """All that rmq.broker calls: for Broker, which gives each room its part."""
-
-
-class ReplicaCalls(Protocol):
+class RoleCalls(Protocol):
     """A core's role: leader from the start, or follower, whose log is a copy of another core's
-    (cext/flow/context/role.pxd, cext/flow/replica.pxd)."""
+    (cext/flow/context/role.pxd)."""
 
     def set_replicated(self, offset: int) -> None:
         """Every follower that counts has the log up to here. ProtocolError when it is more than
         there is of it: what a follower reports is checked."""
-
-    def append_raw(self, offset: int, data: bytes) -> int:
-        """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
-        records are taken: the next bytes belong at what is returned.
-
-        Only for a follower (StoreError). StoreCorruptError: what stands at the end
-        is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
-        broker takes. What is returned is less than was given also when the log has no room now.
-        """
 
     def set_visible(self, offset: int) -> None:
         """Consumers may be given what is below this offset of the log, and nothing else."""
@@ -451,6 +422,40 @@ class ReplicaCalls(Protocol):
         """Whether the log can be cut there now. StoreError, with the reason: this is not a
         follower, demote() is not True, no record starts at `offset` (nor does the last one end
         there), or what is above it is confirmed (below set_replicated() or set_visible())."""
+
+
+class Core(
+    ConnectionCalls,
+    TopicCalls,
+    GroupCalls,
+    OffsetCalls,
+    PopCalls,
+    QueueCalls,
+    LogCalls,
+    RetentionCalls,
+    IndexCalls,
+    DelayCalls,
+    TransactionCalls,
+    StatCalls,
+    OptionCalls,
+    HACalls,
+    RoleCalls,
+    Protocol,
+):
+    """All that rmq.broker calls: for Broker, which gives each room its part."""
+
+
+class ReplicaCalls(RoleCalls, Protocol):
+    """A log that is a copy of another one (cext/flow/replica.pxd)."""
+
+    def append_raw(self, offset: int, data: bytes) -> int:
+        """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
+        records are taken: the next bytes belong at what is returned.
+
+        Only for a follower (StoreError). StoreCorruptError: what stands at the end
+        is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
+        broker takes. What is returned is less than was given also when the log has no room now.
+        """
 
     def truncate(
         self,

@@ -6,6 +6,7 @@
     ready_line          the line that says a server is ready
     slave_start         what a slave does before and after its store is opened
     truncation          a broker goes on with a shorter log
+    served_broker       the broker that serves now, before and after that
 
 Every command that serves goes through here, a shard's process too.
 """

@@ -32,7 +32,6 @@ from rmq.node.store_lock import StoreLock
 from rmq.system import descriptors
 
 if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
     from rmq.namesrv.server import NameServer
 
 log = logging.getLogger("rmq.node")
@@ -77,9 +76,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             await server.start()
             stack.push_async_callback(server.stop)
         own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""
-        served: Broker | None = None
         if broker is not None:
             from rmq.broker.broker import Broker
+            from rmq.node.served_broker import ServedBroker
             from rmq.node.truncation import finish_truncation
 
             if own:
@@ -89,7 +88,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             finish_truncation(core, broker)
             follow(core, broker)
             core.start()
-            served = Broker(broker, core)
+            served = ServedBroker(Broker(broker, core), stop)
             await served.start()
             stack.push_async_callback(served.stop)
         shards: list[tuple[str, str]] = []

@@ -10,16 +10,20 @@ A broker that is none passes through both.
 import asyncio
 from typing import Any
 
-from rmq.broker.replication.joining import join
-from rmq.broker.replication.role import is_slave
+from rmq.broker.replication.joining import join, join_controlled
+from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
 
 
 async def joined(settings: Settings, stop: asyncio.Event) -> bool:
     """Whether the store may be opened; False: `stop` was set while the master was waited for."""
-    if not is_slave(settings):
+    if is_controlled(settings):
+        work = join_controlled(settings)
+    elif is_slave(settings):
+        work = join(settings)
+    else:
         return True
-    joining = asyncio.ensure_future(join(settings))
+    joining = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -34,5 +38,9 @@ async def joined(settings: Settings, stop: asyncio.Event) -> bool:
 
 
 def follow(core: Any, settings: Settings) -> None:
-    if is_slave(settings):
+    """Under a controller every broker begins so, and its queues may hold what is to be cut."""
+    if is_controlled(settings):
+        core.demote()
+        core.set_unconfirmed()
+    elif is_slave(settings):
         core.demote()

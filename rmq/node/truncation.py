@@ -12,6 +12,7 @@ the broker that was given serves on.
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rmq.broker.broker import Broker
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
+from rmq.node.slave_start import follow as begin_following
 
 
 def finish_truncation(core: Any, settings: Settings) -> None:
@@ -30,13 +32,18 @@ def config_of(settings: Settings) -> Path:
     return Path(settings.storePathRootDir).expanduser() / "config"
 
 
-async def truncate(broker: Broker, offset: int) -> Broker:
+async def truncate(
+    broker: Broker, offset: int, prepare: Callable[[Broker], None] = lambda _: None
+) -> Broker:
+    """prepare: called with the new broker before it starts."""
     core: Any = broker.core
     core.check_truncation(offset)
     await broker.stop()
     await asyncio.to_thread(cut, core, broker.settings, offset)
+    begin_following(core, broker.settings)
     core.start()
     fresh = Broker(broker.settings, core)
+    prepare(fresh)
     await fresh.start()
     return fresh
 

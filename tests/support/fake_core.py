@@ -500,6 +500,22 @@ class FakeCore:
     def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
         return self.following, self.log_range()[1], 0, 0, 1, 0, 0
 
+    def set_replicated(self, offset: int) -> None: ...
+
+    def set_visible(self, offset: int) -> None: ...
+
+    def promote(self) -> bool:
+        return True
+
+    def demote(self) -> bool:
+        return True
+
+    def refuse_answers(self, reason: bytes) -> None: ...
+
+    def set_unconfirmed(self) -> None: ...
+
+    def check_truncation(self, offset: int) -> None: ...
+
     def set_switching(self, on: int) -> None:
         self.switching = on
 

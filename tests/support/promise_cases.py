@@ -408,6 +408,8 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (906, ""): (ask(906), 0),
     (907, ""): (ask(907), 0),
     (908, ""): (ask(908, masterFlushOffset=0), None),
+    (1007, ""): (ask(1007), None),  # this broker has no controller
+    (1008, ""): (ask(1008), None),
     (202, ""): (ask(202, topic="t"), 0),
     (208, ""): (ask(208, consumerGroup="g", topic="t"), 0),
     (317, ""): (ask(317, isOrder=False), 0),

@@ -21,7 +21,7 @@ from cext.flow.replication.ha_service cimport HAService
 # `ids`: the others of the set. Returns an offset that a member who is new must have, before it may
 # be relied on: all that was answered without it is below.
 cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count) noexcept nogil
-# A number of slaves again, and all is visible.
+# A number of slaves again, and at a leader all is visible.
 cdef void forget_members(HAService s) noexcept nogil
 # After something of it was changed, and when a slave came, went or reported.
 cdef void move_replicated(HAService s) noexcept nogil

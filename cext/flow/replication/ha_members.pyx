@@ -77,4 +77,5 @@ cdef void forget_members(HAService s) noexcept nogil:
     if s.by_members:
         s.by_members = False
         s.member_count = 0
-        s.append.log.marks.visible = INT64_MAX
+        if not s.turn.follower:             # which sees what its master confirms
+            s.append.log.marks.visible = INT64_MAX

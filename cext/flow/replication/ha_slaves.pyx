@@ -7,7 +7,7 @@ from cext.flow.context.small_replies cimport log_event
 from cext.flow.replication.ha_members cimport move_replicated
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
 from cext.net.socket_api cimport close, getpeername, sockaddr, sockaddr_storage, socklen_t
-from cext.wire.ha_stream cimport ha_report, ha_report_bytes
+from cext.wire.ha_stream cimport HA_GREETING_BYTES, ha_report, ha_report_bytes, is_ha_greeting
 
 
 cdef Connection* adopt_slave(HAService s, int fd, int64_t broker_id) noexcept nogil:
@@ -98,9 +98,13 @@ cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint
                           uint64_t* needed) noexcept nogil:
     """The last one says all that those before it did."""
     cdef uint32_t report_bytes = ha_report_bytes(s.switching)
-    cdef uint64_t whole = available - available % report_bytes
+    cdef uint64_t whole
     cdef HASlave* slave
     needed[0] = report_bytes
+    if s.switching and available >= report_bytes and is_ha_greeting(bytes):
+        needed[0] = HA_GREETING_BYTES
+        return HA_GREETING_BYTES if available >= HA_GREETING_BYTES else 0
+    whole = available - available % report_bytes
     if whole == 0:
         return 0
     slave = slave_of(s, c)

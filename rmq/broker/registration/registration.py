@@ -60,11 +60,17 @@ class Registration:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, topics: TopicTable, address: Callable[[], tuple[str, str]]
+        self,
+        settings: Settings,
+        topics: TopicTable,
+        address: Callable[[], tuple[str, str]],
+        has_role: Callable[[], bool] = lambda: True,
     ) -> None:
+        """has_role: until then no name server hears of this broker."""
         self._settings = settings
         self._topics = topics
         self._addresses = address  # (broker address, HA address), known once the core listens
+        self._has_role = has_role
         self._members: dict[str, _Member] = {}
         self.changes = 0  # so far
         self._waiting: dict[asyncio.Future[None], int] = {}  # for which change; in this order
@@ -80,7 +86,7 @@ class Registration:
     def addresses_changed(self) -> None:
         """Reads namesrvAddr anew: "a:9876;b:9876"."""
         wanted = []
-        for part in self._settings.namesrvAddr.split(";"):
+        for part in self._settings.namesrvAddr.split(";") if self._has_role() else ():
             if not part.strip():
                 continue
             try:
@@ -94,6 +100,11 @@ class Registration:
         for address in wanted:
             if address not in self._members:
                 self._members[address] = _Member(address, self)
+
+    def role_changed(self) -> None:
+        """This broker is another one of its name now, or is one at all."""
+        self.addresses_changed()
+        self.changed(())
 
     def changed(self, topics: Iterable[str]) -> None:
         """These topics are to be sent at once; none named: some were deleted, or all changed."""

@@ -22,6 +22,9 @@ What of it a controller decides (enableControllerMode):
     controller_heartbeats   to all of them: this replica lives, and how far it is
     controlled_role         from the first question to the last: who is master
     role_changes            what is done of that, one thing after the other
+    controlled_replication  how: at the core, its streams, tables and settings
+    log_epochs              the epochs of this log, on the disk and in the core
+    sync_watch              as master: slaves join and leave the sync state set
 
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
 opened, and tables, which are in no log.

@@ -78,12 +78,15 @@ class Exchange:
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._changed.wait(), min(left_s, LOOK_S))
 
-    async def settled(self, tables: Iterable[str], needed: int, timeout_s: float) -> bool:
-        """Whether so many slaves have these tables as they are now; waits for them so long."""
+    async def settled(
+        self, tables: Iterable[str], needed: int | frozenset[int], timeout_s: float
+    ) -> bool:
+        """Whether so many slaves, or each of these, have these tables as they are now; waits for
+        them so long."""
         goal = {name: self._tables[name]() for name in tables}
         until = clock.monotonic() + timeout_s
         self.wake()
-        while self._with(goal) < needed:
+        while not self._have(goal, needed):
             left_s = until - clock.monotonic()
             if left_s <= 0 or self._is_closed:
                 return False
@@ -91,12 +94,14 @@ class Exchange:
                 await within(self._changed.wait(), left_s)
         return True
 
-    def _with(self, goal: Mapping[str, int]) -> int:
-        """How many slaves have them, or have newer ones."""
-        return sum(
-            all(self._count(known.get(name, "")) >= count for name, count in goal.items())
-            for _, known in self._known.values()
-        )
+    def _have(self, goal: Mapping[str, int], needed: int | frozenset[int]) -> bool:
+        """They have them, or have newer ones."""
+        found = {
+            slave
+            for slave, (_, known) in self._known.items()
+            if all(self._count(known.get(name, "")) >= count for name, count in goal.items())
+        }
+        return len(found) >= needed if isinstance(needed, int) else found >= needed
 
     def _count(self, version: str) -> int:
         """-1 for one of another start."""

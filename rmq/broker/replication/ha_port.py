@@ -11,9 +11,11 @@ Accepted sockets go to the reactor (core.adopt_slave).
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import HACalls
@@ -36,6 +38,9 @@ class HAPort:
         self._settings = settings
         self._core = core
         self._acceptor = Acceptor(self._take, "rmq.broker.ha_port")
+        # Reads who it is before the reactor has the socket; the broker id.
+        self.greet: Callable[[socket.socket], Awaitable[int]] | None = None
+        self._greetings: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int) -> int:
         """The port (0: any free one). ConfigError when it is taken, or an address is none."""
@@ -51,6 +56,8 @@ class HAPort:
 
     def close(self) -> None:
         self._acceptor.close()
+        for task in self._greetings:
+            task.cancel()
 
     def _take(self, accepted: socket.socket) -> None:
         try:
@@ -67,8 +74,32 @@ class HAPort:
             )  # fmt: skip
             accepted.close()
             return
+        if self.greet is None:
+            self._adopt(accepted, address, 0)
+        elif len(self._greetings) < BACKLOG:
+            task = asyncio.get_running_loop().create_task(self._greet(accepted, address))
+            self._greetings.add(task)
+            task.add_done_callback(self._greetings.discard)
+        else:
+            accepted.close()
+
+    async def _greet(self, accepted: socket.socket, address: str) -> None:
+        assert self.greet is not None
         try:
-            self._core.adopt_slave(accepted.detach())
+            accepted.setblocking(False)
+            broker_id = await self.greet(accepted)
+        except (RmqError, OSError) as error:
+            accepted.close()
+            quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, error)
+            return
+        except BaseException:
+            accepted.close()
+            raise
+        self._adopt(accepted, address, broker_id)
+
+    def _adopt(self, accepted: socket.socket, address: str, broker_id: int) -> None:
+        try:
+            self._core.adopt_slave(accepted.detach(), broker_id)
         except (RmqError, OSError) as error:
             log.warning("a slave at %s cannot be served: %s", address, error)
             return

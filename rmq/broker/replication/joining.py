@@ -13,29 +13,73 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from rmq.base.durable_directory import make_directory, sync_directory
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.controller_link import ControllerError, ControllerLink
 from rmq.broker.replication.master_search import MasterSearch
+from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
 
 log = logging.getLogger("rmq.broker.joining")
 
 RETRY_S = 1.0
+NOBODY = 0  # the id of a broker that has none yet
 NAME_DIGITS = 20
 
 
 async def join(settings: Settings) -> None:
     """Returns when the store may be opened. ConfigError: the master that was found is not ours."""
-    directory = log_directory(settings)
-    if directory.is_dir() and any(path.name.isdigit() for path in directory.iterdir()):
+    if has_log(settings):
         return
-    search, said = MasterSearch(settings), ""
+    search = MasterSearch(settings)
+    start = await until_known(lambda: start_of(search))
+    begin_log(log_directory(settings), start, settings.mappedFileSizeCommitLog)
+
+
+async def join_controlled(settings: Settings) -> None:
+    """The same where the controller knows whose slave it is; without a master there the log begins
+    at 0, as that of the first one does."""
+    if has_log(settings):
+        return
+    link = ControllerLink(
+        ControllerAddresses(settings.controllerAddr),
+        settings.brokerClusterName,
+        settings.brokerName,
+    )
+    try:
+        start = await until_known(lambda: controlled_start(settings, link))
+    finally:
+        link.close()
+    begin_log(log_directory(settings), start, settings.mappedFileSizeCommitLog)
+
+
+async def controlled_start(settings: Settings, link: ControllerLink) -> int:
+    try:
+        info = await link.replica_info(NOBODY)
+    except ControllerError as error:
+        if error.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
+            return 0
+        raise
+    if info.master_id is None:
+        return 0
+    search = MasterSearch(settings)
+    search.address = lambda: info.master_address
+    return await start_of(search)
+
+
+async def start_of(search: MasterSearch) -> int:
+    return (await search.find()).log_start
+
+
+async def until_known(ask: Callable[[], Awaitable[int]]) -> int:
+    said = ""
     while True:
         try:
-            start = (await search.find()).log_start
-            break
+            return await ask()
         except ConfigError:
             raise
         except (RmqError, OSError, ValueError, asyncio.TimeoutError) as error:
@@ -44,7 +88,11 @@ async def join(settings: Settings) -> None:
                 said = text
                 log.warning("waiting for the master, whose log this one is to begin with: %s", text)
         await asyncio.sleep(RETRY_S)
-    begin_log(directory, start, settings.mappedFileSizeCommitLog)
+
+
+def has_log(settings: Settings) -> bool:
+    directory = log_directory(settings)
+    return directory.is_dir() and any(path.name.isdigit() for path in directory.iterdir())
 
 
 def log_directory(settings: Settings) -> Path:

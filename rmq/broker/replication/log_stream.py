@@ -10,8 +10,10 @@ error, once, with what to do; what passes (the master is not there) as a warning
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from rmq.base import clock
@@ -19,26 +21,30 @@ from rmq.base.deadline import within
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication.master_search import Master, MasterSearch
-from rmq.errors import RmqError
+from rmq.errors import RmqError, StoreError
 from rmq.serving.remoting_client import parse_address
 
 log = logging.getLogger("rmq.broker.log_stream")
 
 RETRY_S = 1.0
+SOON_S = 0.1  # where the controller says that the master is there
+SOON_TRIES = 20
 MEND_S = 5.0  # where somebody has to do something first
+NEW_EPOCH = 8
 CONNECT_S = 3.0
 
-_WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
+WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
 # HAFailure of cext/flow/replication/ha_service.pxd: what happened, what to do (empty: it passes).
 FAILURES = {
     1: ("the master closed the connection", ""),
     2: ("what the master sends is not its protocol", "look whether haMasterAddress is its HA port"),
-    3: ("the master's log does not go on where this one ends", _WIPE),
-    4: ("what the master sends is no record of the place where this log ends", _WIPE),
+    3: ("the master's log does not go on where this one ends", WIPE),
+    4: ("what the master sends is no record of the place where this log ends", WIPE),
     5: ("the disk of this slave is full", "make room on it"),
     6: ("this slave's log takes no more after a failed write", "restart it on a sound disk"),
     7: ("the master sends a record larger than this slave takes",
         "set maxMessageSize and rmqRingBytes as the master has them"),
+    8: ("the master began a new epoch, and the next connection tells of it", ""),
 }  # fmt: skip
 
 
@@ -58,6 +64,8 @@ class LogStream:
         self._closed = asyncio.Event()
         self._connection: Connection | None = None
         self._said = ""
+        self.greet: Callable[[socket.socket, Master], Awaitable[None]] | None = None
+        self.tries_soon = 0  # so often it is tried again after a moment
         self._is_short = False  # the last connection ended as soon as it was made
         self.master: Master | None = None  # the last one that was found
         self.problem = ""  # why the log does not come; empty while it does
@@ -92,10 +100,19 @@ class LogStream:
         try:
             master = await self._search.find()
             accepted = await within(connect(master.ha_address), CONNECT_S)
+            if self.greet is not None:
+                with closing_at_failure(accepted):
+                    await self.greet(accepted, master)
             self._closed.clear()
             whole = not master.is_rmq and master.log_start == 0
             number = self._core.follow_master(accepted.detach(), int(whole))
+        except StoreError as error:
+            self._say(logging.ERROR, f"the log does not come: {error}")
+            return MEND_S
         except (RmqError, OSError, asyncio.TimeoutError) as error:
+            if self.tries_soon > 0:  # the master gets ready, and nothing is wrong yet
+                self.tries_soon -= 1
+                return SOON_S
             self._say(logging.WARNING, f"the log does not come: {error or 'no answer in time'}")
             return RETRY_S
         self.master = master
@@ -109,6 +126,8 @@ class LogStream:
         if not self._is_short:
             self._said = ""
         code = self._core.ha_master()[4]
+        if code == NEW_EPOCH:
+            return 0.0
         what, remedy = FAILURES.get(code, (f"failure {code}", ""))
         if not remedy:
             self._say(logging.WARNING, f"the log does not come any more: {what}")
@@ -122,6 +141,15 @@ class LogStream:
         if text != self._said:
             self._said = text
             log.log(level, "%s; it is tried again and again", text)
+
+
+@contextlib.contextmanager
+def closing_at_failure(sock: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        sock.close()
+        raise
 
 
 async def connect(address: str) -> socket.socket:

@@ -13,6 +13,7 @@ Example: namesrvAddr=a:9876, brokerName=broker-a: the master is 10.0.0.1:10911, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmq import java_properties
@@ -41,10 +42,11 @@ class MasterSearch:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.address: Callable[[], str] = lambda: settings.rmqMasterAddress  # empty: look for it
 
     async def find(self) -> Master:
         """CallError, with the reason, when it is not there now; ConfigError when it is not ours."""
-        address = self._settings.rmqMasterAddress or await self._listed()
+        address = self.address() or await self._listed()
         parse_address(address)
         link = RemotingClient(address)
         try:

@@ -2,6 +2,8 @@
 
 ASYNC_MASTER, SYNC_MASTER   slaves are served at the HA port, if brokerRole or haListenPort is set
 SLAVE                       the log and the tables come from the master
+
+Where a controller says who is master, controlled_replication.py stands in its place.
 """
 
 from __future__ import annotations
@@ -55,9 +57,10 @@ class Replication:
         self._core = core
         self._port = HAPort(context.settings, core)
         self.ha_address = ""  # where slaves may have the log; empty: nowhere
-        search = MasterSearch(context.settings)
-        self._stream = LogStream(context, core, search)
-        self._copy = MetadataCopy(context, core, search)
+        self._search = MasterSearch(context.settings)
+        self._stream = LogStream(context, core, self._search)
+        self._copy = MetadataCopy(context, core, self._search)
+        self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
 
@@ -65,27 +68,42 @@ class Replication:
     def is_slave(self) -> bool:
         return is_slave(self._settings)
 
+    @property
+    def has_role(self) -> bool:
+        """Whether it is known what this broker is; name servers hear of it then."""
+        return True
+
     async def start(self) -> None:
-        settings = self._settings
         if self.is_slave:
             self._set_ha(0)
-            loop = asyncio.get_running_loop()
-            self._tasks = [
-                loop.create_task(self._stream.run()),
-                loop.create_task(self._copy.run()),
-            ]
-        elif serves_slaves(settings):
-            port = await self._port.open(ha_port(settings, self._core.port))
-            self.ha_address = f"{settings.brokerIP2 or settings.brokerIP1}:{port}"
-            self._set_ha(slaves_needed(settings))
-            log.info("slaves are served at %s", self.ha_address)
+            self._follow_master()
+        elif serves_slaves(self._settings):
+            await self._open_port()
+            self._set_ha(slaves_needed(self._settings))
 
     async def stop(self) -> None:
         self._port.close()
         self.exchange.close()
-        for task in self._tasks:
+        await self._end_tasks()
+
+    def _follow_master(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._stream.run()),
+            loop.create_task(self._copy.run()),
+        ]
+
+    async def _open_port(self) -> None:
+        settings = self._settings
+        port = await self._port.open(ha_port(settings, self._core.port))
+        self.ha_address = f"{settings.brokerIP2 or settings.brokerIP1}:{port}"
+        log.info("slaves are served at %s", self.ha_address)
+
+    async def _end_tasks(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def waits_for_slaves(self) -> bool:

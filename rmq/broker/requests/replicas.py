@@ -1,4 +1,4 @@
-"""Replicas: handlers of 45 delay offsets, 906 exchange, 907 status, 908.
+"""Replicas: handlers of 45 delay offsets, 906 exchange, 907 status, 908, 1007 epochs, 1008 role.
 
 906 tells a slave where the log is to be had; a slave of rmq is also told what has changed among the
 tables, when it has (rmq/broker/replication/exchange.py). 908 is for a figure of RocketMQ's slaves
@@ -16,6 +16,8 @@ import msgspec
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
+from rmq.broker.replication.controlled_replication import ControlledReplication
+from rmq.broker.replication.controller_link import replica_info
 from rmq.broker.replication.exchange import WAIT_MS_MAX
 from rmq.broker.replication.metadata_copy import read_versions
 from rmq.broker.replication.replication import Replication
@@ -83,9 +85,30 @@ def reset_flush_offset(context: Context, request: Request) -> Reply:
     return request.command.reply()
 
 
+def get_epochs(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(controlled(context).epochs()))
+
+
+def role_changed(context: Context, request: Request) -> Reply:
+    """A hint of the controller, which is asked for the truth."""
+    controlled(context).role_notified(replica_info(request.command))
+    return request.command.reply()
+
+
+def controlled(context: Context) -> ControlledReplication:
+    replication = context.replication
+    if not isinstance(replication, ControlledReplication):
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, "this broker has no controller: enableControllerMode is off"
+        )
+    return replication
+
+
 HANDLERS: dict[int, Handler[Context]] = {
     Code.GET_ALL_DELAY_OFFSET: get_delay_offsets,
     Code.EXCHANGE_BROKER_HA_INFO: exchange,
     Code.GET_BROKER_HA_STATUS: get_ha_status,
     Code.RESET_MASTER_FLUSH_OFFSET: reset_flush_offset,
+    Code.GET_BROKER_EPOCH_CACHE: get_epochs,
+    Code.NOTIFY_BROKER_ROLE_CHANGED: role_changed,
 }

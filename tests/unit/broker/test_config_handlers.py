@@ -71,11 +71,11 @@ async def test_what_has_no_effect_is_taken_shown_and_named(
 async def test_what_would_be_unsafe_to_ignore_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        for text in ("aclEnable=true", "minInSyncReplicas=2", "enableControllerMode=true",
+        for text in ("aclEnable=true", "enableDLegerCommitLog=true", "minInSyncReplicas=2",
                      "allAckInSyncStateSet=true", "tls.server.mode=enforcing"):  # fmt: skip
             reply = await client.call(25, f"fileReservedTime=48\n{text}\n".encode())
             assert reply.code == 1
-            assert f"{text}: refused, rmq " in (reply.remark or "")
+            assert f"{text}: refused, " in (reply.remark or "")
             assert "nothing was changed" in (reply.remark or "")
             assert broker.settings.fileReservedTime == 72
         assert (await client.call(25, b"aclEnable=false\nminInSyncReplicas=1")).code == 0

@@ -1,0 +1,334 @@
+"""Controlled replication: this broker's part when a controller says who is master.
+
+    lead      the log begins a new epoch; the core takes sends, for as long as the lease runs, and
+              answers them when all that are in sync have them; slaves are let in
+    follow    the core takes none; the log comes from the master, after what it lacks was cut here
+    neither   nobody is master, or nobody has said who: what is confirmed can be read
+
+What is to be done, and when, comes from controlled_role.py and role_changes.py; here is how. As at
+RocketMQ's brokers the settings brokerRole and brokerId show what this broker is just now.
+
+Example: broker-a has id 2. lead(5, {2}): epochFileCheckpoint gets 5-4096, the role is SYNC_MASTER
+with id 0 at the name servers, and sends are refused until 1 or 3 is in sync as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from rmq.broker.core_seam import RoleCalls, StatCalls
+from rmq.broker.replication import ha_status
+from rmq.broker.replication.controlled_role import ControlledRole
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
+from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
+from rmq.broker.replication.epochs import consistent_point
+from rmq.broker.replication.greeting import greet_master, greet_slave
+from rmq.broker.replication.identity import IdentityFiles, identity_path
+from rmq.broker.replication.log_epochs import LogEpochs
+from rmq.broker.replication.log_stream import SOON_TRIES, WIPE
+from rmq.broker.replication.master_search import Master
+from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
+from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.sync_state import SyncState
+from rmq.broker.replication.sync_watch import Mastership, SyncWatch
+from rmq.codes import ResponseCode
+from rmq.errors import RmqError, StoreError
+from rmq.observe.sample import Sample, SlaveSample
+
+log = logging.getLogger("rmq.broker.controlled_replication")
+
+NO_LEASE = 2**63 - 1
+LOOK_S = 0.005  # while the core gets ready for its role
+OTHER_MASTER = b"another broker is master now; send to the master of this name"
+
+
+class ControlledCalls(CoreCalls, StatCalls, RoleCalls, Protocol):
+    """What is used here of the core."""
+
+
+class ControlledReplication(Replication):
+    """Owned by the control thread."""
+
+    _core: ControlledCalls
+
+    def __init__(self, context: ReplicationContext, core: ControlledCalls) -> None:
+        super().__init__(context, core)
+        settings = context.settings
+        self._address = f"{settings.brokerIP1}:{core.port}"
+        self._epochs = LogEpochs(EpochFile(epoch_path(settings)), core)
+        addresses = ControllerAddresses(settings.controllerAddr)
+        cluster, name = settings.brokerClusterName, settings.brokerName
+        self._link = ControllerLink(addresses, cluster, name)
+        self._role = ControlledRole(
+            self._link,
+            ControllerHeartbeats(addresses, settings, self._address, self._standing),
+            IdentityFiles(identity_path(settings), cluster, name),
+            self._address,
+            self._standing,
+            self,
+        )
+        self._watch: SyncWatch | None = None  # of a master
+        self._learners: set[int] = set()
+        self._epoch = 0  # that of the role
+        self._has_role = False
+        self._master_address = ""
+        self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
+        self._search.address = lambda: self._master_address
+        self._port.greet = self._greet_slave
+        self._stream.greet = self._greet_master
+
+    # ---- as the broker sees it
+
+    @property
+    def is_slave(self) -> bool:
+        return self._watch is None
+
+    @property
+    def has_role(self) -> bool:
+        return self._has_role
+
+    async def start(self) -> None:
+        self._core.set_switching(1)
+        self._set_ha(0)
+        self._epochs.load(self._core.log_range()[1])
+        await self._open_port()
+        self._role.start()
+
+    async def stop(self) -> None:
+        self._port.close()
+        self.exchange.close()
+        await self._role.stop()
+        await self._leave()
+        await self._end_watch()
+
+    def role_notified(self, info: ReplicaInfo) -> None:
+        """A notice of the controller (1008)."""
+        self._role.notified(info)
+
+    @property
+    def waits_for_slaves(self) -> bool:
+        return self._watch is not None
+
+    @property
+    def master_address(self) -> str:
+        return self._master_address
+
+    async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
+        others = self._watch.others if self._watch is not None else frozenset[int]()
+        if not others or not acks_of_whole_set(self._settings):
+            return None
+        timeout_s = self._settings.slaveTimeout / 1000
+        if await self.exchange.settled(tables, others, timeout_s):
+            return None
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+    def settings_changed(self) -> None:
+        """How many have to be in sync, or to acknowledge, may be others."""
+        if self._watch is not None:
+            self._watch.apply()
+
+    def epochs(self) -> dict[str, Any]:
+        """The body of 1007."""
+        entries = self._epochs.value.entries
+        ends = [each.start for each in entries[1:]] + [NO_LEASE]
+        return {
+            "brokerId": self._role.broker_id or 0,
+            "brokerName": self._settings.brokerName,
+            "clusterName": self._settings.brokerClusterName,
+            "epochList": [
+                {"endOffset": end, "epoch": each.epoch, "startOffset": each.start}
+                for each, end in zip(entries, ends, strict=True)
+            ],
+            "maxOffset": self._core.log_range()[1],
+        }
+
+    def status(self) -> dict[str, Any]:
+        """The body of 907: at a master those in sync are those that the controller says are."""
+        if self._watch is None:
+            return super().status()
+        found = ha_status.master_status(self._settings, self._core, self._core)
+        members = self._watch.members
+        ids = [row[5] for row in self._core.ha_slaves()]
+        for row, broker_id in zip(found["haConnectionInfo"], ids, strict=False):
+            row["inSync"] = broker_id in members
+        found["inSyncSlaveNums"] = max(len(members) - 1, 0)
+        return found
+
+    def observe(self, sample: Sample) -> None:
+        if self._role.problem and sample.state == "running":
+            sample.state = "no controller"
+        if self._watch is None:
+            super().observe(sample)
+            if not self._has_role or not self._master_address:
+                sample.replication_problem = self._role.problem or "no master is known"
+            return
+        end, members = self._core.log_range()[1], self._watch.members
+        sample.role = "master"
+        sample.slaves = [
+            SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms)
+            for _, address, _, acked, behind_ms, _ in self._core.ha_slaves()
+        ]
+        sample.replication_problem = self._role.problem
+        if len(members) < in_sync_min(self._settings):
+            sample.replication_problem = (
+                f"{len(members)} of {in_sync_min(self._settings)} brokers are in sync: sends are "
+                "refused (minInSyncReplicas)"
+            )
+            if sample.state == "running":
+                sample.state = "alone"
+
+    # ---- roles: RoleActions
+
+    async def lead(self, epoch: int, sync_state: SyncState) -> None:
+        await self._leave()
+        await self._end_watch()
+        broker_id, core = self._role.broker_id, self._core
+        assert broker_id is not None and self._role.changes is not None
+        start = core.log_range()[1]
+        await self._epochs.begin(epoch, start)
+        core.set_lease(0)  # nothing is taken before all is set
+        watch = SyncWatch(
+            Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
+            self._role.altered, self._learners.__contains__, self._count_acks,
+        )  # fmt: skip
+        watch.apply()
+        while not core.promote():
+            await asyncio.sleep(LOOK_S)
+        watch.apply()  # what consumers see is set at a leader alone
+        self._watch = watch
+        self._tasks = [asyncio.get_running_loop().create_task(watch.run())]
+        self._show("SYNC_MASTER", 0, epoch, self._address)
+        if not self._role.changes.is_leased:
+            core.set_lease(NO_LEASE)
+        log.info("master of epoch %d, from %d on; in sync: %s", epoch, start,
+                 sorted(sync_state.members))  # fmt: skip
+
+    async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
+        await self._step_down()
+        await self._leave()
+        self._core.set_unconfirmed()
+        broker_id = self._role.broker_id
+        assert broker_id is not None
+        self._show("SLAVE", broker_id, epoch, master_address)
+        self._stream.tries_soon = SOON_TRIES
+        self._follow_master()
+        log.info("slave of %s, master %d of epoch %d", master_address, master_id, epoch)
+
+    async def wait_without_master(self, epoch: int) -> None:
+        await self._step_down()
+        await self._leave()
+        self._show("SLAVE", self._role.broker_id or 0, epoch, "")
+        log.warning("no broker of this name can be master now (epoch %d)", epoch)
+
+    async def sync_state_changed(self, sync_state: SyncState) -> None:
+        if self._watch is not None:
+            self._watch.take(sync_state)
+
+    async def lease(self, until_ms: int) -> None:
+        self._core.set_lease(until_ms)
+
+    async def fenced(self) -> None:
+        self._core.set_lease(0)
+
+    def _show(self, role: str, broker_id: int, epoch: int, master_address: str) -> None:
+        """To clients, name servers and operators."""
+        self._settings.set("brokerRole", role)
+        self._settings.set("brokerId", str(broker_id))
+        self._epoch, self._master_address = epoch, master_address
+        self._has_role = True
+        self.role_changed(epoch)
+
+    async def _step_down(self) -> None:
+        """A follower, which has answered all that it will answer."""
+        await self._end_watch()
+        core = self._core
+        while not core.demote():
+            core.refuse_answers(OTHER_MASTER)
+            await asyncio.sleep(LOOK_S)
+        self._set_ha(0)
+        core.set_lease(NO_LEASE)
+
+    async def _end_watch(self) -> None:
+        if self._watch is not None:
+            await self._end_tasks()
+            self._watch = None
+
+    async def _leave(self) -> None:
+        """The stream of the log, and the copies of tables."""
+        if self._watch is None:
+            await self._end_tasks()
+
+    def _count_acks(self) -> None:
+        self._set_ha(max(self._settings.inSyncReplicas - 1, 0))
+
+    def _standing(self) -> Standing:
+        stats, end = self._core.stats(), self._core.log_range()[1]
+        return Standing(
+            epoch=self._epochs.value.within(end).last_epoch,
+            max_offset=end,
+            confirm_offset=min(stats.get("log_dispatched", 0), end),
+            is_covered=acks_of_whole_set(self._settings),
+        )
+
+    # ---- greetings
+
+    async def _greet_slave(self, sock: socket.socket) -> int:
+        """As master; the broker id of who is there."""
+        if self._watch is None:
+            raise RmqError("this broker is no master")
+        greeting = await greet_slave(sock, self._core.log_range()[1], self._epochs.value)
+        if greeting.broker_id == self._role.broker_id:
+            raise RmqError(f"it says that it is broker {greeting.broker_id}, which this one is")
+        if greeting.is_learner:
+            self._learners.add(greeting.broker_id)
+        else:
+            self._learners.discard(greeting.broker_id)
+        return greeting.broker_id
+
+    async def _greet_master(self, sock: socket.socket, master: Master) -> None:
+        """As slave; returns when the log goes on where this one ends."""
+        settings, broker_id = self._settings, self._role.broker_id
+        assert broker_id is not None
+        theirs = await greet_master(sock, broker_id, settings.asyncLearner,
+                                    settings.syncFromLastFile)  # fmt: skip
+        if master.is_rmq and theirs.last_epoch < self._epoch:
+            raise RmqError(
+                f"{master.address} leads epoch {theirs.last_epoch}, and is to lead {self._epoch}"
+            )
+        end = self._core.log_range()[1]
+        point = consistent_point(self._epochs.value, end, theirs.epochs, theirs.log_end)
+        if point is None:
+            raise StoreError(
+                f"nothing says that the log of this broker, which ends at {end}, has anything in "
+                f"common with that of its master {master.address}; {WIPE}"
+            )
+        if point < end:
+            await self._cut(point, end, master.address)
+        await self._epochs.learn(theirs.epochs, end)
+
+    async def _cut(self, point: int, end: int, master: str) -> None:
+        """Another broker takes this one's place; does not return."""
+        try:
+            self._core.check_truncation(point)
+        except StoreError as error:
+            log.error("%s; the elected master %s lacks it, and what is above %d is lost: with "
+                      "enableElectUncleanMaster or without allAckInSyncStateSet that may be",
+                      error, master, point)  # fmt: skip
+            self._core.set_replicated(min(point, self._core.log_range()[1]))
+            self._core.set_visible(point)
+            self._core.check_truncation(point)
+        log.warning("the log is cut at %d, it ends at %d: what is above, the master %s has not",
+                    point, end, master)  # fmt: skip
+        await self._epochs.cut(point)
+        self.cut(point)
+        await asyncio.Event().wait()
+
+
+def _cannot_cut(point: int) -> None:
+    raise StoreError(f"the log is to be cut at {point}, which this process cannot do")

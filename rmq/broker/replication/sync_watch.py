@@ -1,0 +1,182 @@
+"""Sync watch: on the master, who has caught up and who has not, and the question to the controller.
+
+Each LOOK_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
+is to join first counts for acks, then has to have all that was answered without it, and then the
+controller is asked; one that is to leave counts until the controller has said yes.
+
+    look -> acks need {1, 2}; all below 5000 was answered by 1 alone
+    look -> 2 has 5200: the controller is asked for {1, 2}
+         -> yes, set epoch 8: whoever is elected has all that is acknowledged from now on
+
+Example: 2 is killed: a second later the controller is asked for {1}, and what waits is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rmq.base import clock
+from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
+from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
+from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
+from rmq.config import Settings
+
+LOOK_S = 0.1
+
+log = logging.getLogger("rmq.broker.sync_watch")
+
+
+@dataclass(frozen=True)
+class Mastership:
+    broker_id: int
+    epoch: int
+    start: int  # where in the log it began
+
+
+class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
+    """What is used here of the core."""
+
+
+class SyncWatch:
+    """Of one mastership. Owned by the control thread."""
+
+    def __init__(
+        self,
+        mastership: Mastership,
+        state: SyncState,
+        settings: Settings,
+        core: CoreCalls,
+        link: ControllerLink,
+        altered: Callable[[ReplicaInfo], None],
+        is_learner: Callable[[int], bool],
+        count_acks: Callable[[], None],
+    ) -> None:
+        """altered: hears what the controller answered; count_acks: where not the whole set has to
+        acknowledge, tells the core how many slaves do."""
+        self._mastership = mastership
+        self._settings = settings
+        self._core = core
+        self._link = link
+        self._altered = altered
+        self._is_learner = is_learner
+        self._count_acks = count_acks
+        self._change = SyncChange(state)
+        self._slaves: dict[int, Slave] = {}
+        self._end = core.log_range()[1]  # of the log at the last look
+        self._began_ms = now_ms()
+        self._needed = 0  # what one who joins must have
+        self._joining: frozenset[int] = frozenset()
+        self._said = ""
+
+    @property
+    def members(self) -> frozenset[int]:
+        return self._change.state.members
+
+    @property
+    def others(self) -> frozenset[int]:
+        """Whose acks an answer waits for now."""
+        return self._change.acks - {self._mastership.broker_id}
+
+    def take(self, state: SyncState) -> None:
+        """What the controller says."""
+        if self._change.take(state):
+            log.info("in sync: %s", sorted(state.members))
+            self.apply()
+
+    def apply(self) -> int:
+        """Tells the core whose acks count; the offset that one who is new must have."""
+        short = len(self.members) < in_sync_min(self._settings)
+        if acks_of_whole_set(self._settings):
+            return self._core.set_sync_state(sorted(self.others), int(short))
+        self._core.set_sync_state([], int(short))
+        self._count_acks()
+        return 0
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except ControllerError as error:
+                self._say(str(error))
+            except Exception as error:  # whatever it is, slaves go on joining and leaving
+                self._say(repr(error))
+
+    async def _look(self) -> None:
+        now = now_ms()
+        self._note_slaves(now)
+        look = LogLook(self._end, self._confirmed(), self._mastership.start)
+        self._end = self._core.log_range()[1]
+        goal = wanted(
+            self._mastership.broker_id, self.members, self._slaves.values(), look, now,
+            behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
+        )  # fmt: skip
+        if self._joining and not self._joining <= goal:
+            self._joining = frozenset()  # it did not keep up
+            self._change.refused()
+            self.apply()
+        if goal == self.members and not self._change.is_open:
+            return
+        if joining := goal - self.members - self._joining:
+            self._joining |= joining
+            self._change.ask(goal)
+            self._needed = self.apply()
+        if all(self._slaves[each].acked >= self._needed for each in self._joining):
+            await self._ask(goal)
+
+    def _note_slaves(self, now: int) -> None:
+        rows = {row[5]: row for row in self._core.ha_slaves() if row[5] > 0}
+        for broker_id, row in rows.items():
+            known = self._slaves.get(broker_id)
+            caught_up_ms = known.caught_up_ms if known is not None else self._began_ms
+            if row[3] >= self._end:
+                caught_up_ms = now
+            self._slaves[broker_id] = Slave(
+                broker_id, row[3], caught_up_ms, is_learner=self._is_learner(broker_id)
+            )
+        for broker_id, known in self._slaves.items():
+            if broker_id not in rows and known.closed_ms is None:
+                self._slaves[broker_id] = replace(known, closed_ms=now)
+
+    def _confirmed(self) -> int:
+        """Of a set of one's own that is all there is; the end at the last look says no more."""
+        stats = self._core.stats() if self.others else None
+        return stats["log_dispatched"] if stats is not None else self._end
+
+    async def _ask(self, goal: frozenset[int]) -> None:
+        change, mastership = self._change, self._mastership
+        change.ask(goal)
+        self.apply()
+        try:
+            info = await self._link.alter_sync_state(
+                mastership.broker_id, mastership.epoch, goal, change.state.epoch,
+                is_covered=acks_of_whole_set(self._settings), is_new_epoch=change.is_open,
+            )  # fmt: skip
+        except ControllerError as error:
+            if error.code is None:
+                change.lost()
+            else:
+                change.refused()
+                self._joining = frozenset()
+                self.apply()
+            raise
+        self._said = ""
+        self._joining = frozenset()
+        self.take(info.sync_state)
+        self._altered(info)
+
+    def _say(self, text: str) -> None:
+        """The same only once."""
+        if text != self._said:
+            self._said = text
+            log.warning("who is in sync cannot be changed: %s; it is tried again and again", text)
+
+
+def now_ms() -> int:
+    return int(clock.monotonic() * 1000)
