@@ -9,6 +9,8 @@
     broker_samples      the samples both of these show
     check               check: the machine
     store               store check, store dump
+    store_backup        store backup, store restore
+    store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, describe, delete
     send, consume       messages in, messages out
     message, trace      messages found again, and what clients traced of them
@@ -17,5 +19,6 @@
     options, addresses  options that commands share; which addresses are served
     output              tables, JSON, and errors with a way out
 
-A command prints; what it prints comes from rmq/client, rmq/offline, rmq/system and others.
+A command prints; what it prints comes from rmq/client, rmq/offline, rmq/backup, rmq/system and
+others.
 """

@@ -28,7 +28,7 @@ COMMANDS = {
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
     "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
-    "store": ("rmq.cli.store", "store", "Check a store directory, show what its files hold."),
+    "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),

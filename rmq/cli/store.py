@@ -3,6 +3,7 @@
     rmq store check DIR     every record, queue unit and index entry; shards of DIR too
     rmq store dump DIR      its parts at a glance;  dump FILE: what a file holds, row by row
     rmq store dump DIR/consumequeue/T/0 --columns queue.npz         a queue as columns
+    rmq store backup, restore       store_backup.py
 
 A store is only read. A check keeps brokers off the store while it reads and refuses one that a
 broker holds (exit code 4), unless it is to look all the same (--live).
@@ -12,9 +13,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,23 +21,30 @@ import click
 
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
+from rmq.cli.store_backup import backup, restore
+from rmq.cli.store_places import (
+    config_option,
+    load_settings,
+    log_of,
+    progress_bar,
+    stores_under,
+)
 from rmq.errors import ConfigError, StoreError, StoreLockedError
 from rmq.node.store_lock import StoreReadLock
 
 if TYPE_CHECKING:
     from rmq.config import Settings
     from rmq.offline.index_check import Shape
-    from rmq.offline.report import Progress, Report
-
-config_option = click.option(
-    "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="Property file of the broker: storePathCommitLog, maxHashSlotNum, maxIndexNum.",
-)  # fmt: skip
+    from rmq.offline.report import Report
 
 
 @click.group()
 def store() -> None:
-    """Check a store directory, show what its files hold."""
+    """Check, show, back up and restore a store directory."""
+
+
+store.add_command(backup)
+store.add_command(restore)
 
 
 @store.command()
@@ -61,10 +66,10 @@ def check(
     Names each damaged place by file and byte. Exit code 0: sound; 1: problems; 2: not a store;
     4: a broker holds it. The stores of further shards (DIR/shard-1, ..) are checked too.
     """
-    settings, shape = _settings(config)
+    settings, shape = load_settings(config)
     reports = {}
-    for each in _stores(root):
-        reports[str(each)] = _check_one(each, _log_of(settings, root, each), strict, live, shape)
+    for each in stores_under(root):
+        reports[str(each)] = _check_one(each, log_of(settings, root, each), strict, live, shape)
     if as_json:
         show_json({name: asdict(report) for name, report in reports.items()})
     else:
@@ -108,13 +113,13 @@ def dump(
     from rmq.offline.dump import dump_file, line
     from rmq.offline.overview import overview
 
-    settings, shape = _settings(config)
+    settings, shape = load_settings(config)
     try:
         if out is not None:
             _dump_columns(path, settings, start, count, out, as_json)
             return
         if path.is_dir():
-            parts = list(itertools.islice(overview(path, _log_of(settings, path, path)), count))
+            parts = list(itertools.islice(overview(path, log_of(settings, path, path)), count))
             if as_json:
                 show_json([part._asdict() for part in parts])
             else:
@@ -148,7 +153,7 @@ def _dump_columns(
         raise ConfigError(f"{path}: columns are of a queue, STORE/consumequeue/TOPIC/QUEUE")
     store = queue.parents[2]
     root = store.parent if store.name.startswith("shard-") else store
-    log = _log_of(settings, root, store) or store / "commitlog"
+    log = log_of(settings, root, store) or store / "commitlog"
     columns = read_columns(queue, log, start, count)
     if not printed:
         write_columns(columns, out)
@@ -163,31 +168,6 @@ def _dump_columns(
     else:
         headings = [name.upper() for name in columns._fields]
         show_rows(headings, list(text_rows(columns)), False)
-
-
-def _settings(config: Path | None) -> tuple[Settings, Shape]:
-    from rmq.config import load_properties
-    from rmq.offline.index_check import Shape
-
-    settings = load_properties(config)
-    return settings, Shape(settings.maxHashSlotNum, settings.maxIndexNum)
-
-
-def _stores(root: Path) -> list[Path]:
-    """The store and those of further shards under it, in their order."""
-    shards = [
-        path for path in root.glob("shard-*")
-        if path.name.removeprefix("shard-").isdecimal() and path.is_dir()
-    ]  # fmt: skip
-    return [root, *sorted(shards, key=lambda path: int(path.name.removeprefix("shard-")))]
-
-
-def _log_of(settings: Settings, root: Path, each: Path) -> Path | None:
-    """Where the store's log is, if it is elsewhere; shards have theirs below shard 0's."""
-    if not settings.storePathCommitLog:
-        return None
-    log = Path(settings.storePathCommitLog)
-    return log if each == root else log / each.name
 
 
 def _check_one(
@@ -205,7 +185,7 @@ def _check_one(
             ) from None
         strict = False
     try:
-        with _progress(str(root)) as progress:
+        with progress_bar(str(root)) as progress:
             return check_store(root, log, strict, shape, progress)
     except NotADirectoryError as error:
         raise ConfigError(str(error)) from None
@@ -214,34 +194,6 @@ def _check_one(
     finally:
         if look is not None:
             look.release()
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    """A bar on a terminal, else nothing."""
-    from rmq.offline.report import no_progress
-
-    try:
-        from rich.console import Console
-        from rich.progress import Progress as Bars
-    except ImportError:
-        yield no_progress
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield no_progress
-        return
-    shown_at = 0.0
-    with Bars(console=console, transient=True) as bars:
-        bar = bars.add_task(name, total=None)
-
-        def progress(stage: str, done: int, total: int) -> None:
-            nonlocal shown_at
-            if time.monotonic() - shown_at >= 0.1:
-                shown_at = time.monotonic()
-                bars.update(bar, description=f"{name}: {stage}", completed=done, total=total)
-
-        yield progress
 
 
 def _show(name: str, report: Report, limit: int) -> None:

@@ -83,11 +83,11 @@ def _queue(what: str, directory: Path) -> Row:
         return Row(what, 0, 0, "", "")
     size = sum(file.stat().st_size for file in files)
     first = int(files[0].name) // UNIT_BYTES
-    last = int(files[-1].name) // UNIT_BYTES + _units(files[-1])
+    last = int(files[-1].name) // UNIT_BYTES + unit_count(files[-1])
     return Row(what, len(files), size, f"#{first}", f"#{last}")
 
 
-def _units(path: Path) -> int:
+def unit_count(path: Path) -> int:
     """Units before the zeros at a file's end, by halving."""
     low, high = 0, path.stat().st_size // UNIT_BYTES
     with path.open("rb") as file:
