@@ -132,8 +132,10 @@ class Restore:
     def _copy_segment(self, store: StoreCopy, known: SegmentCopy, target: Path, total: int) -> None:
         path = self._directory / store.directory / "commitlog" / known.name
         report = Report()
-        if not path.exists():
-            report.problem(path, 0, "is missing")
+        size = path.stat().st_size if path.exists() else -1
+        if size != known.bytes:
+            what = "is missing" if size < 0 else f"length {size}, not {known.bytes}"
+            report.problem(path, 0, what)
             _refuse(report)
 
         def told(done: int) -> None:
@@ -142,7 +144,7 @@ class Restore:
 
         with path.open("rb", buffering=0) as old, target.open("wb", buffering=0) as new:
             new.truncate(known.bytes)
-            copy_bytes(old.fileno(), new.fileno(), 0, min(known.end, path.stat().st_size), told)
+            copy_bytes(old.fileno(), new.fileno(), 0, known.end, told)
             os.fsync(new.fileno())
         check_segment(target, known, report)
         if report.problems:

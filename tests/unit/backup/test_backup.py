@@ -1,0 +1,306 @@
+"""Goal: a backup has what the store had, whatever is wrong with either.
+
+Method: stores made byte by byte, the commands as a user calls them, files damaged by hand. Cannot
+show: what a broker writes meanwhile (tests/process/test_backup.py).
+"""
+
+import json
+import os
+import shutil
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+from support.backups import back_up, copy, image, refused, run, segments
+from support.store_image import SEGMENT, StoreImage, open_store
+
+from rmq.backup.state_copy import read_state
+from rmq.base.json_file import JsonFile
+from rmq.format.queue_ends import QueueEnds, decode_ends
+
+__all__ = ["copy", "image"]
+
+
+def test_a_backup_restored_is_the_same_log_and_configuration(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    result = back_up(image, copy)
+    assert (result["log_end"], result["copied_records"]) == (image.end, 600)
+    assert run("backup", "--check", copy).output.endswith("sound\n")
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    assert segments(tmp_path / "new") == segments(image.root) == segments(copy)
+    for name in ("topics.json", "topics.json.bak"):
+        path = Path("config") / name
+        found = [(root / path).exists() and (root / path).read_bytes() for root in
+                 (image.root, copy, tmp_path / "new")]  # fmt: skip
+        assert len(set(found)) == 1
+    _, queues, report = open_store(tmp_path / "new", clean=True)
+    image.check(queues)
+    assert report["damage_count"] == 0 and not report["notes"]
+
+
+def test_a_second_backup_copies_what_is_new_and_touches_nothing_else(
+    image: StoreImage, copy: Path
+) -> None:
+    back_up(image, copy)
+    before = {path: path.stat() for path in sorted((copy / "commitlog").iterdir())}
+    end = image.end
+    assert back_up(image, copy)["copied_bytes"] == 0
+    image.add_many(200).write_log()
+    result = back_up(image, copy)
+    assert (result["copied_bytes"], result["copied_records"]) == (image.end - end, 200)
+    complete = [path for path in before if int(path.name) + SEGMENT <= end]
+    assert len(complete) >= 5
+    for path in complete:
+        assert path.stat().st_mtime_ns == before[path].st_mtime_ns
+        assert path.stat().st_ino == before[path].st_ino
+    assert segments(copy) == segments(image.root)
+    assert sorted(path.name for path in copy.iterdir()) == [
+        "commitlog", "config", "rmqBackup.json", "rmqBackup.lock", "state-3"
+    ]  # fmt: skip
+
+
+def test_of_a_record_that_is_being_written_nothing_is_copied(image: StoreImage, copy: Path) -> None:
+    whole = image.end
+    record = image.add(b"topic-0", 0, b"body", b"KEYS\1key\2")
+    for length in sorted({1, 8, 50, 91, 100, *range(101, len(record.data), 3)}):
+        image.write_log(image.records[:-1])
+        image.patch_log(record.offset, record.data[:length])
+        shutil.rmtree(copy, ignore_errors=True)
+        assert back_up(image, copy)["log_end"] == whole, length
+    image.write_log()
+    assert back_up(image, copy)["copied_bytes"] == len(record.data)
+    assert segments(copy) == segments(image.root)
+
+
+def test_what_the_store_deletes_goes_unless_it_is_kept(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    back_up(image, copy)
+    back_up(image, kept)
+    whole = segments(copy)
+    image.segment_path(0).unlink()
+    image.segment_path(1).unlink()
+    assert back_up(image, copy)["log_begin"] == 2 * SEGMENT
+    assert segments(copy) == segments(image.root)
+    assert back_up(image, kept, "--keep")["log_begin"] == 0
+    assert segments(kept) == whole
+    assert run("backup", "--check", kept).exit_code == 0
+
+
+def test_a_gap_between_what_is_kept_and_the_store_is_refused(image: StoreImage, copy: Path) -> None:
+    back_up(image, copy)
+    image.add_many(400).write_log()
+    for number in range(image.end // SEGMENT):
+        image.segment_path(number).unlink()
+    before = segments(copy)
+    words = ("backup", "--store", image.root, "--to", copy)
+    assert "a log has no gaps" in refused(*words, "--keep")
+    assert segments(copy) == before
+    assert run(*words).exit_code == 0
+    assert segments(copy) == segments(image.root)
+
+
+def test_a_queue_whose_messages_are_deleted_goes_on_where_it_was(
+    tmp_path: Path, copy: Path
+) -> None:
+    image = StoreImage(tmp_path / "store")
+    for _ in range(70):
+        image.add(b"gone", 1)
+    while image.end < 2 * SEGMENT:
+        image.add(b"stays", 0, b"x" * 500)
+    image.write_log().write_ends(len(image.records))
+    image.segment_path(0).unlink()
+    back_up(image, copy)
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    _, queues, _ = open_store(tmp_path / "new", clean=True)
+    assert queues.snapshot(b"gone", 1)[:2] == (70, 70)
+    left = [each.queue_offset for each in image.records if each.topic == b"stays" and
+            each.offset >= SEGMENT]  # fmt: skip
+    assert queues.snapshot(b"stays", 0)[:2] == (left[0], left[-1] + 1)
+
+
+def test_where_queues_end_is_read_of_their_files_when_rmq_has_not_noted_it(
+    image: StoreImage,
+) -> None:
+    state = read_state(image.root)["queueEnds.synced"]
+    ends = {queue: entry.end_offset for queue, entry in decode_ends(state).queues.items()}
+    assert ends == image.next
+    image.write_ends(600, queues={(b"topic-0", 0): QueueEnds(0, 0, 7, 0, 100)})
+    state = read_state(image.root)["queueEnds.synced"]
+    assert decode_ends(state).queues == {(b"topic-0", 0): QueueEnds(7, -1, 7, -1, 0)}
+
+
+def test_damage_in_the_store_is_copied_named_and_ends_with_1(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    bad = image.records[5]
+    image.patch_log(bad.offset + 4, b"\0")
+    result = run("backup", "--store", image.root, "--to", copy)
+    assert result.exit_code == 1
+    assert f"damage in the store: {image.segment_path(0)}:{bad.offset}: " in result.output
+    assert back_up(image, copy)["copied_bytes"] == 0  # named once: it is in the manifest
+    checked = run("backup", "--check", copy)
+    assert checked.exit_code == 0 and "were no record in the store" in checked.output
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    _, _, report = open_store(tmp_path / "new", clean=True)
+    assert report["damage_count"] == 1 and report["records_scanned"] == 599
+
+
+@pytest.mark.parametrize("at", [4, 90, 100], ids=["magic", "body", "topic or properties"])
+def test_damage_in_a_backup_is_named_and_not_restored(
+    image: StoreImage, copy: Path, tmp_path: Path, at: int
+) -> None:
+    back_up(image, copy)
+    bad = image.records[300]
+    path = copy / "commitlog" / image.segment_path(bad.offset // SEGMENT).name
+    with path.open("r+b") as file:
+        file.seek(bad.offset % SEGMENT + at)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0x11]))
+    checked = run("backup", "--check", copy)
+    assert checked.exit_code == 1 and str(path) in checked.output
+    assert str(path) in refused("restore", "--from", copy, "--store", tmp_path / "new")
+    assert {each.name for each in (tmp_path / "new").iterdir()} <= {"lock"}
+
+
+@pytest.mark.parametrize("what", ["shorter", "missing", "config", "manifest"])
+def test_a_backup_that_lacks_something_is_not_restored(
+    image: StoreImage, copy: Path, tmp_path: Path, what: str
+) -> None:
+    back_up(image, copy)
+    path = copy / "commitlog" / image.segment_path(2).name
+    if what == "shorter":
+        os.truncate(path, SEGMENT - 1)
+    elif what == "missing":
+        path.unlink()
+    elif what == "config":
+        path = copy / "state-1" / "config" / "topics.json"
+        path.write_bytes(path.read_bytes().replace(b"topic-0", b"topic-1"))
+    else:
+        path = copy / "rmqBackup.json"
+        path.write_bytes(path.read_bytes().replace(b'"number":1', b'"number":2'))
+    assert str(path) in refused("restore", "--from", copy, "--store", tmp_path / "new")
+    if what != "manifest":
+        result = run("backup", "--check", copy)
+        assert result.exit_code == 1 and str(path) in result.output
+    if what in ("shorter", "missing", "manifest"):
+        assert str(path) in refused("backup", "--store", image.root, "--to", copy)
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "config/../x", "/etc/passwd", "lock"])
+def test_no_name_of_a_manifest_leads_out_of_the_backup(
+    image: StoreImage, copy: Path, tmp_path: Path, path: str
+) -> None:
+    back_up(image, copy)
+    text = json.loads((copy / "rmqBackup.json").read_bytes())["manifest"]
+    text["stores"][0]["files"][0]["path"] = path
+    inner = json.dumps(text)
+    (copy / "rmqBackup.json").write_text(
+        f'{{"crc32":"{zlib.crc32(inner.encode()):08x}","manifest":{inner}}}'
+    )
+    assert "is no file of a state" in refused(
+        "restore", "--from", copy, "--store", tmp_path / "new"
+    )
+
+
+def test_another_log_is_refused_and_the_backup_left_as_it_is(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    back_up(image, copy)
+    before = segments(copy)
+    words = ("backup", "--store", image.root, "--to", copy)
+    image.write_log(image.records[:590])
+    assert "ends before log offset" in refused(*words)
+    image.write_log(image.records[:10])
+    for number in range(1, image.end // SEGMENT + 1):
+        image.segment_path(number).unlink()
+    assert "ends before log offset" in refused(*words)
+    other = StoreImage(tmp_path / "store", first_ms=2_000_000).add_many(700)
+    other.write_log()
+    assert "has another record at" in refused(*words)
+    assert segments(copy) == before
+    assert run("backup", "--check", copy).exit_code == 0
+
+
+def test_directories_that_are_not_what_they_should_be_end_with_2(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    def text(*words: object) -> str:
+        result = run(*words)
+        assert getattr(result.exception, "__class__", None).__name__ in (
+            "ConfigError",
+            "SystemExit",
+        )
+        return f"{result.output}{result.exception}"
+
+    assert "not a store" in text("backup", "--store", tmp_path / "no", "--to", copy)
+    assert "in one another" in text("backup", "--store", image.root, "--to", image.root / "copy")
+    assert "in one another" in text("backup", "--store", image.root, "--to", image.root)
+    assert "give --to" in text("backup", "--store", image.root)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "letter.txt").write_text("dear")
+    assert "neither empty nor a backup" in text("backup", "--store", image.root, "--to", full)
+    assert "no backup" in text("backup", "--check", full)
+    assert "no backup" in text("restore", "--from", full, "--store", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    back_up(image, copy)
+    assert "is not empty (letter.txt)" in text("restore", "--from", copy, "--store", full)
+    (copy / "lock").write_text("lock")
+    assert "has been used as a store" in text("backup", "--store", image.root, "--to", copy)
+
+
+def test_shards_are_backed_up_together(image: StoreImage, copy: Path, tmp_path: Path) -> None:
+    shard = StoreImage(image.root / "shard-1").add_many(300)
+    shard.write_log()
+    JsonFile(shard.root / "config" / "topics.json").save({"topicConfigTable": {"topic-1": {}}})
+    back_up(image, copy)
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    for path in (".", "shard-1"):
+        assert segments(tmp_path / "new" / path) == segments(image.root / path)
+        config = Path(path, "config", "topics.json")
+        assert (tmp_path / "new" / config).read_bytes() == (image.root / config).read_bytes()
+
+
+def test_files_and_journals_are_of_one_moment(tmp_path: Path) -> None:
+    """A writer replaces one after the other: JSON number n belongs to the journal that says n."""
+    config = tmp_path / "config"
+    config.mkdir()
+    over = threading.Event()
+    number = 0
+
+    def put(name: str, text: str) -> None:
+        (config / f"{name}.tmp").write_text(text)
+        (config / f"{name}.tmp").replace(config / name)
+
+    def write() -> None:
+        nonlocal number
+        while not over.is_set():
+            number += 1
+            put("topics.json", f"{number} ")
+            put("rmqMetadata.journal", f"{number} ")
+            with (config / "rmqMetadata.journal").open("a") as file:
+                file.write("more ")
+            over.wait(0.002)
+
+    put("topics.json", "0 ")
+    put("rmqMetadata.journal", "0 ")
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        pairs = []
+        while number < 300:  # replaced so often that many readings had to be made again
+            pairs.append(read_state(tmp_path))
+    finally:
+        over.set()
+        writer.join()
+    for state in pairs:
+        json_number = int(state["config/topics.json"].split()[0])
+        journal_number = int(state["config/rmqMetadata.journal"].split()[0])
+        # Between two replacements the JSON is one ahead, as a crash may leave it: never behind.
+        assert json_number - journal_number in (0, 1)
+    assert len(pairs) > 10
