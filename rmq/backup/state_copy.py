@@ -14,7 +14,9 @@ Queues are made anew from the log when the copy is restored. A queue whose messa
 has nothing there, and would begin at offset 0 again: consumers that had come to offset 500 would
 miss the next 500 messages. So the ends are taken along: an entry says "nothing is left, and the
 next offset is 500", which counts only where the log has nothing of the queue (rows A1, Q6 and Q10
-of cext/store/recovery.pxd).
+of cext/store/recovery.pxd). They
+are those that rmq has noted (queueEnds) and those of the queues' files, whichever is more: both are
+seconds behind, and messages are deleted after hours.
 
 What can be made anew is left out: consumequeue/, index/, checkpoint, rmqTimers/ but for position.
 """
@@ -37,6 +39,8 @@ from rmq.format.store_files import UNIT_BYTES, numbered_files, queue_directories
 from rmq.offline.overview import unit_count
 
 TRIES = 200
+TOPIC_BYTES_MAX = 256  # what an entry of queueEnds can say
+QUEUES_MAX = 1 << 31
 PAUSE_S = 0.02
 # Being written, or put aside: no broker reads them.
 UNREAD = (".tmp", ".new", ".damaged", ".unused")
@@ -100,8 +104,8 @@ def _names(directory: Path) -> Iterator[str]:
 
 
 def _queue_ends(store: Path) -> dict[tuple[bytes, int], QueueEnds]:
-    """The offset that each queue gives next, at the least: as rmq has noted it, or, where it was
-    not rmq that wrote the store, as the queues' files say."""
+    """The offset that each queue gives next, at the least: as rmq has noted it at the last barrier,
+    or as the queue's files say, which is more when the queue is younger than that."""
     ends: dict[tuple[bytes, int], int] = {}
     for name in ("queueEnds", "queueEnds.synced"):  # the newer one first
         try:
@@ -110,9 +114,18 @@ def _queue_ends(store: Path) -> dict[tuple[bytes, int], QueueEnds]:
             continue
         ends = {queue: entry.end_offset for queue, entry in noted.items()}
         break
-    if not ends:
-        for topic, queue_id, path in queue_directories(store / "consumequeue"):
-            files, _ = numbered_files(path)
-            if files and len(topic) < 256:
-                ends[topic, queue_id] = int(files[-1].name) // UNIT_BYTES + unit_count(files[-1])
+    for topic, queue_id, path in queue_directories(store / "consumequeue"):
+        if len(topic) < TOPIC_BYTES_MAX and queue_id < QUEUES_MAX:
+            queue = topic, queue_id
+            ends[queue] = max(ends.get(queue, 0), _end_in_files(path))
     return {queue: QueueEnds(end, -1, end, -1, 0) for queue, end in ends.items() if end > 0}
+
+
+def _end_in_files(path: Path) -> int:
+    files, _ = numbered_files(path)
+    for file in reversed(files):
+        with suppress(FileNotFoundError):  # of a topic that is being deleted
+            units = unit_count(file)
+            if units:
+                return int(file.name) // UNIT_BYTES + units
+    return 0

@@ -122,15 +122,20 @@ def test_a_queue_whose_messages_are_deleted_goes_on_where_it_was(
     assert queues.snapshot(b"stays", 0)[:2] == (left[0], left[-1] + 1)
 
 
-def test_where_queues_end_is_read_of_their_files_when_rmq_has_not_noted_it(
+def test_queues_end_where_rmq_has_noted_it_or_their_files_say_more(
     image: StoreImage,
 ) -> None:
     state = read_state(image.root)["queueEnds.synced"]
     ends = {queue: entry.end_offset for queue, entry in decode_ends(state).queues.items()}
     assert ends == image.next
-    image.write_ends(600, queues={(b"topic-0", 0): QueueEnds(0, 0, 7, 0, 100)})
-    state = read_state(image.root)["queueEnds.synced"]
-    assert decode_ends(state).queues == {(b"topic-0", 0): QueueEnds(7, -1, 7, -1, 0)}
+    noted = {
+        (b"topic-0", 0): QueueEnds(0, 0, 7, 0, 100),
+        (b"topic-1", 0): QueueEnds(0, 0, 999, 0, 1),
+    }
+    image.write_ends(600, queues=noted)
+    found = decode_ends(read_state(image.root)["queueEnds.synced"]).queues
+    assert found[b"topic-0", 0].end_offset == image.next[b"topic-0", 0]  # the queue has more since
+    assert found[b"topic-1", 0] == QueueEnds(999, -1, 999, -1, 0)
 
 
 def test_damage_in_the_store_is_copied_named_and_ends_with_1(

@@ -1,0 +1,298 @@
+"""Goal: a backup that is made beside a broker under load, restored, is a store with everything that
+was acknowledged before it began, and nothing in it is ahead of its log.
+
+Method: real brokers and producers that write down every answer, the command in processes of its
+own, some of them killed. Cannot show: a store of Apache's broker, or hundreds of files of 1 GiB.
+"""
+
+import asyncio
+import copy as copies
+import json
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
+from support.machine import machine
+from support.waiting import until
+
+from rmq.format.message import decode_messages
+from rmq.format.remoting import Command
+from rmq.offline.overview import unit_count
+
+MIB = 1 << 20
+SETTINGS = (
+    "--set", f"mappedFileSizeCommitLog={MIB}",
+    "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
+    "--set", "flushConsumerOffsetInterval=100",
+)  # fmt: skip
+QUERY_OFFSET, COMMIT_OFFSET, MAX_OFFSET, MIN_OFFSET, DELETE_EXPIRED = 14, 15, 30, 31, 329
+UPDATE_CONFIG = 25
+NONE_COMMITTED = 22
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "rmq", "store", *map(str, words)]
+
+
+def run(*words: object, code: int = 0) -> str:
+    done = subprocess.run(command(*words), capture_output=True, text=True)
+    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+async def back_up(broker: BrokerProcess, to: Path) -> dict:
+    """What the command says of the only store."""
+    words = ("backup", "--store", broker.store, "--to", to, "--json")
+    return json.loads(await asyncio.to_thread(run, *words))["stores"][0]
+
+
+def log_bytes(store: Path, end: int) -> bytes:
+    files = sorted((store / "commitlog").iterdir())
+    return b"".join(path.read_bytes() for path in files if int(path.name) < end)[:end]
+
+
+async def check_offsets(port: int) -> int:
+    """No group's offset lies behind the end of its queue; how many there are."""
+    found = 0
+    async with BrokerClient(port) as client:
+        for topic, queues in Load.TOPICS:
+            for queue in range(queues):
+                where = {"topic": topic, "queueId": queue}
+                reply = await client.call(QUERY_OFFSET, consumerGroup=GROUP, **where)
+                end = int((await client.call(MAX_OFFSET, **where)).fields["offset"])
+                if reply.code == 0:
+                    found += 1
+                    assert 0 <= int(reply.fields["offset"]) <= end, where
+                else:
+                    assert reply.code == NONE_COMMITTED, reply
+    return found
+
+
+def check_restored(directory: Path, backup: Path, promised: Journal, source: Path) -> None:
+    """Restores into directory/store and has a broker serve it."""
+    run("restore", "--from", backup, "--store", directory / "store")
+    made = json.loads((backup / "rmqBackup.json").read_bytes())["manifest"]["stores"][0]
+    last = made["segments"][-1]
+    end = last["start"] + last["end"]
+    assert log_bytes(directory / "store", end) == log_bytes(source, end)
+    with broker_process(directory, SETTINGS) as broker:
+        asyncio.run(promised.check(broker.port, whole=True))
+        assert asyncio.run(check_offsets(broker.port)) > 0
+        # It is a broker like any other: what comes now is behind what was.
+        after = Journal()
+
+        async def go_on() -> None:
+            async with Load(broker.port, after, 99, producers=2):
+                await until(lambda: len(after.acked) > 100)
+
+        asyncio.run(go_on())
+        assert not set(after.acked) & set(promised.acked)
+        assert broker.stop() == 0
+    run("check", directory / "store", "--strict")
+
+
+def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
+    journal, backup = Journal(), tmp_path / "backup"
+    promised: list[Journal] = []
+
+    async def back_up_under_load(broker: BrokerProcess) -> list[dict]:
+        results = []
+        async with Load(broker.port, journal, 1, producers=3):
+            for _ in range(4):
+                sent = len(journal.acked)
+                await until(lambda sent=sent: len(journal.acked) > sent + 1000)
+                promised.append(copies.deepcopy(journal))
+                results.append(await back_up(broker, backup))
+                assert "sound" in await asyncio.to_thread(run, "backup", "--check", backup)
+        return results
+
+    with broker_process(tmp_path / "source", SETTINGS) as broker:
+        results = asyncio.run(back_up_under_load(broker))
+        for before, result in pairwise(results):
+            # Only what is new: the rest of the segment that was not full, and those behind it.
+            assert result["copied_bytes"] == result["log_end"] - before["log_end"]
+            assert result["copied_records"] > 0
+        check_restored(tmp_path / "new", backup, promised[-1], broker.store)
+
+
+def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
+    journal, backup = Journal(), tmp_path / "backup"
+    kills = 0
+
+    async def kill_one(broker: BrokerProcess, files: int) -> int:
+        """When it has added so many log files; 1, or 0 when it was faster."""
+        known = len(list((backup / "commitlog").iterdir()))
+        words = command("backup", "--store", broker.store, "--to", backup)
+        process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.DEVNULL)
+        while len(list((backup / "commitlog").iterdir())) < known + files:
+            if process.returncode is not None:
+                return 0
+            await asyncio.sleep(0.001)
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+        return int(await process.wait() == -signal.SIGKILL)
+
+    async def kill_under_load(broker: BrokerProcess) -> Journal:
+        nonlocal kills
+        async with Load(broker.port, journal, 1, producers=3):
+            await until(lambda: len(journal.acked) > 1000)
+            promised = copies.deepcopy(journal)
+            await back_up(broker, backup)
+            manifest = (backup / "rmqBackup.json").read_bytes()
+            for files in (1, 2, 3, 1, 2, 3):
+                sent = len(journal.acked)
+                await until(lambda sent=sent: len(journal.acked) > sent + 8000)
+                kills += await kill_one(broker, files)
+                if (backup / "rmqBackup.json").read_bytes() == manifest:
+                    assert "sound" in await asyncio.to_thread(run, "backup", "--check", backup)
+                else:
+                    manifest = (backup / "rmqBackup.json").read_bytes()
+        return promised
+
+    with broker_process(tmp_path / "source", SETTINGS) as broker:
+        promised = asyncio.run(kill_under_load(broker))
+        assert kills >= 2
+        check_restored(tmp_path / "old", backup, promised, broker.store)
+        asyncio.run(back_up(broker, backup))
+        check_restored(tmp_path / "new", backup, copies.deepcopy(journal), broker.store)
+
+
+async def send(client: BrokerClient, topic: str, body: bytes, **fields: object) -> Command:
+    reply = await client.send(topic, body, **fields)
+    assert reply.code == 0, reply
+    return reply
+
+
+async def bodies(client: BrokerClient, topic: str, offset: int) -> list[bytes]:
+    """Of queue 0 from the offset on."""
+    reply = await client.pull("readers", topic, 0, offset, sysFlag=WITH_SUBSCRIPTION,
+                              subscription="*", expressionType="TAG")  # fmt: skip
+    assert reply.code == 0, reply
+    return [each.body for each in decode_messages(reply.body)]
+
+
+def test_a_consumer_misses_nothing_where_its_queue_had_been_emptied(tmp_path: Path) -> None:
+    """Retention has taken all messages of a queue. Were its offsets begun anew, a group that had
+    come to 5 would miss the next five messages."""
+    backup = tmp_path / "backup"
+    options = (*SETTINGS, "--set", "cleanResourceInterval=200",
+               "--set", "deleteCommitLogFilesInterval=0")  # fmt: skip
+
+    async def empty_and_back_up(broker: BrokerProcess) -> None:
+        async with BrokerClient(broker.port) as client:
+            for number in range(5):
+                await send(client, "rare", b"%d" % number)
+            where = {"consumerGroup": "readers", "topic": "rare", "queueId": 0}
+            assert (await client.heartbeat("readers", "rare")).code == 0
+            assert (await client.call(COMMIT_OFFSET, commitOffset=5, **where)).code == 0
+            saved = broker.store / "config" / "rmqOffsets.journal"
+            await until(lambda: b"rare@readers" in saved.read_bytes())
+            for _ in range(40):
+                await send(client, "often", bytes(100_000))
+            # Queue files are seconds behind the log; retention, in earnest, by hours.
+            units = broker.store / "consumequeue" / "rare" / "0" / f"{0:020d}"
+            await until(lambda: units.exists() and unit_count(units) == 5)
+            reply = await client.call(UPDATE_CONFIG, b"fileReservedTime=0")
+            assert reply.code == 0, reply
+            await client.call(DELETE_EXPIRED)
+            first = broker.store / "commitlog" / f"{0:020d}"
+            await until(lambda: not first.exists())
+            await back_up(broker, backup)
+
+    with broker_process(tmp_path / "source", options) as broker:
+        asyncio.run(empty_and_back_up(broker))
+    run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
+
+    async def read(broker: BrokerProcess) -> None:
+        async with BrokerClient(broker.port) as client:
+            where = {"topic": "rare", "queueId": 0}
+            for code in (MIN_OFFSET, MAX_OFFSET):
+                assert (await client.call(code, **where)).fields["offset"] == "5"
+            reply = await client.call(QUERY_OFFSET, consumerGroup="readers", **where)
+            assert reply.fields["offset"] == "5"
+            await send(client, "rare", b"next")
+            assert await bodies(client, "rare", 5) == [b"next"]
+
+    with broker_process(tmp_path / "new", SETTINGS) as broker:
+        asyncio.run(read(broker))
+
+
+def test_a_restore_never_goes_into_a_store_that_is_in_use(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    with broker_process(tmp_path / "source", SETTINGS) as broker:
+        asyncio.run(back_up(broker, backup))
+        text = run("restore", "--from", backup, "--store", broker.store, code=4)
+        assert f"process {broker.pid}" in text
+    text = run("restore", "--from", backup, "--store", broker.store, code=2)
+    assert "is not empty" in text
+
+
+def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_path: Path) -> None:
+    """Delay levels and timed messages: what was delivered before the backup does not come again."""
+    backup = tmp_path / "backup"
+
+    async def end_of(client: BrokerClient, topic: str) -> int:
+        reply = await client.call(MAX_OFFSET, topic=topic, queueId=0)
+        return int(reply.fields["offset"]) if reply.code == 0 else 0
+
+    async def wait_for(client: BrokerClient, topic: str, count: int) -> None:
+        end = asyncio.get_running_loop().time() + 60
+        while await end_of(client, topic) < count:
+            assert asyncio.get_running_loop().time() < end, topic
+            await asyncio.sleep(0.05)
+
+    async def fill(broker: BrokerProcess) -> None:
+        async with BrokerClient(broker.port) as client:
+            for topic, soon, late in (
+                ("levels", "DELAY\x011\x02", "DELAY\x012\x02"),
+                ("timed", "TIMER_DELAY_MS\x0150\x02", "TIMER_DELAY_MS\x0120000\x02"),
+            ):
+                await send(client, topic, b"soon", i=soon)
+                await wait_for(client, topic, 1)
+                await send(client, topic, b"late", i=late)
+            delays = broker.store / "config" / "delayOffset.json"
+            await until(delays.exists)  # it is written every 10 s
+            await back_up(broker, backup)
+
+    options = (*SETTINGS, "--set", "messageDelayLevel=1s 25s")
+    with broker_process(tmp_path / "source", options) as broker:
+        asyncio.run(fill(broker))
+        broker.process.kill()
+        broker.process.wait()
+    run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
+
+    async def read(broker: BrokerProcess) -> None:
+        async with BrokerClient(broker.port) as client:
+            for topic in ("levels", "timed"):
+                await wait_for(client, topic, 2)
+                assert await bodies(client, topic, 0) == [b"soon", b"late"]
+
+    with broker_process(tmp_path / "new", options) as broker:
+        asyncio.run(read(broker))
+
+
+def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
+    journals = [Journal(), Journal()]
+    backup = tmp_path / "backup"
+
+    async def fill(ports: list[int], store: Path) -> list[Journal]:
+        async with Load(ports[0], journals[0], 1, 2), Load(ports[1], journals[1], 2, 2):
+            await until(lambda: all(len(journal.acked) > 500 for journal in journals))
+            promised = copies.deepcopy(journals)
+            await asyncio.to_thread(run, "backup", "--store", store, "--to", backup)
+        return promised
+
+    (tmp_path / "source").mkdir()
+    with machine(tmp_path / "source", 2, SETTINGS) as broker:
+        promised = asyncio.run(fill(broker.ports, broker.store))
+    assert "2 stores" in run("backup", "--check", backup)
+    run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
+    with machine(tmp_path / "new", None, SETTINGS) as broker:
+        assert len(broker.ports) == 2
+        for port, journal in zip(broker.ports, promised, strict=True):
+            assert asyncio.run(journal.check(port, whole=True)) >= len(journal.acked)
