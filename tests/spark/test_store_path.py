@@ -1,6 +1,8 @@
 """path=STORE_DIR: the files of a store read without a broker, damaged ones too."""
 
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +93,19 @@ def test_queues_offsets_and_tags_are_chosen_as_with_a_broker(spark, written: Bro
     late = load(spark, written.store, topic="mined", startingTimestamp=stamp).count()
     early = load(spark, written.store, topic="mined", endingTimestamp=stamp).count()
     assert (late + early, early > 0, late > 0) == (COUNT, True, True)
+
+
+def test_a_backup_of_a_live_store_is_read_as_it_is(
+    spark, written: BrokerProcess, tmp_path: Path
+) -> None:
+    backup = tmp_path / "backup"
+    words = ["store", "backup", "--store", str(written.store), "--to", str(backup)]
+    for _ in range(2):  # the second one finds it up to date
+        subprocess.run([sys.executable, "-m", "rmq", *words], check=True)
+        assert load(spark, backup, topic="mined").count() == COUNT
+    assert bodies(load(spark, backup, topic="other")) == [b"elsewhere"]
+    with pytest.raises(Exception, match=r"topic mind is not in the store .* mined, other"):
+        load(spark, backup, topic="mind").count()
 
 
 def test_damage_is_told_marked_or_left_out(spark, written: BrokerProcess, tmp_path: Path) -> None:
