@@ -14,9 +14,8 @@ Queues are made anew from the log when the copy is restored. A queue whose messa
 has nothing there, and would begin at offset 0 again: consumers that had come to offset 500 would
 miss the next 500 messages. So the ends are taken along: an entry says "nothing is left, and the
 next offset is 500", which counts only where the log has nothing of the queue (rows A1, Q6 and Q10
-of cext/store/recovery.pxd). They
-are those that rmq has noted (queueEnds) and those of the queues' files, whichever is more: both are
-seconds behind, and messages are deleted after hours.
+of cext/store/recovery.pxd). They are those that rmq has noted (queueEnds) and those of the queues'
+files, whichever is more: both are seconds behind, and messages are deleted after hours.
 
 What can be made anew is left out: consumequeue/, index/, checkpoint, rmqTimers/ but for position.
 """
@@ -39,8 +38,8 @@ from rmq.format.store_files import UNIT_BYTES, numbered_files, queue_directories
 from rmq.offline.overview import unit_count
 
 TRIES = 200
-TOPIC_BYTES_MAX = 256  # what an entry of queueEnds can say
-QUEUES_MAX = 1 << 31
+NAME_BYTES = 256  # more than a name in an entry of queueEnds can have
+QUEUE_IDS = 1 << 31
 PAUSE_S = 0.02
 # Being written, or put aside: no broker reads them.
 UNREAD = (".tmp", ".new", ".damaged", ".unused")
@@ -115,7 +114,7 @@ def _queue_ends(store: Path) -> dict[tuple[bytes, int], QueueEnds]:
         ends = {queue: entry.end_offset for queue, entry in noted.items()}
         break
     for topic, queue_id, path in queue_directories(store / "consumequeue"):
-        if len(topic) < TOPIC_BYTES_MAX and queue_id < QUEUES_MAX:
+        if len(topic) < NAME_BYTES and queue_id < QUEUE_IDS:
             queue = topic, queue_id
             ends[queue] = max(ends.get(queue, 0), _end_in_files(path))
     return {queue: QueueEnds(end, -1, end, -1, 0) for queue, end in ends.items() if end > 0}
