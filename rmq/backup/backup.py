@@ -42,7 +42,7 @@ from rmq.errors import ConfigError, StoreError
 from rmq.offline.report import Progress, no_progress
 
 CURE = (
-    "The backup before this one is whole. Make room (or choose another directory) and run it "
+    "A backup before this one is whole. Make room (or choose another directory) and run it "
     "again: it goes on with the segment at which it stopped"
 )
 

@@ -147,7 +147,7 @@ def required(directory: Path) -> Manifest:
     if manifest is None:
         raise ConfigError(
             f"{directory} is no backup: there is no {NAME} in it. Make one with "
-            f"`rmq store backup --store STORE --to {directory}`"
+            "`rmq store backup --store STORE --to DIR`"
         )
     return manifest
 
