@@ -165,7 +165,6 @@ sendThreadPoolQueueCapacity=10000
 serverLoadBalancerEnable=true
 skipPreOnline=false
 skipWhenCKRePutReachMaxTimes=false
-slaveReadEnable=false
 splitMetadataSize=2000
 splitRegistrationSize=800
 subscriptionExpiredTimeout=600000

@@ -276,6 +276,7 @@ BROKER: tuple[Setting, ...] = (
     _int("maxTransferBytesOnMessageInDisk", 64 << 10, 1, 15 * MIB, run_time=True),
     _int("maxTransferCountOnMessageInDisk", 8, 1, 1024, run_time=True),
     _int("accessMessageInMemoryMaxRatio", 40, 1, 100, run_time=True),
+    _bool("slaveReadEnable", False, run_time=True),  # unset: slaves serve pulls all the same
     _int("maxMsgsNumBatch", 64, 1, 1024),
     _int("defaultQueryMaxNum", 32, 1, 1024),
     # --- watching it (rmq/broker/status/http_server.py, rmq/logs.py)

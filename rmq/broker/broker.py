@@ -73,6 +73,7 @@ HOUSEKEEPING_S = 10.0
 DRAIN_S = 0.5
 # Settings that the core takes at run time -> the core's own name of each.
 CORE_OPTIONS = {
+    "accessMessageInMemoryMaxRatio": "memory_percent",
     "brokerFastFailureEnable": "fast_failure",
     "brokerPermission": "broker_permission",
     "enablePropertyFilter": "property_filter",
@@ -86,6 +87,7 @@ CORE_OPTIONS = {
     "recallMessageEnable": "recalls",
     "rejectTransactionMessage": "reject_transactions",
     "storeReplyMessageEnable": "store_replies",
+    "slaveReadEnable": "slave_read",
     "shortPollingTimeMills": "short_polling_ms",
     "slaveTimeout": "slave_timeout_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",

@@ -99,6 +99,9 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "fast_port": serves_slaves(settings),
         "store_ip": _packed(settings.brokerIP1),
         "region": settings.regionId.encode(),
+        "slave_read": slave_read(settings),
+        "memory_bytes": memory_bytes(),
+        "memory_percent": settings.accessMessageInMemoryMaxRatio,
         "broker_permission": settings.brokerPermission,
         "fast_failure": settings.brokerFastFailureEnable,
         "send_wait_ms": settings.waitTimeMillsInSendQueue,
@@ -123,6 +126,11 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "node": -1,
         **_buffers(settings),
     }
+
+
+def slave_read(settings: Settings) -> int:
+    """SlaveRead of cext/flow/context/options.pxd: whether slaves serve pulls."""
+    return int(settings.slaveReadEnable) if settings.given("slaveReadEnable") else 2
 
 
 def _pop_options(settings: Settings) -> dict[str, Any]:

@@ -89,7 +89,16 @@ class TopicCalls(Protocol):
 class GroupCalls(Protocol):
     """The reactor's tables of groups, their subscriptions, and filters."""
 
-    def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None: ...
+    def put_group(
+        self,
+        name: bytes,
+        consume_enable: int,
+        broadcast_enable: int,
+        broker_id: int = 0,
+        slow_broker_id: int = 1,
+    ) -> None:
+        """The broker ids: where its consumers pull, and where those that are far behind."""
+
     def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None:
         """The group's retries: the delay level of each; empty: 3, 4, 5 .."""
 

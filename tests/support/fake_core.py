@@ -184,7 +184,14 @@ class FakeCore:
         self.topics.pop(name, None)
         return self.log_end
 
-    def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None:
+    def put_group(
+        self,
+        name: bytes,
+        consume_enable: int,
+        broadcast_enable: int,
+        broker_id: int = 0,
+        slow_broker_id: int = 1,
+    ) -> None:
         self.groups[name] = (consume_enable, broadcast_enable)
 
     def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None:

@@ -8,6 +8,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 cdef enum:
     TEXT_MAX = 256
 
+cdef enum SlaveRead:                # slaveReadEnable
+    SLAVE_READ_OFF = 0              # given as false: a slave refuses pulls
+    SLAVE_READ_ON = 1
+    SLAVE_READ_UNSET = 2            # a slave serves pulls, but its master sends nobody there
+
 cdef struct Options:
     int64_t message_max_bytes       # maxMessageSize
     int64_t frame_max_bytes
@@ -22,6 +27,10 @@ cdef struct Options:
     int64_t pull_max_bytes          # maxTransferBytesOnMessageInMemory
     int32_t disk_max_messages       # maxTransferCountOnMessageInDisk
     int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
+    int32_t slave_read              # SlaveRead
+    int64_t memory_bytes            # of this machine
+    int64_t slow_bytes              # accessMessageInMemoryMaxRatio of them: who reads further back
+                                    # than so from the log's end is slow
     int32_t broker_permission       # brokerPermission
     bint fast_failure               # brokerFastFailureEnable
     int64_t send_wait_ms            # waitTimeMillsInSendQueue

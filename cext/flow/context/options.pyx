@@ -1,7 +1,12 @@
 """A shard's options. See options.pxd."""
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from rmq.errors import ConfigError
+
+
+cdef int64_t share(int64_t bytes, int64_t percent) noexcept:
+    return bytes // 100 * percent
 
 
 cdef int options_read(Options* options, dict given) except -1:
@@ -21,6 +26,9 @@ cdef int options_read(Options* options, dict given) except -1:
     options.pull_max_bytes = given["pull_max_bytes"]
     options.disk_max_messages = min(given["disk_max_messages"], 64)
     options.disk_max_bytes = given["disk_max_bytes"]
+    options.slave_read = given.get("slave_read", <int> SLAVE_READ_UNSET)
+    options.memory_bytes = given.get("memory_bytes", 1 << 40)
+    options.slow_bytes = share(options.memory_bytes, given.get("memory_percent", 40))
     options.broker_permission = given["broker_permission"]
     options.fast_failure = given["fast_failure"]
     options.send_wait_ms = given["send_wait_ms"]
@@ -69,6 +77,10 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.disk_max_messages = <int32_t> min(value, 64)
     elif name == "disk_max_bytes":
         options.disk_max_bytes = value
+    elif name == "slave_read":
+        options.slave_read = SLAVE_READ_ON if value != 0 else SLAVE_READ_OFF
+    elif name == "memory_percent":
+        options.slow_bytes = share(options.memory_bytes, value)
     elif name == "broker_permission":
         options.broker_permission = <int32_t> value
     elif name == "fast_failure":

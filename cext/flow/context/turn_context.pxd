@@ -61,6 +61,7 @@ cdef class TurnContext(Service):
     cdef int32_t stopping               # set by another thread
     cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
     cdef bint follower                  # the log is a copy of another core's (role.pxd)
+    cdef bint master_lives              # of a follower: its master's log comes
     cdef bint slaves_missing            # fewer follow than answers wait for
     cdef bint write_stop                # control has stopped writes (disk full)
     cdef bint in_sync_short             # fewer brokers are in sync than must have what is stored

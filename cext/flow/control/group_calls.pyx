@@ -40,13 +40,15 @@ cdef struct PutGroup:
     Text name
     bint consume_enable
     bint broadcast_enable
+    int64_t broker_id
+    int64_t slow_broker_id
     # results
     int status
 
 
 cdef void put_group(Tables s, PutGroup* x) noexcept nogil:
     x.status = group_put(&s.groups, x.name.bytes, x.name.length, x.consume_enable,
-                         x.broadcast_enable)
+                         x.broadcast_enable, x.broker_id, x.slow_broker_id)
 
 
 cdef void remove_group(PopService s, const Text* name) noexcept nogil:
@@ -211,11 +213,14 @@ cdef int read_delivery_counters(const Block* block, dict out) except -1:
 
 
 cdef class GroupCalls(QueueCalls):
-    def put_group(self, bytes name, int32_t consume_enable, int32_t broadcast_enable):
+    def put_group(self, bytes name, int32_t consume_enable, int32_t broadcast_enable,
+                  int64_t broker_id=0, int64_t slow_broker_id=1):
         cdef PutGroup x
         x.name = borrowed(name)
         x.consume_enable = consume_enable != 0
         x.broadcast_enable = broadcast_enable != 0
+        x.broker_id = broker_id
+        x.slow_broker_id = slow_broker_id
         self._call(<CallFn> put_group, <void*> self.tables, &x)
         raise_status(x.status, f"group {name!r}")
 

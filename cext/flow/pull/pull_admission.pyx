@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport OK
+from cext.flow.context.options cimport SLAVE_READ_OFF
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
@@ -116,6 +117,9 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.pop.kind = NO_POP
     job.offset = r.queue_offset
     job.moved = False
+    job.last_physical = -1
+    job.broker_id = group.broker_id
+    job.slow_broker_id = group.slow_broker_id
     job.max_messages = r.max_messages
     job.max_bytes = r.max_message_bytes
     job.may_hold = (r.sys_flag & FLAG_SUSPEND) != 0
@@ -151,6 +155,11 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     if s.turn.unconfirmed:
         return reply_error(s.turn, c, h, SYSTEM_BUSY, b"[REJECTREQUEST]this broker does not know "
                            b"yet what of its messages the master has, and gives none of them")
+    if s.turn.follower and s.turn.options.slave_read == SLAVE_READ_OFF:
+        s.turn.counters.busy_replies += 1
+        return reply_error(s.turn, c, h, SYSTEM_BUSY,
+                           b"[REJECTREQUEST]this broker is a slave and serves no pulls "
+                           b"(slaveReadEnable=false); pull from the master of its name")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable

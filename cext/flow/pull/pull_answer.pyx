@@ -4,6 +4,7 @@ from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport ABSENT
+from cext.flow.context.options cimport SLAVE_READ_OFF, SLAVE_READ_UNSET
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport DiskFetch
@@ -24,8 +25,10 @@ from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply
 from cext.wire.text cimport text_of
 
 cdef enum:
+    MASTER_ID = 0
     MEND_LOOK_MS = 1000             # how often a pull looks whether its queue is mended
     MEND_WAIT_MS = 5000             # so long at most: clients wait for 10 s and more
+    AWAY_HOLD_MS = 1000             # at a slave whose master lives: then the client goes back there
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -41,6 +44,20 @@ cdef bint refuse_job(PullService s, PullJob* job, int32_t code, const char* rema
     return reply_error_to(s.turn, job.connection, job.opaque, job.serialize_type, code, remark)
 
 
+cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
+    """Where the client is to pull next, as RocketMQ's brokers suggest it."""
+    cdef int32_t slave_read = s.turn.options.slave_read
+    cdef bint slow = job.last_physical >= 0 and (
+        s.append.log.marks.appended - job.last_physical > s.turn.options.slow_bytes)
+    if slave_read == SLAVE_READ_OFF or (slave_read == SLAVE_READ_UNSET and not s.turn.follower):
+        return MASTER_ID
+    if slow:
+        return job.slow_broker_id
+    if s.turn.follower and s.turn.master_lives:
+        return MASTER_ID
+    return job.broker_id
+
+
 cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* remark,
                        int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     """False as refuse_job()."""
@@ -53,7 +70,7 @@ cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* re
     reply.serialize_type = job.serialize_type
     reply.code = code
     reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
-    reply.suggested_broker_id = 0
+    reply.suggested_broker_id = suggested_broker(s, job)
     reply.next_begin_offset = next_offset
     reply.min_offset = queue.min_offset if queue != NULL else 0
     reply.max_offset = queue.max_offset if queue != NULL else 0
@@ -154,6 +171,8 @@ cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
 cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """The queue has no message beyond job.offset: hold the pull, or say so."""
     if job.may_hold and not s.turn.stopping:
+        if s.turn.follower and s.turn.master_lives and job.hold_ms > AWAY_HOLD_MS:
+            job.hold_ms = AWAY_HOLD_MS
         job.deadline_ms = s.turn.now_ms + job.hold_ms
         hold(s, job, queue)
     else:

@@ -89,6 +89,9 @@ cdef struct PullJob:
     DeliveryCounter* delivered  # used; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
+    int64_t last_physical       # where the last message looked at is in the log; -1: none was
+    int64_t broker_id           # of its group: where it is to pull,
+    int64_t slow_broker_id      # and where when it is far behind
     int64_t next_offset         # READING: where to go on after what is being read
     int64_t hold_ms             # how long the request allows to be held
     bint moved                  # an operator reset the group's offset to `offset`: say so

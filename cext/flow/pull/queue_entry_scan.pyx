@@ -238,6 +238,8 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
             damaged = candidate < 0
             if damaged:
                 candidate = -1 - candidate
+            elif entry.size > 0:
+                job.last_physical = entry.physical_offset
             seen = candidate - i + (candidate < count and not damaged)
             job.scanned += seen
             if filtered:

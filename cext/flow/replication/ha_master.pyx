@@ -264,6 +264,7 @@ cdef Connection* follow_master(HAService s, int fd, bint whole) noexcept nogil:
     if m.connection == NULL:
         return NULL
     m.connection.frames_in = 1
+    s.turn.master_lives = True
     m.stream_offset = UNKNOWN
     m.reported = UNKNOWN                    # it is told at once
     m.body_left = 0
@@ -287,6 +288,7 @@ cdef void master_closed(HAService s, Connection* c) noexcept nogil:
     if s.master.connection != c:
         return
     s.master.connection = NULL
+    s.turn.master_lives = False
     if s.master.failure == HA_NO_FAILURE:
         fail(s, HA_CLOSED)
     link_push(&s.turn.link, CLOSED_CONNECTION, c.id, NULL, 0)

@@ -36,6 +36,8 @@ cdef struct DeliveryCounter:         # what the group was given of one topic (de
 cdef struct Group:
     bint consume_enable
     bint broadcast_enable
+    int64_t broker_id               # brokerId: where its consumers pull, 0 is the master
+    int64_t slow_broker_id          # whichBrokerWhenConsumeSlowly: those that are far behind
     bint retries_known              # the next fields have been set
     int32_t retry_queues            # retryQueueNums; 0: what comes back is dropped
     int32_t retry_times_max         # retryMaxTimes
@@ -57,7 +59,8 @@ cdef struct GroupTable:
 cdef int group_table_open(GroupTable* table) noexcept nogil
 cdef void group_table_close(GroupTable* table) noexcept nogil
 cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint consume_enable,
-                   bint broadcast_enable) noexcept nogil
+                   bint broadcast_enable, int64_t broker_id,
+                   int64_t slow_broker_id) noexcept nogil
 # How often and how late messages of the group come again. OK | NOT_FOUND.
 cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t length,
                            int32_t queues, int32_t times_max, const uint8_t* levels,

@@ -63,12 +63,15 @@ cdef void group_table_close(GroupTable* table) noexcept nogil:
 
 
 cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint consume_enable,
-                   bint broadcast_enable) noexcept nogil:
+                   bint broadcast_enable, int64_t broker_id,
+                   int64_t slow_broker_id) noexcept nogil:
     cdef Group* group = <Group*> name_map_obtain(&table.groups, name, length, sizeof(Group))
     if group == NULL:
         return POOL_EMPTY
     group.consume_enable = consume_enable
     group.broadcast_enable = broadcast_enable
+    group.broker_id = broker_id
+    group.slow_broker_id = slow_broker_id
     return OK
 
 

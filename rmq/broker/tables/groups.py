@@ -358,6 +358,9 @@ class GroupTable:
 
     def _put_in_core(self, group: GroupConfig) -> None:
         name = group.name.encode()
-        self._core.put_group(name, int(group.consume_enable), int(group.consume_broadcast_enable))
+        self._core.put_group(
+            name, int(group.consume_enable), int(group.consume_broadcast_enable),
+            group.broker_id, group.broker_id_when_slow,
+        )  # fmt: skip
         levels = retry_levels(group.retry_policy, self._delays_ms)
         self._core.put_retries(name, group.retry_queues, group.retry_times_max, levels)
