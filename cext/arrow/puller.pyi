@@ -19,6 +19,7 @@ class Puller:
     end_offset: int
     min_offset: int
     max_offset: int
+    suggested_broker_id: int
     code: int
     remark: bytes
     answers: int

@@ -141,6 +141,8 @@ cdef class Puller:
             self.min_offset = -1
         if reply_number(reply, b"maxOffset", &self.max_offset) != Status.OK:
             self.max_offset = -1
+        if reply_number(reply, b"suggestWhichBrokerId", &self.suggested_broker_id) != Status.OK:
+            self.suggested_broker_id = 0
         self.remark = b""
         if reply.header.code != SUCCESS:
             self.records_start = self.records_end

@@ -25,6 +25,7 @@ from rmq.client.blocking.transport import Transport
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.namespaces import wrap
+from rmq.client.connection.replicas import Purpose, Replica
 from rmq.client.connection.routes import Route
 from rmq.client.parameters import ClientParameters
 from rmq.codes import FLAG_RESPONSE, PERM_READ, PERM_WRITE, ResponseCode
@@ -62,11 +63,15 @@ class _InstanceView(ClusterView):
     """A view that shares its routes with the producers and consumers of a client instance."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        super().__init__(instance.name_servers, EngineTransport(instance))
+        super().__init__(
+            instance.name_servers, EngineTransport(instance), instance.routes.replicas
+        )
         self._instance = instance
 
-    def address_of(self, name: str) -> str:
-        return self._instance.routes.address_of(name)
+    def replica_of(
+        self, name: str, purpose: Purpose, queue: MessageQueue | None = None
+    ) -> Replica:
+        return self._instance.routes.replica_of(name, purpose, queue)
 
     def route(self, topic: str) -> Route:
         return self._instance.routes.of(topic, refresh=True)

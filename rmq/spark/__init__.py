@@ -21,6 +21,7 @@ From a plan to rows
     snapshot    start and end of every queue at one moment
     input_partitions, read_plan    ranges of queues as tasks; what all tasks of a read share
     partition_reader    an input partition read from its broker, on an executor
+    replica_choice      from which of the brokers of a name
     batches     finished columns as Arrow record batches
     store, store_topics     the same without a broker: the files of a store directory
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection, split_address
 from rmq.client.blocking.transport import SocketTransport
+from rmq.client.connection.replicas import Replicas
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
@@ -47,8 +48,8 @@ class Access:
             options.tls, options.tls_ca_file, options.tls_verify,
         )  # fmt: skip
 
-    def cluster(self) -> GuardedCluster:
-        return GuardedCluster(self)
+    def cluster(self, replicas: Replicas | None = None) -> GuardedCluster:
+        return GuardedCluster(self, replicas)
 
     def sign(self, fields: Mapping[str, Any], body: bytes = b"") -> dict[str, str]:
         """The fields as texts, with the account's three when there is an account."""
@@ -97,9 +98,9 @@ class GuardedConnection(Connection):
 class GuardedCluster(Cluster):
     """A Cluster whose connections are GuardedConnections."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, replicas: Replicas | None = None) -> None:
         sockets = SocketTransport(lambda address: GuardedConnection(address, access))
-        super().__init__(access.nameserver, sockets)
+        super().__init__(access.nameserver, sockets, replicas)
 
     def connect(self, address: str) -> GuardedConnection:
         connection = super().connect(address)
@@ -117,7 +118,7 @@ class GuardedCluster(Cluster):
         except RemoteError as error:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
-        self.masters()
+        self.some_broker()
         try:
             return question()
         except RemoteError as error:

@@ -3,9 +3,10 @@
     for batch in read_ranges(reader_plan, partition.ranges, partition.addresses): ...
 
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
-given to Spark, for pollTimeoutMs. Messages that are gone (expired, or a queue that was cut) are a
-DataLossError unless failOnDataLoss=false. A connection that ends its range cleanly is kept for the
-next task of this worker process, which Spark reuses.
+given to Spark, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
+is away, or where the broker suggests it (replica_choice.py). Messages that are gone (expired, or a
+queue that was cut) are a DataLossError unless failOnDataLoss=false. A connection that ends its range
+cleanly is kept for the next task of this worker process, which Spark reuses.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from rmq.spark.input_partitions import QueueRange
 from rmq.spark.options import Options
 from rmq.spark.queues import PULL_GROUP, DataLossError, describe
 from rmq.spark.read_plan import ReadPlan
+from rmq.spark.replica_choice import ReplicaChoice
 
 log = logging.getLogger("rmq.spark")
 MODES = {"failfast": DamageMode.FAIL_FAST, "permissive": DamageMode.PERMISSIVE,
@@ -99,11 +101,10 @@ class _RangeReader:
         self._access = plan.access
         self._plan = plan
         self._range = queue_range
-        self._addresses = addresses
         self._decoder = decoder
         self._offset = queue_range.start
         self._request = _request_parts(plan, queue_range)
-        self._give_up = 0.0
+        self._choice = ReplicaChoice(plan.access, queue_range.key, addresses)
         self._pause = FIRST_PAUSE
 
     def run(self) -> Iterator[None]:
@@ -146,6 +147,8 @@ class _RangeReader:
             if outcome == Outcome.BATCH:
                 yield
                 self._since = time.monotonic()  # how long Spark took is no fault of the broker
+                if self._choice.moves(link.address, puller.suggested_broker_id):
+                    return False
             elif outcome == Outcome.END:
                 return puller.in_step
             elif outcome == Outcome.LOST:
@@ -168,6 +171,8 @@ class _RangeReader:
             self._offset = min(puller.moved_to, queue_range.end)
         elif outcome in (Outcome.NOTHING_THERE, Outcome.OFFSET_MOVED):
             # The queue ends before the range does.
+            if self._choice.is_slave(link.address):
+                raise UnreachableError(f"{link.address}: the slave does not have all of the queue")
             if time.monotonic() - self._since < min(END_PATIENCE, self._patience):
                 time.sleep(0.1)
                 return
@@ -224,18 +229,10 @@ class _RangeReader:
             ) from None
         time.sleep(self._pause)
         self._pause = min(self._pause * 2, LAST_PAUSE)
-        self._addresses.pop(self._range.key.broker, None)
+        self._choice.failed()
 
     def _connect(self) -> GuardedConnection:
-        broker = self._range.key.broker
-        address = self._addresses.get(broker)
-        if address is None:
-            with self._access.cluster() as cluster:
-                found = {entry.name: entry.master for entry in cluster.brokers()}
-            address = found.get(broker)
-            if address is None:
-                raise UnreachableError(f"broker {broker} is not registered or has no master")
-            self._addresses[broker] = address
+        address = self._choice.address()
         kept = _idle.pop((os.getpid(), self._access, address), None)
         if kept is not None and _is_alive(kept):
             return kept

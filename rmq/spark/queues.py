@@ -24,6 +24,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from rmq import names
 from rmq.client.blocking.admin import topic_queues
+from rmq.client.blocking.cluster import GONE_S
+from rmq.client.connection.replicas import Purpose, Replicas
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
@@ -68,6 +70,7 @@ class Queues:
         self._options = options
         self._access = Access.of(options)
         self._cluster: GuardedCluster | None = None
+        self._replicas = Replicas(GONE_S)
         self._assigned = parse_assign(options.assign) if options.assign is not None else None
         self.patience_ms = int(options.plan_timeout_ms)
 
@@ -82,7 +85,7 @@ class Queues:
         began, attempts, pause = time.monotonic(), 0, FIRST_PAUSE
         while True:
             if self._cluster is None:
-                self._cluster = self._access.cluster()
+                self._cluster = self._access.cluster(self._replicas)
             try:
                 return question(self._cluster)
             except (UnreachableError, RemoteError) as error:
@@ -115,10 +118,11 @@ class Queues:
         def question(cluster: GuardedCluster, some: Iterable[QueueKey]) -> None:
             keys = [key for key in some if key not in found]
             away = None
-            broker = cluster.broker(keys[0].broker)
-            for key, reply in zip(
-                keys, broker.ask_all(code, [fields[key] for key in keys]), strict=True
-            ):
+            address = cluster.address_of(keys[0].broker, Purpose.STATE)
+            broker = cluster.connect(address)
+            with cluster.reaching(address):
+                replies = broker.ask_all(code, [fields[key] for key in keys])
+            for key, reply in zip(keys, replies, strict=True):
                 if reply.code in AWAY:
                     away = RemoteError(reply.code, reply.remark or "no reason given")
                 else:
@@ -138,7 +142,7 @@ class Queues:
             return sorted(self._assigned)
         if self._options.subscribe_pattern is None:
             return sorted(set(self._options.topics))
-        cluster.masters()  # without brokers there are no topics: an error that is waited for
+        cluster.some_broker()  # without brokers there are no topics: an error that is waited for
         pattern = re.compile(self._options.subscribe_pattern)
         return [name for name in cluster.topics()
                 if pattern.fullmatch(name) and not is_system(name)]  # fmt: skip
@@ -303,9 +307,13 @@ class Queues:
         return {key: found[0][0] if found else 1024 for key, found in self.samples(starts).items()}
 
     def addresses(self) -> dict[str, str]:
-        """Broker name -> address of its master."""
-        entries = self.ask(lambda cluster: cluster.brokers())
-        return {entry.name: entry.master for entry in entries if entry.master is not None}
+        """Broker name -> address of its master, or of another one while that is away."""
+        found: dict[str, str] = {}
+        for entry in self.ask(lambda cluster: cluster.brokers()):
+            replica = self._replicas.choose(entry.addresses, Purpose.STATE)
+            if replica is not None:
+                found[entry.name] = replica.address
+        return found
 
 
 def partition_numbers(keys: Iterable[QueueKey]) -> dict[QueueKey, int]:

@@ -84,8 +84,7 @@ def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
     """The range of every queue of the topic, by broker and queue id."""
     found = []
     for name in sorted({queue.broker_name for queue in cluster.route(topic).readable()}):
-        address = cluster.address_of(name)
-        reply = cluster.call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        reply = cluster.call_any(name, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         for queue, row in _queue_table(reply.body).items():
             found.append(
                 QueueRange(
@@ -262,7 +261,7 @@ def _offset(
     cluster: ClusterView, code: int, queue: MessageQueue, more: Mapping[str, Any] | None = None
 ) -> int:
     fields = {"topic": queue.topic, "queueId": queue.queue_id, **(more or {})}
-    reply = cluster.call(cluster.address_of(queue.broker_name), code, fields)
+    reply = cluster.call_any(queue.broker_name, code, fields)
     return int(reply.int_field("offset"))
 
 

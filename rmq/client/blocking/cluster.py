@@ -4,6 +4,7 @@
     route = view.route("orders")
     for queue in route.writable(): ...              MessageQueue(topic, broker_name, queue_id)
     view.call(view.address_of("broker-a"), code)    asks that broker's master
+    view.call_any("broker-a", code)                 or another one of its name when that is away
 
     cluster = Cluster("127.0.0.1:9876;127.0.0.1:9877")      a view over blocking sockets
     cluster.broker("broker-a").submit(...)                  the connection to that broker's master
@@ -14,16 +15,21 @@ Name servers are asked in the order given until one answers. A Cluster keeps its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport, Transport
+from rmq.client.connection.replicas import Purpose, Replica, Replicas
 from rmq.client.connection.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, field_texts
+
+GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
 
 __all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueEntry", "Route"]
 
@@ -31,12 +37,16 @@ __all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueEntry", "Route"]
 class ClusterView:
     """Name servers by address, brokers by name; every question goes over the transport."""
 
-    def __init__(self, name_servers: Sequence[str], transport: Transport) -> None:
+    def __init__(
+        self, name_servers: Sequence[str], transport: Transport, replicas: Replicas | None = None
+    ) -> None:
+        """replicas: what is known of which brokers answer."""
         self.name_servers = list(name_servers)
         if not self.name_servers:
             raise ProtocolError("no name server given: host:port, several separated by ';'")
         self._transport = transport
-        self._masters: dict[str, str] = {}
+        self._brokers: dict[str, BrokerEntry] = {}
+        self.replicas = replicas if replicas is not None else Replicas(GONE_S)
 
     def ask(
         self,
@@ -48,7 +58,30 @@ class ClusterView:
     ) -> Command:
         """The answer, whatever its code."""
         request = Command(code=int(code), fields=field_texts(fields or {}), body=body)
-        return self._transport.invoke(address, request, timeout_s)
+        with self.reaching(address):
+            return self._transport.invoke(address, request, timeout_s)
+
+    @contextmanager
+    def reaching(self, address: str) -> Iterator[None]:
+        """Who does not answer is asked last for a while."""
+        try:
+            yield
+        except UnreachableError:
+            self.replicas.gone(address)
+            raise
+
+    def call_any(
+        self, name: str, code: int, fields: Mapping[str, Any] | None = None
+    ) -> Command:
+        """As call(), of the master; of another broker of this name when it does not answer."""
+        address = self.address_of(name, Purpose.STATE)
+        try:
+            return self.call(address, code, fields)
+        except UnreachableError:
+            other = self.address_of(name, Purpose.STATE)
+            if other == address:
+                raise
+        return self.call(other, code, fields)
 
     def call(
         self,
@@ -107,39 +140,61 @@ class ClusterView:
             raise UnreachableError(f"no broker {where}is registered at {self.name_servers[0]}")
         return alive
 
+    def some_broker(self) -> None:
+        """UnreachableError while no broker is registered, be it a slave: nothing is known then."""
+        if not self.brokers():
+            raise UnreachableError(f"no broker is registered at {self.name_servers[0]}")
+
     def topics(self) -> list[str]:
         """The names of all topics the name server knows."""
         reply = self.name_server_call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(set(map(str, fastjson.loads_object(reply.body).get("topicList") or [])))
 
-    def address_of(self, name: str) -> str:
-        """Where the master of this broker name is."""
-        if name not in self._masters:
+    def address_of(self, name: str, purpose: Purpose = Purpose.WRITE) -> str:
+        """Where this broker name is to be asked."""
+        return self.replica_of(name, purpose).address
+
+    def replica_of(
+        self, name: str, purpose: Purpose, queue: MessageQueue | None = None
+    ) -> Replica:
+        """Which of its brokers is to be asked; `queue` is what is read."""
+        found = self._choose(name, purpose, queue)
+        if found is None:
             self.brokers()
-        address = self._masters.get(name)
-        if address is None:
+            found = self._choose(name, purpose, queue)
+        if found is None:
             raise RemoteError(
                 ResponseCode.BROKER_NOT_EXIST, f"broker {name} is not registered or has no master"
             )
-        return address
+        return found
+
+    def _choose(self, name: str, purpose: Purpose, queue: MessageQueue | None) -> Replica | None:
+        entry = self._brokers.get(name)
+        if entry is None:
+            return None
+        return self.replicas.choose(entry.addresses, purpose, queue)
 
     def forget(self, name: str) -> str | None:
-        """The next address_of() asks for it again; what the address was."""
-        return self._masters.pop(name, None)
+        """The next address_of() asks for it again; what the master's address was."""
+        entry = self._brokers.pop(name, None)
+        return entry.master if entry is not None else None
 
     def _remember(self, brokers: Mapping[str, BrokerEntry]) -> None:
-        for entry in brokers.values():
-            if entry.master is not None:
-                self._masters[entry.name] = entry.master
+        self._brokers.update(brokers)
 
 
 class Cluster(ClusterView):
     """A view over blocking sockets, whose connections can be used by themselves."""
 
-    def __init__(self, namesrv: str, sockets: SocketTransport | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        sockets: SocketTransport | None = None,
+        replicas: Replicas | None = None,
+    ) -> None:
         self._sockets = sockets if sockets is not None else SocketTransport()
         addresses = [part.strip() for part in namesrv.split(";") if part.strip()]
-        super().__init__(addresses, self._sockets)
+        super().__init__(addresses, self._sockets, replicas)
 
     def close(self) -> None:
         self._sockets.close()
@@ -152,7 +207,8 @@ class Cluster(ClusterView):
 
     def connect(self, address: str) -> Connection:
         """The kept connection to this address, a new one when it is gone."""
-        return self._sockets.connect(address)
+        with self.reaching(address):
+            return self._sockets.connect(address)
 
     def broker(self, name: str) -> Connection:
         """The connection to the master of this broker name."""

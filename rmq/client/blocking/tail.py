@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
+from rmq.client.connection.replicas import Purpose, Replica
 from rmq.codes import (
     COMPRESSED_FLAG,
     COMPRESSION_NAMES,
@@ -68,6 +69,8 @@ class _Position:
     queue: MessageQueue
     next_offset: int
     end_offset: int | None  # None: for ever
+    replica: Replica | None = None  # who was asked last,
+    connection: Connection | None = None  # over which connection
     opaque: int | None = None  # of the pull under way
 
     @property
@@ -105,29 +108,47 @@ def tail(
                 if position.opaque is None:
                     _submit(cluster, position, expression, follow)
             for position, reply in _replies(cluster, positions):
-                for message in _messages(position, reply):
+                suggested = reply.int_field("suggestWhichBrokerId", 0)
+                cluster.replicas.suggest(position.queue, suggested)
+                for message in _messages(cluster, position, reply):
                     if not wanted or message.properties.get("TAGS") in wanted:
                         yield message
         except UnreachableError:
-            if not follow:
+            others = _others(cluster, positions)
+            if not follow and not others:
                 raise
             for position in positions:
                 position.opaque = None
             cluster.close()
-            time.sleep(RECONNECT_PAUSE)
+            if not others:
+                time.sleep(RECONNECT_PAUSE)
+
+
+def _others(cluster: Cluster, positions: list[_Position]) -> bool:
+    """Whether each of the queues can go on at once, at another broker if its own is gone."""
+    for position in positions:
+        if position.connection is not None and position.connection.fileno() < 0:
+            cluster.replicas.gone(position.connection.address)
+    return not any(
+        cluster.replicas.is_gone(_replica(cluster, position).address) for position in positions
+    )
+
+
+def _replica(cluster: Cluster, position: _Position) -> Replica:
+    return cluster.replica_of(position.queue.broker_name, Purpose.READ, position.queue)
 
 
 def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
-    broker = cluster.broker(queue.broker_name)
     fields = {"topic": queue.topic, "queueId": queue.queue_id}
-    end = broker.call(RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
+    name = queue.broker_name
+    end = cluster.call_any(name, RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
     if start.kind == "last":
         first = end
     elif start.kind == "first":
-        first = broker.call(RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
+        first = cluster.call_any(name, RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
     else:
-        found = broker.call(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.time_ms}
+        found = cluster.call_any(
+            name, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.time_ms}
         )
         first = found.int_field("offset")
     return _Position(queue, first, None if follow else end)
@@ -150,16 +171,17 @@ def _submit(
         "expressionType": expression[0],
         "bname": position.queue.broker_name,
     }
-    broker = cluster.broker(position.queue.broker_name)
-    position.opaque = broker.submit(RequestCode.PULL_MESSAGE, fields)
+    position.replica = _replica(cluster, position)
+    position.connection = cluster.connect(position.replica.address)
+    position.opaque = position.connection.submit(RequestCode.PULL_MESSAGE, fields)
 
 
 def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Position, Command]]:
     """At least one answer, and all others that are there already."""
     by_connection: dict[Connection, dict[int, _Position]] = {}
     for position in positions:
-        connection = cluster.broker(position.queue.broker_name)
-        assert position.opaque is not None
+        connection = position.connection
+        assert position.opaque is not None and connection is not None
         by_connection.setdefault(connection, {})[position.opaque] = position
     with selectors.DefaultSelector() as selector:
         for connection in by_connection:
@@ -167,6 +189,8 @@ def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Po
         # Bytes read ahead do not make a socket readable, but `receive` below leaves none behind.
         ready = selector.select(timeout=HOLD_MS / 1000 + 5)
     if not ready:
+        for connection in by_connection:
+            cluster.replicas.gone(connection.address)
         raise UnreachableError(f"no broker answered a pull within {HOLD_MS // 1000 + 5} s")
     for key, _ in ready:
         peer = key.fileobj
@@ -178,7 +202,7 @@ def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Po
                 yield waiting, reply
 
 
-def _messages(position: _Position, reply: Command) -> list[ReceivedMessage]:
+def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[ReceivedMessage]:
     """Moves the position by this answer; the messages in it."""
     if reply.code not in (
         ResponseCode.SUCCESS,
@@ -188,15 +212,29 @@ def _messages(position: _Position, reply: Command) -> list[ReceivedMessage]:
     ):
         raise RemoteError(reply.code, reply.remark or "no reason given")
     if reply.code == ResponseCode.PULL_NOT_FOUND and position.end_offset is not None:
+        _check_slave(cluster, position)
         position.next_offset = position.end_offset
         return []
     before = position.next_offset
     position.next_offset = reply.int_field("nextBeginOffset", before, 0)
     if reply.code != ResponseCode.SUCCESS:
         if position.next_offset == before and position.end_offset is not None:
+            _check_slave(cluster, position)
             position.next_offset = position.end_offset  # no way forward: not round and round
         return []
     return [received(position.queue.broker_name, each) for each in decode_messages(reply.body)]
+
+
+def _check_slave(cluster: Cluster, position: _Position) -> None:
+    """That a queue ends early at a slave does not mean that it does at the master."""
+    replica = position.replica
+    if replica is not None and not replica.is_master:
+        cluster.replicas.gone(replica.address)
+        raise UnreachableError(
+            f"{replica.address}: the slave has queue {position.queue.queue_id} of"
+            f" {position.queue.broker_name} up to {position.next_offset}, its master had it up to"
+            f" {position.end_offset}; try again when one of them is back"
+        )
 
 
 def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:

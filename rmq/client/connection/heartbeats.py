@@ -144,6 +144,7 @@ class Heartbeats:
     def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
         if error is None and reply is not None and reply.code == 0:
             self._greeted.add(address)
+            self._routes.replicas.back(address)
             if address in self._lost:
                 self._lost.discard(address)
                 self.returned_at = time.monotonic()
@@ -165,6 +166,7 @@ class Heartbeats:
     def lost(self, address: str) -> None:
         """The connection to this address has ended: who is there may have forgotten us."""
         self._greeted.discard(address)
+        self._routes.replicas.gone(address)
         self._lost.add(address)
         given = self._caller.parameters
         if not self._caller.closed and given.enable_heartbeat_channel_event_listener \

@@ -2,6 +2,7 @@
 
 table.of("orders")                       # Route; asked for once, then read again by refresh()
 table.address_of("broker-a")             # "10.0.0.7:10911", the master's
+table.replica_of("broker-a", Purpose.READ, queue)       # the one to pull this queue from
 table.want("orders")                     # refresh() looks for it, though there is none yet
 table.watch(watcher)                     # watcher(topic, route) after each change
 """
@@ -14,10 +15,12 @@ from collections.abc import Callable
 
 from rmq.client.connection.caller import Caller
 from rmq.client.connection.name_servers import split_address
+from rmq.client.connection.replicas import Purpose, Replica, Replicas
 from rmq.client.connection.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError, RouteError
+from rmq.errors import RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
 
 log = logging.getLogger("rmq.client")
 
@@ -34,6 +37,7 @@ class RouteTable:
         self._wanted: dict[str, None] = {}  # an ordered set
         self._brokers: dict[str, BrokerEntry] = {}
         self._watchers: list[Watcher] = []
+        self.replicas = Replicas()
 
     # ---- topics
 
@@ -99,19 +103,34 @@ class RouteTable:
             self._brokers.update(found)
         return found
 
-    def address_of(self, broker_name: str, broker_id: int = MASTER, *, any_id: bool = False) -> str:
-        """Where to reach this broker; any_id: another replica will do when that one is away."""
+    def address_of(self, broker_name: str, purpose: Purpose = Purpose.WRITE) -> str:
+        """Where to reach this broker name."""
+        return self.replica_of(broker_name, purpose).address
+
+    def replica_of(
+        self, broker_name: str, purpose: Purpose, queue: MessageQueue | None = None
+    ) -> Replica:
+        """Which of its brokers is to be asked; `queue`, as on the wire, is what is read."""
         for known in (self._brokers.get, lambda name: self.brokers().get(name)):
             entry = known(broker_name)
             if entry is not None:
-                found = entry.addresses.get(broker_id)
-                if found is None and any_id:
-                    found = entry.any_address
+                addresses = {each: self._vip(at) for each, at in entry.addresses.items()}
+                found = self.replicas.choose(addresses, purpose, queue)
                 if found is not None:
-                    return self._vip(found)
+                    return found
         raise RemoteError(
             ResponseCode.BROKER_NOT_EXIST, f"broker {broker_name} is not registered, or not alive"
         )
+
+    def has_other(self, broker_name: str, address: str, error: Exception | None) -> bool:
+        """Who was asked at `address` ("": nobody was) did not answer: whether another broker of the
+        name may at once."""
+        if not address or not isinstance(error, UnreachableError):
+            return False
+        self.replicas.gone(address)
+        entry = self._brokers.get(broker_name)
+        others = [] if entry is None else map(self._vip, entry.addresses.values())
+        return any(not self.replicas.is_gone(each) for each in others)
 
     def is_broker(self, address: str) -> bool:
         """Whether a broker that is known has this address, as it registered it."""

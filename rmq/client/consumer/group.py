@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import Route
 from rmq.client.consumer.subscription import TAG, Subscription
 from rmq.codes import RequestCode, ResponseCode
@@ -49,12 +50,23 @@ def of_any_broker(
         raise UnreachableError(f"no broker of {route.topic} answers")
     for name in sorted(set(route.brokers) - silent):
         try:
-            return ask(instance.routes.address_of(name, any_id=True))
+            return _of_any_replica(instance, name, ask)
         except RmqError as error:
             failure = error
             if not isinstance(error, RemoteError):
                 silent.add(name)
     raise failure or RouteError(ResponseCode.TOPIC_NOT_EXIST, f"{route.topic} has no broker")
+
+
+def _of_any_replica(instance: ClientInstance, name: str, ask: Callable[[str], T]) -> T:
+    """Of the master; of another one when it does not answer."""
+    address = instance.routes.address_of(name, Purpose.STATE)
+    try:
+        return ask(address)
+    except UnreachableError as error:
+        if not instance.routes.has_other(name, address, error):
+            raise
+    return ask(instance.routes.address_of(name, Purpose.STATE))
 
 
 def members_of(
@@ -115,7 +127,7 @@ def check_filter(instance: ClientInstance, group: str, subscription: Subscriptio
     for name in brokers:
         try:
             reply = instance.ask(
-                instance.routes.address_of(name, any_id=True),
+                instance.routes.address_of(name, Purpose.STATE),
                 RequestCode.CHECK_CLIENT_CONFIG,
                 None,
                 body,
@@ -167,7 +179,7 @@ def assignment_of(
 
 def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **more: Any) -> int:
     """The answer to a question about one queue's offsets."""
-    address = instance.routes.address_of(queue.broker_name)
+    address = instance.routes.address_of(queue.broker_name, Purpose.STATE)
     fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
     return instance.call(address, code, fields).int_field("offset")
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.replicas import Purpose
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RmqError
@@ -46,9 +47,11 @@ class OffsetStore(Protocol):
 
 
 class RemoteOffsets:
-    """Brokers keep them."""
+    """Brokers keep them: masters, or slaves while their masters are away. What a slave was told is
+    gone when its master is back: those queues stand in `elsewhere`, to be persisted again."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
+        self.elsewhere: set[MessageQueue] = set()
         self._instance = instance
         self._group = group
 
@@ -59,7 +62,7 @@ class RemoteOffsets:
         return {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
 
     def read(self, queue: MessageQueue) -> int | None:
-        address = self._instance.routes.address_of(queue.broker_name)
+        address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
         reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -81,9 +84,10 @@ class RemoteOffsets:
                 left.release()
 
             try:
-                address = self._instance.routes.address_of(queue.broker_name)
+                replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
+                (self.elsewhere.discard if replica.is_master else self.elsewhere.add)(queue)
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
-                self._instance.submit(address, code, fields, b"", timeout_ms, told)
+                self._instance.submit(replica.address, code, fields, b"", timeout_ms, told)
                 asked += 1
             except RmqError as error:
                 log.warning("committing %d of %s: %s", offset, queue, error)

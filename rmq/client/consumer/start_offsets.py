@@ -17,6 +17,7 @@ from typing import Any
 
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import FromWhere, first_question
 from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
@@ -111,7 +112,7 @@ class StartOffsets:
                 end(offset, None)
 
         try:
-            address = self._instance.routes.address_of(queue.broker_name)
+            address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             self._instance.submit(address, code, fields, b"", timeout_ms, told)
         except RmqError as error:

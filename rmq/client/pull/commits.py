@@ -3,6 +3,9 @@
 commits.now(queue, offset)             # RmqError when the broker does not take it
 commits.soon(queues, wait=False)       # `done` of each, where it is news; failures are logged
 commits.committed(queue)               # None when the group never committed
+
+While the master is away a slave takes them; what it was told is gone when the master is back, so it
+counts as news until the master has it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
@@ -33,7 +37,7 @@ class Commits:
         if self._store is not None:
             return self._store.read(queue.wire)
         fields = {**self._fields(queue), "setZeroIfNotFound": False}
-        address = self._instance.routes.address_of(queue.queue.broker_name)
+        address = self._instance.routes.address_of(queue.queue.broker_name, Purpose.STATE)
         reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -42,11 +46,13 @@ class Commits:
     def now(self, queue: PullQueue, offset: int) -> None:
         if self._store is not None:
             self._store.persist({queue.wire: offset}, wait=True)
-        else:
-            address = self._instance.routes.address_of(queue.queue.broker_name)
-            fields = {**self._fields(queue), "commitOffset": offset}
-            self._instance.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-        queue.committed = offset
+            queue.committed = offset
+            return
+        replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
+        fields = {**self._fields(queue), "commitOffset": offset}
+        self._instance.call(replica.address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        if replica.is_master:
+            queue.committed = offset
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
         """A failure is made good by the next one."""
@@ -61,21 +67,24 @@ class Commits:
                 queue.committed = offsets[queue.wire]
 
     def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
+        at_master = True
+
         def told(reply: Reply | None, error: Exception | None) -> None:
-            if reply is not None and reply.code == ResponseCode.SUCCESS:
-                queue.committed = offset
-            else:
+            if reply is None or reply.code != ResponseCode.SUCCESS:
                 log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
+            elif at_master:
+                queue.committed = offset
 
         try:
             if wait:
                 self.now(queue, offset)
                 return
-            address = self._instance.routes.address_of(queue.queue.broker_name)
+            replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
+            at_master = replica.is_master
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self._instance.submit(address, code, fields, b"", timeout_ms, told)
+            self._instance.submit(replica.address, code, fields, b"", timeout_ms, told)
         except RmqError as error:
             told(None, error)
 

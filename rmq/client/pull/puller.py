@@ -22,6 +22,8 @@ from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
+from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters import PullConsumerParameters
@@ -150,21 +152,24 @@ class Puller:
         }  # fmt: skip
         if given.pull_batch_size > ORDINARY_BATCH:
             fields["maxMsgBytes"] = BULK_BYTES
+        address = ""
         try:
-            address = self._instance.routes.address_of(queue.queue.broker_name, any_id=True)
+            routes = self._instance.routes
+            address = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire).address
             self._instance.submit(
                 address, RequestCode.LITE_PULL_MESSAGE, fields, b"",
                 given.consumer_timeout_millis_when_suspend,
-                functools.partial(self._pulled, queue, life, offset),
+                functools.partial(self._pulled, queue, life, offset, address),
             )  # fmt: skip
         except RmqError as error:
-            self._failed(queue, life, error)
+            self._failed(queue, life, error, address)
 
     def _pulled(
-        self, queue: PullQueue, life: int, asked: int, reply: Reply | None, error: Exception | None
-    ) -> None:
+        self, queue: PullQueue, life: int, asked: int, address: str, reply: Reply | None,
+        error: Exception | None,
+    ) -> None:  # fmt: skip
         if reply is None:
-            self._failed(queue, life, error)
+            self._failed(queue, life, error, address)
             return
         code = reply.code
         messages: list[MessageExt] = []
@@ -175,6 +180,8 @@ class Puller:
                               ResponseCode.PULL_OFFSET_MOVED):  # fmt: skip
                 reply.check()
             following = reply.int_field("nextBeginOffset")
+            suggested = reply.int_field("suggestWhichBrokerId", MASTER)
+            self._instance.routes.replicas.suggest(queue.wire, suggested)
         except RmqError as problem:
             self._failed(queue, life, problem)
             return
@@ -213,11 +220,17 @@ class Puller:
             queue.listed = True
             self._listed.append(queue)
 
-    def _failed(self, queue: PullQueue, life: int, error: Exception | None) -> None:
+    def _failed(
+        self, queue: PullQueue, life: int, error: Exception | None, address: str = ""
+    ) -> None:
         with self.news:
             if queue.life != life:
                 return
             queue.pulling = False
+        if self._instance.routes.has_other(queue.wire.broker_name, address, error):
+            log.info("pulling from %s: %s; another replica is asked", queue.queue, error)
+            self.pull(queue)
+            return
         self._again(queue, error, self.pull)
 
     def _again(

@@ -40,7 +40,7 @@ from rmq.client.consumer.listener import (
     is_coroutine,
 )
 from rmq.client.consumer.member import Member
-from rmq.client.consumer.offset_stores import OffsetStore, offset_store
+from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets, offset_store
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters.consumer import (
     CLUSTERING,
@@ -229,11 +229,16 @@ class PushConsumer(Member[PushConsumerParameters]):
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the queues are, where that is news."""
         news: dict[MessageQueue, int] = {}
+        elsewhere = self.store.elsewhere if isinstance(self.store, RemoteOffsets) else set()
         with self._commits:
             for queue in self.process_queues() if queues is None else queues:
                 progress = queue.progress
                 # the last time also offsets that were sent before: they may have been lost
-                is_news = progress != queue.committed or (wait and progress > queue.first)
+                is_news = (
+                    progress != queue.committed
+                    or (wait and progress > queue.first)
+                    or queue.wire in elsewhere
+                )
                 if progress >= 0 and is_news and not queue.released:
                     queue.committed = progress
                     news[queue.wire] = progress

@@ -18,13 +18,15 @@ from typing import Protocol
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
@@ -129,6 +131,9 @@ class PushPulls:
     def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:
         given, subscription = self._given, queue.subscription
         commits = given.message_model == CLUSTERING and progress > 0
+        routes = self._instance.routes
+        replica = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire)
+        commits = commits and replica.is_master  # what a slave is told its master does not know
         flag = SUSPEND | (COMMIT if commits else 0)
         fields = {
             "consumerGroup": self._consumer.group, "topic": queue.wire.topic,
@@ -142,17 +147,20 @@ class PushPulls:
             flag |= SUBSCRIPTION
             fields["subscription"] = subscription.text
         fields["sysFlag"] = flag
-        address = self._instance.routes.address_of(queue.wire.broker_name, any_id=True)
-        self._instance.submit(
-            address, RequestCode.PULL_MESSAGE, fields, b"", PATIENCE_MS,
-            functools.partial(self._pulled, queue, offset),
-        )  # fmt: skip
+        try:
+            self._instance.submit(
+                replica.address, RequestCode.PULL_MESSAGE, fields, b"", PATIENCE_MS,
+                functools.partial(self._pulled, queue, offset, replica.address),
+            )  # fmt: skip
+        except UnreachableError as error:
+            self._failed(queue, error, replica.address)
 
     def _pulled(
-        self, queue: ProcessQueue, asked: int, reply: Reply | None, error: Exception | None
-    ) -> None:
+        self, queue: ProcessQueue, asked: int, address: str, reply: Reply | None,
+        error: Exception | None,
+    ) -> None:  # fmt: skip
         if reply is None:
-            self._failed(queue, error)
+            self._failed(queue, error, address)
             return
         code = reply.code
         found: list[MessageExt] = []
@@ -168,6 +176,8 @@ class PushPulls:
             elif code not in NOTHING:
                 reply.check()
             following = reply.int_field("nextBeginOffset")
+            suggested = reply.int_field("suggestWhichBrokerId", MASTER)
+            self._instance.routes.replicas.suggest(queue.wire, suggested)
         except RmqError as problem:
             self._failed(queue, problem)
             return
@@ -184,9 +194,13 @@ class PushPulls:
         else:
             self.go_on(queue)
 
-    def _failed(self, queue: ProcessQueue, error: Exception | None) -> None:
+    def _failed(self, queue: ProcessQueue, error: Exception | None, address: str = "") -> None:
         with queue.lock:
             queue.pulling = False
+        if self._instance.routes.has_other(queue.wire.broker_name, address, error):
+            log.info("pulling from %s: %s; another replica is asked", queue.queue, error)
+            self.go_on(queue)
+            return
         if isinstance(error, RemoteError) and error.code in UNKNOWN_HERE:
             self._instance.heartbeats.send()
         self._later(queue, error, self.go_on)

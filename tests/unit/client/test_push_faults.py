@@ -28,6 +28,7 @@ from support.waiting import wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
+from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import RETURN_S, Members, members_of
 from rmq.client.consumer.offset_stores import LocalOffsets
 from rmq.client.consumer.subscription import Subscription
@@ -228,8 +229,11 @@ def test_a_silent_broker_is_waited_for_once_a_round() -> None:
         def routes(self) -> Instance:
             return self
 
-        def address_of(self, name: str, *, any_id: bool) -> str:
+        def address_of(self, name: str, purpose: Purpose) -> str:
             return name
+
+        def has_other(self, name: str, address: str, error: Exception) -> bool:
+            return False
 
         def call(self, address: str, *_: object) -> Reply:
             self.asked.append(address)
@@ -262,7 +266,7 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
         def routes(self) -> Instance:
             return self
 
-        def address_of(self, name: str, *, any_id: bool) -> str:
+        def address_of(self, name: str, purpose: Purpose) -> str:
             return name
 
         def call(self, *_: object) -> Reply:
