@@ -1,0 +1,116 @@
+"""A name server, a master that waits for its slave, and the slave, each a process of its own.
+
+servers = Servers(tmp_path)  # group g, topic t with one queue, of broker name shop
+sent = Sent(servers); sent.more(50)  # acknowledged by both
+servers.master.kill(); servers.master.start()  # the same store, the same port
+servers.end()
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.waiting import wait_until
+
+from rmq import Admin, Message, Producer
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576",
+         "--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000",
+         "--set", "slaveTimeout=60000", "--set", "brokerName=shop")  # fmt: skip
+QUEUE = MessageQueue("t", "shop", 0)
+
+
+class Server:
+    """`rmq ..` as a process; `address` is what its ready line says."""
+
+    def __init__(self, log: Path, *words: str) -> None:
+        self.words, self.log, self.port = words, log, "0"
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "rmq", *self.words, "--port", self.port]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"(?: at |name server )(\d\S+:\d+)", line)
+        assert found is not None, line + self.log.read_text()
+        self.address = found[1]
+        self.port = self.address.rpartition(":")[2]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def counted(self, name: str) -> int:
+        """One of the broker's figures."""
+        with Connection(self.address) as connection:
+            body = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO).body
+        return int(fastjson.loads_object(body)["table"][name])
+
+
+class Servers:
+    """A name server, a master and its slave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name_server = Server(folder / "n.txt", "namesrv")
+        self.namesrv = self.name_server.address
+        self.master = self._broker(folder, "m", "brokerRole=SYNC_MASTER")
+        more = (f"rmqMasterAddress={self.master.address}", "brokerId=1")
+        self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more)
+        wait_until(self.are_whole)
+        with Admin(namesrv_addr=self.namesrv) as admin:
+            admin.create_topic("t", 1)
+            admin.create_group("g")
+
+    def _broker(self, folder: Path, name: str, *settings: str) -> Server:
+        words = ["broker", "-n", self.namesrv, "--store", str(folder / name), *SMALL]
+        for setting in settings:
+            words += ["--set", setting]
+        return Server(folder / f"{name}.txt", *words)
+
+    def end(self) -> None:
+        for each in (self.slave, self.master, self.name_server):
+            if each.process.poll() is None:
+                each.kill()
+
+    def addresses(self) -> dict[int, str]:
+        """As the name server lists them."""
+        with Cluster(self.namesrv) as cluster:
+            return {id_: at for each in cluster.brokers() for id_, at in each.addresses.items()}
+
+    def are_whole(self) -> bool:
+        with Connection(self.master.address) as connection:
+            body = connection.call(RequestCode.GET_BROKER_HA_STATUS).body
+        both = {0: self.master.address, 1: self.slave.address}
+        return len(fastjson.loads_object(body)["haConnectionInfo"]) == 1 and (
+            self.addresses() == both
+        )
+
+
+class Sent:
+    """Messages that were answered SEND_OK: "0", "1", .."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers, self.count = servers, 0
+
+    def more(self, count: int = 50) -> None:
+        with Producer("P", namesrv_addr=self.servers.namesrv, send_msg_timeout=60_000) as producer:
+            for number in range(self.count, self.count + count):
+                result = producer.send(Message("t", b"%d" % number), queue=QUEUE)
+                assert result.status == "SEND_OK"
+        self.count += count
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [b"%d" % number for number in range(self.count)]

@@ -1,0 +1,90 @@
+"""What a slave says to who reads from it. Live brokers in this process, joined by real sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.broker_client import BrokerClient
+from support.live_broker import live_broker
+from support.name_server import in_loop
+from support.waiting import until
+from unit.broker.test_replicas import MASTER, TOPIC, slave_of, until_same_log
+
+from rmq.format.remoting import Command
+
+SUCCESS, BUSY, NOTHING_NEW, AT_ONCE = 0, 2, 19, 20
+LONG_MS = 15_000
+
+
+async def pull(client: BrokerClient, offset: int, hold_ms: int = 0, code: int = 11) -> Command:
+    fields: dict[str, Any] = {
+        "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": offset, "maxMsgNums": 32,
+        "sysFlag": 6 if hold_ms else 4, "commitOffset": 0, "suspendTimeoutMillis": hold_ms,
+        "subscription": "*", "subVersion": 0, "expressionType": "TAG",
+    }  # fmt: skip
+    return await client.call(code, **fields)
+
+
+async def fill(client: BrokerClient, broker_id: int = 0) -> None:
+    await client.call(17, topic="t", **TOPIC)
+    body = b'{"groupName":"g","brokerId":%d,"whichBrokerWhenConsumeSlowly":1}' % broker_id
+    assert (await client.call(200, body)).code == SUCCESS
+    for number in range(5):
+        assert (await client.send("t", b"%d" % number)).code == SUCCESS
+
+
+@in_loop
+async def test_a_slave_sends_readers_back_while_its_master_lives(tmp_path: Path) -> None:
+    async with live_broker(tmp_path / "m", **MASTER, slaveReadEnable="true") as master:
+        async with (
+            slave_of(master, tmp_path / "s") as slave,
+            BrokerClient(master.core.port) as client,
+            BrokerClient(slave.core.port) as reader,
+        ):
+            await fill(client, broker_id=1)
+            await until_same_log(master, slave)
+            await until(lambda: "g" in slave.groups)
+            # The master of a group whose consumers are to read at broker 1 says so.
+            assert (await pull(client, 0)).fields["suggestWhichBrokerId"] == "1"
+            reply = await pull(reader, 0)
+            assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (SUCCESS, "0")
+            # Held, but not for as long as was asked for: what is new comes to the master first.
+            asked = slave.core.stats()["pulls_held"]
+            reply = await pull(reader, 5, hold_ms=LONG_MS)
+            assert slave.core.stats()["pulls_held"] == asked + 1
+            assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (NOTHING_NEW, "0")
+            await client.send("t", b"new")
+            reply = await pull(reader, 5, hold_ms=LONG_MS)
+            assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (SUCCESS, "0")
+        # Without its master it is for the group to say.
+        await master.stop()
+    async with (
+        slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave,
+        BrokerClient(slave.core.port) as reader,
+    ):
+        reply = await pull(reader, 0)
+        assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (SUCCESS, "1")
+
+
+@in_loop
+async def test_a_slave_refuses_pulls_only_when_that_is_said(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s", slaveReadEnable="false") as slave,
+        BrokerClient(master.core.port) as client,
+        BrokerClient(slave.core.port) as reader,
+    ):
+        await fill(client)
+        await until_same_log(master, slave)
+        await until(lambda: "g" in slave.groups)
+        for code in (11, 361):
+            reply = await pull(reader, 0, code=code)
+            assert reply.code == BUSY
+            assert (reply.remark or "").startswith("[REJECTREQUEST]")
+        # What only asks is answered, as at RocketMQ's slaves.
+        assert (await reader.call(30, topic="t", queueId=0)).fields["offset"] == "5"
+        await reader.call(25, b"slaveReadEnable=true")
+        await until(lambda: slave.settings.slaveReadEnable)
+        assert (await pull(reader, 0)).code == SUCCESS
+        assert (await pull(client, 0)).code == SUCCESS  # a master serves whatever it says
