@@ -67,7 +67,6 @@ enableRemoteEscape=false
 enableRemotingMetrics=true
 enableRequestMetrics=true
 enableSkipLongAwaitingAck=false
-enableSlaveActingMaster=false
 enableSplitMetadata=true
 enableSplitRegistration=false
 enableStatsMetrics=true

@@ -131,6 +131,7 @@ BROKER: tuple[Setting, ...] = (
     _int("haListenPort", 0, 0, 65535),  # 0: listenPort + 1. Apache: 10912
     _text("haMasterAddress", "", null=True),  # of a slave: where the log is; empty: it is asked for
     _text("rmqMasterAddress", ""),  # of a slave: the master; empty: the name servers know it
+    _bool("enableSlaveActingMaster", False),  # only said to name servers (supportActingMaster)
     _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine may
     # What a slave says it has: auto: as its flushDiskType, what is on the disk or in the file
     _choice("rmqSlaveAck", "auto", "auto", "written", "durable"),

@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from compat.runner import ScenarioRunner
 from compat.targets import ApacheTarget, RmqTarget
+from support.replica_set import Sent, Servers
+from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
@@ -153,3 +156,37 @@ def test_a_slave_follows_a_master_of_the_other_kind(pair: Pair) -> None:
     count = log_end(master.store)
     assert count > 2 * MIB
     assert log_of(slave.store, count) == log_of(master.store, count)
+
+
+def test_a_java_consumer_goes_on_at_our_slave_and_goes_back(
+    java: Callable[[str], ScenarioRunner], tmp_path: Path
+) -> None:
+    """Of 5.5.0; it asks the name server each second."""
+    client = java("java-5.5.0-json")
+    servers = Servers(tmp_path)
+    try:
+        sent = Sent(servers)
+        sent.more()
+        reader = {"as": "reader", "run": "replicas", "nameServer": servers.namesrv}
+        client.run("replica_open", group="g", topic="t", **reader)
+        client.run("replica_wait", count=sent.count, **reader)
+        # What is sent now is read from the slave, but for what the last pull brings.
+        client.run("replica_suspend", **reader)
+        sent.more(200)
+        servers.master.kill()
+        client.run("replica_resume", **reader)
+        client.run("replica_wait", count=sent.count, **reader)
+        assert servers.slave.counted("msgGetTotalTodayNow") > 100
+        servers.master.start()
+        wait_until(servers.are_whole)
+
+        def went_back() -> bool:
+            sent.more(1)
+            return servers.master.counted("msgGetTotalTodayNow") > 0
+
+        wait_until(went_back)
+        client.run("replica_wait", count=sent.count, **reader)
+        found = client.run("replica_close", **reader)
+        assert (found["numbers"], found["twice"]) == (sent.count, {})
+    finally:
+        servers.end()

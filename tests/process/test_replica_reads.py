@@ -24,8 +24,6 @@ from rmq.client.blocking.tail import Start, tail
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 
-SOON = {"poll_name_server_interval": 500, "heartbeat_broker_interval": 1_000}
-
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
@@ -43,7 +41,7 @@ def pushed(servers: Servers, into: list[bytes]) -> Iterator[Any]:
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
     with PushConsumer(
-        "g", listen, namesrv_addr=servers.namesrv, persist_consumer_offset_interval=500, **SOON,
+        "g", listen, namesrv_addr=servers.namesrv, persist_consumer_offset_interval=500,
         consume_from_where="CONSUME_FROM_FIRST_OFFSET", consume_thread_max=1, consume_thread_min=1,
     ) as consumer:  # fmt: skip
         consumer.subscribe("t")
@@ -59,7 +57,7 @@ def pulled(servers: Servers, into: list[bytes]) -> Iterator[Any]:
             into.extend(each.body for each in consumer.poll(100))
 
     with PullConsumer(
-        "g", namesrv_addr=servers.namesrv, auto_commit_interval_millis=1_000, **SOON,
+        "g", namesrv_addr=servers.namesrv, auto_commit_interval_millis=1_000,
         consume_from_where="CONSUME_FROM_FIRST_OFFSET",
     ) as consumer:  # fmt: skip
         consumer.subscribe("t")

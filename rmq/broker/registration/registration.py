@@ -174,13 +174,13 @@ class Registration:
 
     def register_command(self, version: Mapping[str, int]) -> Command:
         """Request 103: the whole table as it is now."""
-        body = self._body(version)
+        body, settings = self._body(version), self._settings
         fields = {
             **self.identity(),
             "haServerAddr": self._addresses()[1],
             "compressed": "false",
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
-            "enableActingMaster": "false",
+            "enableActingMaster": str(settings.enableSlaveActingMaster).lower(),
             "heartbeatTimeoutMillis": "120000",
         }
         return Command(code=RequestCode.REGISTER_BROKER, fields=fields, body=body)

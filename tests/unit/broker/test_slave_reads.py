@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker
-from support.name_server import in_loop
+from support.name_server import in_loop, name_server
 from support.waiting import until
 from unit.broker.test_replicas import MASTER, TOPIC, slave_of, until_same_log
 
+from rmq.format import fastjson
 from rmq.format.remoting import Command
 
 SUCCESS, BUSY, NOTHING_NEW, AT_ONCE = 0, 2, 19, 20
@@ -88,3 +92,35 @@ async def test_a_slave_refuses_pulls_only_when_that_is_said(tmp_path: Path) -> N
         await until(lambda: slave.settings.slaveReadEnable)
         assert (await pull(reader, 0)).code == SUCCESS
         assert (await pull(client, 0)).code == SUCCESS  # a master serves whatever it says
+
+
+@in_loop
+async def test_a_slave_is_shown_as_a_master_without_writes_while_there_is_none(
+    tmp_path: Path,
+) -> None:
+    async with name_server(supportActingMaster=True) as names, BrokerClient(names.port) as asking:
+        where = {"namesrvAddr": f"127.0.0.1:{names.port}", "enableSlaveActingMaster": "true"}
+
+        async def route() -> tuple[dict[str, str], int]:
+            reply = await asking.call(105, topic="t", acceptStandardJsonOnly="true")
+            found = fastjson.loads_object(reply.body)
+            return found["brokerDatas"][0]["brokerAddrs"], found["queueDatas"][0]["perm"]
+
+        async with AsyncExitStack() as last:
+            async with (
+                live_broker(tmp_path / "m", **MASTER, **where) as master,
+                BrokerClient(master.core.port) as client,
+            ):
+                await fill(client)
+                slave = await last.enter_async_context(slave_of(master, tmp_path / "s", **where))
+                await until_same_log(master, slave)
+                both = {"0": master.address, "1": slave.address}
+                await until_async(route, (both, 6))
+            # What an old client takes for the master: it reads, and finds no queue to send to.
+            await until_async(route, ({"0": slave.address}, 4))
+
+
+async def until_async(ask: Callable[[], Awaitable[object]], wanted: object) -> None:
+    while (found := await ask()) != wanted:
+        await asyncio.sleep(0.05)
+        assert found is not None

@@ -61,6 +61,7 @@ public final class Main {
         RequestScenarios.register(SCENARIOS);
         TraceScenarios.register(SCENARIOS);
         OrderlyJournal.register(SCENARIOS);
+        ReplicaScenarios.register(SCENARIOS);
         AdminScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         Json.write(Map.of()); // what answers are written with is loaded before there are any
