@@ -5,8 +5,8 @@
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
 given to Spark, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
 is away, or where the broker suggests it (replica_choice.py). Messages that are gone (expired, or a
-queue that was cut) are a DataLossError unless failOnDataLoss=false. A connection that ends its range
-cleanly is kept for the next task of this worker process, which Spark reuses.
+queue that was cut) are a DataLossError unless failOnDataLoss=false. A connection that ends its
+range cleanly is kept for the next task of this worker process, which Spark reuses.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ broker it reads from is what the brokers count: their pulls.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ import pytest
 from support.replica_set import Sent, Servers
 from support.waiting import wait_until
 
-from rmq import ConsumeConcurrentlyStatus, PullConsumer, PushConsumer
+from rmq import ConsumeConcurrentlyStatus, PullConsumer, PushConsumer, aio
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.tail import Start, tail
@@ -70,6 +71,29 @@ def pulled(servers: Servers, into: list[bytes]) -> Iterator[Any]:
             thread.join()
 
 
+@contextmanager
+def looped(servers: Servers, into: list[bytes]) -> Iterator[Any]:
+    """That of rmq.aio, in a loop of its own."""
+    ended = threading.Event()
+
+    async def read() -> None:
+        async with aio.PullConsumer(
+            "g", namesrv_addr=servers.namesrv, auto_commit_interval_millis=1_000,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        ) as consumer:  # fmt: skip
+            await consumer.subscribe("t")
+            while not ended.is_set():
+                into.extend(each.body for each in await consumer.poll(100))
+
+    thread = threading.Thread(target=lambda: asyncio.run(read()))
+    thread.start()
+    try:
+        yield None
+    finally:
+        ended.set()
+        thread.join()
+
+
 def committed(address: str) -> int:
     fields = {"consumerGroup": "g", "topic": "t", "queueId": 0}
     try:
@@ -79,7 +103,7 @@ def committed(address: str) -> int:
         return -1
 
 
-@pytest.mark.parametrize("reader", [pushed, pulled])
+@pytest.mark.parametrize("reader", [pushed, pulled, looped])
 def test_a_consumer_goes_on_at_the_slave_and_goes_back(
     servers: Servers, reader: Callable[[Servers, list[bytes]], Any]
 ) -> None:
@@ -109,6 +133,26 @@ def test_a_consumer_goes_on_at_the_slave_and_goes_back(
     sent.more(10)
     with reader(servers, got):
         wait_until(lambda: got == sent.bodies)
+
+
+@pytest.mark.parametrize("reader", [pushed, pulled, looped])
+def test_a_consumer_goes_where_the_broker_sends_it(
+    servers: Servers, reader: Callable[[Servers, list[bytes]], Any]
+) -> None:
+    """To the slave, which sends it back, as its master lives."""
+    servers.send_readers_away()
+    sent, got = Sent(servers), list[bytes]()
+    with reader(servers, got):
+
+        def were_both_read() -> bool:
+            sent.more(5)
+            return all(
+                each.counted("msgGetTotalTodayNow") > 10 for each in (servers.master, servers.slave)
+            )
+
+        wait_until(were_both_read)
+        wait_until(lambda: len(got) >= sent.count)
+    assert got == sent.bodies
 
 
 def test_a_consumer_that_starts_while_the_master_is_gone_reads_from_the_slave(

@@ -28,10 +28,10 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         made.end()
 
 
-def options_of(servers: Servers, *, streaming: bool = False):
+def options_of(servers: Servers, *, streaming: bool = False, **more: str):
     # As many rows a batch as a pull brings, so that there is something left when the master ends.
     given = {"nameserver": servers.namesrv, "topic": "t", "columns": "body", "batchRows": "32",
-             "fetchBytes": "32768"}  # fmt: skip
+             "fetchBytes": "32768", **more}  # fmt: skip
     if streaming:
         given["startingOffsets"] = "earliest"
     return read_options(given, streaming=streaming)
@@ -56,6 +56,20 @@ def test_a_batch_reads_on_where_there_is_a_broker(servers: Servers) -> None:
     # A plan that is made without the master.
     assert view.find() == {each.key: (each.start, each.end) for each in pieces}
     assert set(view.addresses().values()) == {servers.slave.address}
+    view.close()
+
+
+def test_a_batch_goes_where_the_broker_sends_it(servers: Servers) -> None:
+    servers.send_readers_away()
+    sent = Sent(servers)
+    sent.more(1_000)
+    given = options_of(servers, group="g")
+    view = Queues(given)
+    pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
+    batches = read_ranges(ReadPlan.of(given, default_schema(given)), pieces, view.addresses())
+    got = [body for batch in batches for body in batch.column(0).to_pylist()]
+    assert got == sent.bodies
+    assert servers.slave.counted("msgGetTotalTodayNow") > 500
     view.close()
 
 

@@ -21,6 +21,7 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from tools.ports import free_port
 
 SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576",
          "--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000",
@@ -31,8 +32,8 @@ QUEUE = MessageQueue("t", "shop", 0)
 class Server:
     """`rmq ..` as a process; `address` is what its ready line says."""
 
-    def __init__(self, log: Path, *words: str) -> None:
-        self.words, self.log, self.port = words, log, "0"
+    def __init__(self, log: Path, *words: str, port: int = 0) -> None:
+        self.words, self.log, self.port = words, log, str(port)
         self.start()
 
     def start(self) -> None:
@@ -65,7 +66,9 @@ class Servers:
     def __init__(self, folder: Path) -> None:
         self.name_server = Server(folder / "n.txt", "namesrv")
         self.namesrv = self.name_server.address
-        self.master = self._broker(folder, "m", "brokerRole=SYNC_MASTER")
+        # Slaves find it at the next port, also when it is started again.
+        port = free_port(2, 1)
+        self.master = self._broker(folder, "m", "brokerRole=SYNC_MASTER", port=port)
         more = (f"rmqMasterAddress={self.master.address}", "brokerId=1")
         self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more)
         wait_until(self.are_whole)
@@ -73,11 +76,11 @@ class Servers:
             admin.create_topic("t", 1)
             admin.create_group("g")
 
-    def _broker(self, folder: Path, name: str, *settings: str) -> Server:
+    def _broker(self, folder: Path, name: str, *settings: str, port: int = 0) -> Server:
         words = ["broker", "-n", self.namesrv, "--store", str(folder / name), *SMALL]
         for setting in settings:
             words += ["--set", setting]
-        return Server(folder / f"{name}.txt", *words)
+        return Server(folder / f"{name}.txt", *words, port=port)
 
     def end(self) -> None:
         for each in (self.slave, self.master, self.name_server):
@@ -88,6 +91,13 @@ class Servers:
         """As the name server lists them."""
         with Cluster(self.namesrv) as cluster:
             return {id_: at for each in cluster.brokers() for id_, at in each.addresses.items()}
+
+    def send_readers_away(self) -> None:
+        """The master says of group g that it is to be read at broker 1."""
+        with Connection(self.master.address) as connection:
+            connection.call(RequestCode.UPDATE_BROKER_CONFIG, body=b"slaveReadEnable=true")
+            body = b'{"groupName":"g","brokerId":1}'
+            connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     def are_whole(self) -> bool:
         with Connection(self.master.address) as connection:
