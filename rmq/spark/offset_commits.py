@@ -11,7 +11,8 @@ from rmq.spark.offsets import QueueKey
 
 
 def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) -> None:
-    """Every queue's next offset at the broker that owns it; RmqError when one does not take it."""
+    """Every queue's next offset at the broker that owns it, or at its slave while that is gone;
+    RmqError when one does not take it."""
     rows: dict[str, list[dict[str, object]]] = {}
     for key, offset in offsets.items():
         rows.setdefault(key.broker, []).append(
@@ -22,6 +23,6 @@ def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) 
         )  # fmt: skip
     with access.cluster() as cluster:
         for broker, mine in rows.items():
-            for reply in cluster.broker(broker).ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, mine):
+            for reply in cluster.ask_all(broker, RequestCode.UPDATE_CONSUMER_OFFSET, mine):
                 if reply.code != ResponseCode.SUCCESS:
                     raise RemoteError(reply.code, reply.remark or "no reason given")

@@ -118,10 +118,7 @@ class Queues:
         def question(cluster: GuardedCluster, some: Iterable[QueueKey]) -> None:
             keys = [key for key in some if key not in found]
             away = None
-            address = cluster.address_of(keys[0].broker, Purpose.STATE)
-            broker = cluster.connect(address)
-            with cluster.reaching(address):
-                replies = broker.ask_all(code, [fields[key] for key in keys])
+            replies = cluster.ask_all(keys[0].broker, code, [fields[key] for key in keys])
             for key, reply in zip(keys, replies, strict=True):
                 if reply.code in AWAY:
                     away = RemoteError(reply.code, reply.remark or "no reason given")

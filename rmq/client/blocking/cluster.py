@@ -214,6 +214,19 @@ class Cluster(ClusterView):
         """The connection to the master of this broker name."""
         return self.connect(self.address_of(name))
 
+    def ask_all(self, name: str, code: int, rows: Sequence[Mapping[str, Any]]) -> list[Command]:
+        """The answers to all rows, in their order, as call_any() gets one."""
+        address = self.address_of(name, Purpose.STATE)
+        try:
+            with self.reaching(address):
+                return self.connect(address).ask_all(code, rows)
+        except UnreachableError:
+            other = self.address_of(name, Purpose.STATE)
+            if other == address:
+                raise
+        with self.reaching(other):
+            return self.connect(other).ask_all(code, rows)
+
     def forget(self, name: str) -> str | None:
         """Closes the connection, too."""
         address = super().forget(name)
