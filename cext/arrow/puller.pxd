@@ -53,7 +53,7 @@ cdef class Puller:
     cdef readonly int64_t end_offset
     cdef int64_t first_offset
     cdef readonly int64_t min_offset, max_offset        # of the queue, by the last answer; -1
-    cdef readonly int64_t suggested_broker_id   # where to read on, by the last answer; 0: the master
+    cdef readonly int64_t suggested_broker_id   # where to read on, by the last answer
     cdef readonly int32_t code  # of the last answer
     cdef readonly bytes remark
     cdef readonly int64_t answers, bytes_received

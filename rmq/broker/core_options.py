@@ -99,9 +99,6 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "fast_port": serves_slaves(settings),
         "store_ip": _packed(settings.brokerIP1),
         "region": settings.regionId.encode(),
-        "slave_read": slave_read(settings),
-        "memory_bytes": memory_bytes(),
-        "memory_percent": settings.accessMessageInMemoryMaxRatio,
         "broker_permission": settings.brokerPermission,
         "fast_failure": settings.brokerFastFailureEnable,
         "send_wait_ms": settings.waitTimeMillsInSendQueue,
@@ -121,6 +118,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "store_replies": settings.storeReplyMessageEnable,
         "recalls": settings.recallMessageEnable,
         "sends_from_ms": settings.startAcceptSendRequestTimeStamp,
+        **_slave_options(settings),
         **_pop_options(settings),
         "extra_properties": _extra_properties(settings),
         "node": -1,
@@ -128,9 +126,14 @@ def core_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def slave_read(settings: Settings) -> int:
-    """SlaveRead of cext/flow/context/options.pxd: whether slaves serve pulls."""
-    return int(settings.slaveReadEnable) if settings.given("slaveReadEnable") else 2
+def _slave_options(settings: Settings) -> dict[str, Any]:
+    """Who reads from slaves. slave_read is SlaveRead of cext/flow/context/options.pxd."""
+    given = settings.given("slaveReadEnable")
+    return {
+        "slave_read": int(settings.slaveReadEnable) if given else 2,
+        "memory_bytes": memory_bytes(),
+        "memory_percent": settings.accessMessageInMemoryMaxRatio,
+    }
 
 
 def _pop_options(settings: Settings) -> dict[str, Any]:

@@ -19,7 +19,10 @@ from xdist.workermanage import WorkerController
 
 DURATIONS = Path(__file__).parents[1] / "durations.json"
 TOGETHER = "tests/spark/"  # its session is dear
-ALONE = {f"{TOGETHER}test_{name}.py" for name in ("ending", "questions", "readme_block", "sending")}
+ALONE = {
+    f"{TOGETHER}test_{name}.py"
+    for name in ("ending", "questions", "readme_block", "replica_reads", "sending")
+}
 LEAST_S = 1.0  # shorter ones fill the end in any order
 UNKNOWN_TEST_S = 0.2
 

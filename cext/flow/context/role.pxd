@@ -7,7 +7,9 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
     pulls                                             served. An offset beyond the queue's end is
                                                       held as one at it, and one below its start is
                                                       20: a follower may be behind, so it resets
-                                                      nobody's offset
+                                                      nobody's offset. While the master's log comes,
+                                                      none is held longer than a second: its client
+                                                      is sent back. slaveReadEnable=false: 2
     delay levels, timers, revival of pops, check      not run; appends of the control thread are
     backs, ops of ended transactions                  errors
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -106,21 +104,19 @@ async def test_a_slave_is_shown_as_a_master_without_writes_while_there_is_none(
             found = fastjson.loads_object(reply.body)
             return found["brokerDatas"][0]["brokerAddrs"], found["queueDatas"][0]["perm"]
 
+        brokers = names.tables.brokers
         async with AsyncExitStack() as last:
             async with (
                 live_broker(tmp_path / "m", **MASTER, **where) as master,
                 BrokerClient(master.core.port) as client,
             ):
+                name = master.settings.brokerName
                 await fill(client)
                 slave = await last.enter_async_context(slave_of(master, tmp_path / "s", **where))
                 await until_same_log(master, slave)
-                both = {"0": master.address, "1": slave.address}
-                await until_async(route, (both, 6))
+                both = {0: master.address, 1: slave.address}
+                await until(lambda: brokers[name].addresses == both)
+                assert await route() == ({"0": master.address, "1": slave.address}, 6)
             # What an old client takes for the master: it reads, and finds no queue to send to.
-            await until_async(route, ({"0": slave.address}, 4))
-
-
-async def until_async(ask: Callable[[], Awaitable[object]], wanted: object) -> None:
-    while (found := await ask()) != wanted:
-        await asyncio.sleep(0.05)
-        assert found is not None
+            await until(lambda: brokers[name].addresses == {1: slave.address})
+            assert await route() == ({"0": slave.address}, 4)

@@ -1,4 +1,4 @@
-"""Which broker of a name is asked: the orders of RocketMQ's clients, and who is known to be gone."""
+"""Which broker of a name is asked: the orders of RocketMQ's clients, and who is known as gone."""
 
 from __future__ import annotations
 
