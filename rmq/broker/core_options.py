@@ -86,9 +86,6 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "flush_interval_ms": settings.flushIntervalCommitLog,
         "flush_least_pages": settings.flushCommitLogLeastPages,
         "flush_thorough_ms": settings.flushCommitLogThoroughInterval,
-        "long_polling": settings.longPollingEnable,
-        "short_polling_ms": settings.shortPollingTimeMills,
-        "suspend_max_ms": settings.brokerSuspendMaxTimeMillis,
         "pull_max_messages": settings.maxTransferCountOnMessageInMemory,
         "pull_max_bytes": settings.maxTransferBytesOnMessageInMemory,
         "disk_max_messages": settings.maxTransferCountOnMessageInDisk,
@@ -118,7 +115,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "store_replies": settings.storeReplyMessageEnable,
         "recalls": settings.recallMessageEnable,
         "sends_from_ms": settings.startAcceptSendRequestTimeStamp,
-        **_slave_options(settings),
+        **_reading_options(settings),
         **_pop_options(settings),
         "extra_properties": _extra_properties(settings),
         "node": -1,
@@ -126,10 +123,16 @@ def core_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _slave_options(settings: Settings) -> dict[str, Any]:
-    """Who reads from slaves. slave_read is SlaveRead of cext/flow/context/options.pxd."""
+def _reading_options(settings: Settings) -> dict[str, Any]:
+    """How long pulls are held, and who reads from slaves.
+
+    slave_read is SlaveRead of cext/flow/context/options.pxd.
+    """
     given = settings.given("slaveReadEnable")
     return {
+        "long_polling": settings.longPollingEnable,
+        "short_polling_ms": settings.shortPollingTimeMills,
+        "suspend_max_ms": settings.brokerSuspendMaxTimeMillis,
         "slave_read": int(settings.slaveReadEnable) if given else 2,
         "memory_bytes": memory_bytes(),
         "memory_percent": settings.accessMessageInMemoryMaxRatio,
