@@ -1,0 +1,117 @@
+"""Group offsets: what brokers say of how far groups are.
+
+check_group_offsets(messages, findings)      # offset-fell, offset-unknown
+
+An answered commit is in memory, and in a file some seconds later (docs/promises.md): a fault says
+how far back it may take it (`Fault.loses_ms`), and takes back nothing that is older. A reset is
+safe when it is answered. A commit below the one before is its sender's wish, and is counted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.ha.findings import Findings
+from tests.ha.history import ELSEWHERE, Committed, Fault, OffsetRead, Reset
+from tests.ha.messages import GroupQueue, Messages
+
+MS = 1_000_000
+Step = Committed | OffsetRead | Reset
+
+
+class Loss(NamedTuple):
+    """Offsets that were committed in between may be gone from `end` on, and are in doubt before."""
+
+    begin: int
+    fault: int
+    end: int
+
+
+def check_group_offsets(messages: Messages, findings: Findings) -> None:
+    losses = _losses(messages.faults)
+    for place, steps in messages.offsets.items():
+        reads = [each for each in steps if isinstance(each, OffsetRead)]
+        findings.counts["offsets read"] += len(reads)
+        if reads:
+            _Sweep(place, steps, losses, findings).run()
+
+
+def _losses(faults: list[Fault]) -> list[Loss]:
+    """A fault without an end lasts for ever."""
+    found = []
+    for fault in faults:
+        if fault.loses_ms and not fault.ends:
+            ends = [each.at for each in faults if each.ends and each.at >= fault.at
+                    and (each.name, each.target) == (fault.name, fault.target)]  # fmt: skip
+            end = min(ends, default=1 << 62)
+            found.append(Loss(fault.at - fault.loses_ms * MS, fault.at, end))
+    return found
+
+
+class _Sweep:
+    """One group in one queue, by time: what is certain is in `floors`, the last one counts."""
+
+    def __init__(
+        self, place: GroupQueue, steps: list[Step], losses: list[Loss], findings: Findings
+    ) -> None:
+        self.place, self.steps, self.findings = place, steps, findings
+        self.floors: list[Step] = []
+        self.known = {e.offset: e.asked for e in reversed(steps) if not isinstance(e, OffsetRead)}
+        # At one time: first what is lost, then questions, then what is answered.
+        self.line: list[tuple[int, int, Step | Loss]] = []
+        for loss in losses:
+            self.line += [(loss.fault, 0, loss), (loss.end, 0, loss)]
+        for step in steps:
+            if isinstance(step, OffsetRead):
+                self.line.append((step.asked, 1, step))
+                self.line.append((step.at, 2, step))
+            elif isinstance(step, Reset) or step.acked:
+                self.line.append((step.at, 2, step))
+        self.line.sort(key=lambda each: each[:2])
+
+    def run(self) -> None:
+        for at, order, what in self.line:
+            if isinstance(what, Loss):
+                self._lose(what, at)
+            elif order == 1 and isinstance(what, OffsetRead):
+                self._check(what)
+            else:
+                self._raise(what)
+
+    def _lose(self, loss: Loss, at: int) -> None:
+        self.floors = [
+            each for each in self.floors
+            if isinstance(each, Reset) or not loss.begin <= each.at <= at
+        ]  # fmt: skip
+
+    def _raise(self, step: Step) -> None:
+        floor = self.floors[-1] if self.floors else None
+        if floor is not None and step.offset < floor.offset:
+            if isinstance(step, OffsetRead):
+                return  # told of already, or asked before the floor was answered
+            if isinstance(step, Committed):
+                self.findings.counts["lower commits"] += 1
+            if step.asked < floor.at:  # under way at the same time: the lower one is certain
+                self.floors[-1] = step
+                return
+        elif floor is not None and step.asked < floor.at and isinstance(floor, Reset):
+            return  # either may have been last, and the lower one is certain
+        self.floors.append(step)
+
+    def _check(self, read: OffsetRead) -> None:
+        if read.offset != ELSEWHERE and self.known.get(read.offset, 1 << 62) > read.at:
+            text = f"{self.place}: nobody put it at {read.offset}"
+            self.findings.violation("offset-unknown", text, read)
+        floor = self.floors[-1] if self.floors else None
+        if floor is None or read.offset >= floor.offset:
+            return
+        if any(self._lowers(each, floor, read) for each in self.steps):
+            return
+        text = f"{self.place}: {floor.offset} was committed, {read.offset} is read"
+        self.findings.violation("offset-fell", text, floor, read)
+
+    def _lowers(self, step: Step, floor: Step, read: OffsetRead) -> bool:
+        """Whether it may have put the offset where it was read."""
+        if isinstance(step, OffsetRead) or step.offset != read.offset or step.asked > read.at:
+            return False
+        return step.at > floor.at or (isinstance(step, Committed) and not step.acked)

@@ -1,0 +1,249 @@
+"""History: what clients of a cluster did and were told, one event a line, for tests/ha/checker.py.
+
+    with Writer(folder, "producer-0") as history:
+        history.add(Sending(message="producer-0/17", topic="t"))
+        history.add(Stored(message="producer-0/17", topic="t", broker="a", queue_id=0, offset=42))
+    for event in read([folder / "producer-0.jsonl"]): event.place
+
+A process writes one file; what it adds first stands first. `at` is CLOCK_MONOTONIC, which all
+processes of a machine share. A message has one id in all events, which is in its body, and is sent
+once: a sender that tries again makes a new message.
+
+Example of a line: {"event":"stored","at":81234567,"process":"producer-0","message":"producer-0/17",
+"topic":"t","broker":"a","queue_id":0,"offset":42}
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+FLUSH_BYTES = 1 << 16
+ELSEWHERE = -1  # an offset that is not one of the message's own queue, or not known
+LINE_BITS = 40
+
+
+class HistoryError(Exception):
+    """A history that cannot be read; the text names file and line."""
+
+
+class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
+    at: int = 0  # ns
+    process: str = ""
+    place: int = 0  # file << LINE_BITS | line; set by read(), in no file
+
+
+class Sending(Event, tag="sending"):
+    """A message is about to be sent."""
+
+    message: str
+    topic: str
+    kind: str = "plain"  # or ordered, delayed, timed, transaction
+    key: str = ""  # messages of one key keep their order
+
+
+class Stored(Event, tag="stored"):
+    """It was answered SEND_OK. Of a kind that is kept elsewhere first the offset is ELSEWHERE."""
+
+    message: str
+    topic: str
+    broker: str
+    queue_id: int = 0
+    offset: int = ELSEWHERE
+    log_offset: int = ELSEWHERE
+    acker: str = ""  # address of the broker that stored it
+    epoch: int = -1  # masterEpoch under which it was answered, when that is known
+
+
+class Refused(Event, tag="refused"):
+    """The broker said no."""
+
+    message: str
+    reason: str = ""
+
+
+class Unknown(Event, tag="unknown"):
+    """No answer, or one that leaves open whether the message is safe (FLUSH_SLAVE_TIMEOUT ..)."""
+
+    message: str
+    reason: str = ""
+
+
+class Decided(Event, tag="decided"):
+    """How the local transaction of a message ended."""
+
+    message: str
+    commit: bool
+
+
+class Subscribed(Event, tag="subscribed"):
+    """The group is to get every message of the topic in the end."""
+
+    group: str
+    topic: str
+
+
+class QueueEvent(Event):
+    """Of one queue, as one group sees it."""
+
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+
+
+class Delivered(QueueEvent, tag="delivered"):
+    """A reader was given a message. Its offset is ELSEWHERE when it came out of a retry topic."""
+
+    message: str
+    how: str  # pull: each queue by one reader; push: in order; pop; final: all there is, at the end
+    log_offset: int = ELSEWHERE
+
+
+class Assigned(QueueEvent, tag="assigned"):
+    """A reader begins in this queue, or begins again, at this offset."""
+
+
+class Committed(QueueEvent, tag="committed"):
+    """The group's offset was set. `acked`: the broker has answered."""
+
+    asked: int
+    acked: bool = True
+
+
+class OffsetRead(QueueEvent, tag="offset_read"):
+    """The broker was asked at `asked` where the group is; ELSEWHERE: nowhere yet."""
+
+    asked: int
+
+
+class Reset(QueueEvent, tag="reset"):
+    """An operator sends the group to this offset; `asked`: when he began."""
+
+    asked: int
+
+
+class Drained(Event, tag="drained"):
+    """The final reader has read a queue from its first offset to its end."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    begin: int
+    end: int
+
+
+class Fault(Event, tag="fault"):
+    """What a nemesis did, from `at` until its end. `loses_ms`: offsets that were committed less
+    than that before may fall by it, as docs/promises.md has it."""
+
+    name: str
+    target: str = ""
+    ends: bool = False
+    loses_ms: int = 0
+
+
+AnyEvent = (
+    Sending | Stored | Refused | Unknown | Decided | Subscribed | Delivered | Assigned | Committed
+    | OffsetRead | Reset | Drained | Fault
+)  # fmt: skip
+E = TypeVar("E", bound=Event)
+
+
+class Writer:
+    """A history's file. add() is for any thread, and waits for no disk: a thread writes."""
+
+    def __init__(self, folder: Path, process: str) -> None:
+        self.process = process
+        self.path = folder / f"{process}.jsonl"
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
+        self._events: SimpleQueue[Event | None] = SimpleQueue()
+        self._encoder = msgspec.json.Encoder()
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._write, name="history", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(self, event: Event) -> None:
+        """`at` is now, unless the event says when it was."""
+        event.at = event.at or time.monotonic_ns()
+        event.process = self.process
+        self._events.put(event)
+
+    def close(self) -> None:
+        """Everything that was added is in the file; OSError when it is not."""
+        self._events.put(None)
+        self._thread.join()
+        os.close(self._descriptor)
+        if self._failure is not None:
+            raise self._failure
+
+    def _write(self) -> None:
+        lines = bytearray()
+        while (event := self._events.get()) is not None:
+            lines += self._encoder.encode(event) + b"\n"
+            if len(lines) >= FLUSH_BYTES or self._events.empty():
+                self._flush(lines)
+        self._flush(lines)
+
+    def _flush(self, lines: bytearray) -> None:
+        try:
+            while lines and self._failure is None:
+                del lines[: os.write(self._descriptor, lines)]
+        except OSError as error:
+            self._failure = error
+        lines.clear()
+
+
+def read(paths: Iterable[Path]) -> Iterator[AnyEvent]:
+    """The events of all files, each file's in its order, each with its place. A last line that was
+    cut off with its process is left out."""
+    decoder = msgspec.json.Decoder(AnyEvent)
+    names: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        data = path.read_bytes()
+        for line, text in enumerate(data.split(b"\n")[:-1], 1):
+            try:
+                event = decoder.decode(text)
+            except msgspec.DecodeError as error:
+                raise HistoryError(f"{path}:{line}: no event: {error}") from None
+            event.place = number << LINE_BITS | line
+            _share(event, names)
+            yield event
+
+
+def _share(event: AnyEvent, names: dict[str, str]) -> None:
+    """Names that come again and again are kept once."""
+    event.process = names.setdefault(event.process, event.process)
+    if isinstance(event, Delivered | Stored):
+        event.topic = names.setdefault(event.topic, event.topic)
+        event.broker = names.setdefault(event.broker, event.broker)
+
+
+def place_text(paths: list[Path], place: int) -> str:
+    """file:line of an event."""
+    number = place >> LINE_BITS
+    return f"{paths[number].name}:{place & ((1 << LINE_BITS) - 1)}"
+
+
+def of_kind(events: Iterable[AnyEvent], kind: type[E]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]

@@ -1,0 +1,138 @@
+"""Messages: the events of a history by message, by queue and by group, for the rules.
+
+messages = Messages(events, findings)
+messages.stored["p/17"].offset, messages.promised()
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tests.ha.findings import Findings
+from tests.ha.history import (
+    ELSEWHERE,
+    AnyEvent,
+    Assigned,
+    Committed,
+    Decided,
+    Delivered,
+    Drained,
+    Fault,
+    OffsetRead,
+    Refused,
+    Reset,
+    Sending,
+    Stored,
+    Subscribed,
+    Unknown,
+)
+
+FINAL, IN_ORDER, POP, PULL = "final", "push", "pop", "pull"
+
+
+class Queue(NamedTuple):
+    broker: str
+    topic: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.queue_id} of {self.broker}"
+
+
+class GroupQueue(NamedTuple):
+    group: str
+    queue: Queue
+
+    def __str__(self) -> str:
+        return f"{self.group} in {self.queue}"
+
+
+class Messages:
+    """All that the rules need, once through the events."""
+
+    def __init__(self, events: Iterable[AnyEvent], findings: Findings) -> None:
+        self._findings = findings
+        self.sent: dict[str, Sending] = {}
+        self.stored: dict[str, Stored] = {}
+        self.decided: dict[str, Decided] = {}
+        self.subscribed: list[Subscribed] = []
+        self.deliveries: list[Delivered] = []
+        self.final: dict[Queue, list[Delivered]] = defaultdict(list)
+        self.drained: dict[Queue, Drained] = {}
+        self.faults: list[Fault] = []
+        self.refused: dict[str, Refused] = {}
+        self.unknown: dict[str, Unknown] = {}
+        # Of each group and queue in the order of the files, for rules that look at one reader.
+        self.steps: dict[GroupQueue, list[Delivered | Assigned | Reset]] = defaultdict(list)
+        self.offsets: dict[GroupQueue, list[Committed | OffsetRead | Reset]] = defaultdict(list)
+        self._queues: dict[tuple[str, str, int], Queue] = {}
+        for event in events:
+            self._take(event)
+            findings.counts["events"] += 1
+
+    def queue(self, event: Delivered | Stored | Drained | Assigned | Committed | OffsetRead | Reset
+              ) -> Queue:  # fmt: skip
+        """The same object for the same queue."""
+        key = event.broker, event.topic, event.queue_id
+        found = self._queues.get(key)
+        if found is None:
+            found = self._queues[key] = Queue(*key)
+        return found
+
+    def _take(self, event: AnyEvent) -> None:
+        if isinstance(event, Delivered):
+            self._deliver(event)
+        elif isinstance(event, Sending):
+            if event.message in self.sent:
+                before = self.sent[event.message]
+                self._bad(f"{event.message} is sent twice", before, event)
+            self.sent[event.message] = event
+        elif isinstance(event, Stored):
+            if event.message not in self.sent:
+                self._bad(f"{event.message} is acknowledged, and was not sent", event)
+            self.stored[event.message] = event
+        elif isinstance(event, Committed | OffsetRead | Reset | Assigned):
+            self._progress(event)
+        elif isinstance(event, Drained):
+            self.drained[self.queue(event)] = event
+        elif isinstance(event, Subscribed):
+            self.subscribed.append(event)
+        elif isinstance(event, Decided):
+            self.decided[event.message] = event
+        elif isinstance(event, Fault):
+            self.faults.append(event)
+        elif isinstance(event, Refused):
+            self.refused[event.message] = event
+        else:
+            self.unknown[event.message] = event
+
+    def _deliver(self, event: Delivered) -> None:
+        if event.how == FINAL:
+            self.final[self.queue(event)].append(event)
+            return
+        self.deliveries.append(event)
+        if event.how in (PULL, IN_ORDER) and event.offset != ELSEWHERE:
+            self.steps[GroupQueue(event.group, self.queue(event))].append(event)
+
+    def _progress(self, event: Committed | OffsetRead | Reset | Assigned) -> None:
+        place = GroupQueue(event.group, self.queue(event))
+        if isinstance(event, Assigned | Reset):
+            self.steps[place].append(event)
+        if not isinstance(event, Assigned):
+            self.offsets[place].append(event)
+
+    def _bad(self, text: str, *events: AnyEvent) -> None:
+        self._findings.violation("bad-history", text, *events)
+
+    def promised(self) -> Iterator[Stored]:
+        """What has to be there at the end. Of a transaction that is open at the end of the history
+        nothing is promised."""
+        for stored in self.stored.values():
+            sent = self.sent.get(stored.message)
+            if sent is not None and sent.kind == "transaction":
+                decided = self.decided.get(stored.message)
+                if decided is None or not decided.commit:
+                    continue
+            yield stored

@@ -1,0 +1,105 @@
+"""Readers: what groups and their readers were given, and in which order.
+
+check_readers(messages, findings)     # undelivered, reader-order, group-order, key-order
+
+Duplicates are no violation, delivery is at least once: they are counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tests.ha.findings import Findings
+from tests.ha.history import Assigned, Delivered, Reset
+from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
+
+
+def check_readers(messages: Messages, findings: Findings) -> None:
+    _check_undelivered(messages, findings)
+    for place, steps in messages.steps.items():
+        _check_reader_order(place, steps, findings)
+        in_order = [e for e in steps if isinstance(e, Delivered) and e.how == IN_ORDER]
+        if in_order:
+            _check_group_order(place, in_order, steps, findings)
+        _check_key_order(messages, place, steps, findings)
+
+
+def _check_undelivered(messages: Messages, findings: Findings) -> None:
+    given: dict[str, set[str]] = defaultdict(set)
+    count: dict[str, int] = defaultdict(int)
+    for event in messages.deliveries:
+        given[event.group].add(event.message)
+        count[event.group] += 1
+    for group, messages_given in given.items():
+        findings.counts["delivered"] += count[group]
+        findings.counts["duplicates"] += count[group] - len(messages_given)
+    for wanted in {(each.group, each.topic): each for each in messages.subscribed}.values():
+        for stored in messages.promised():
+            if stored.topic == wanted.topic and stored.message not in given[wanted.group]:
+                text = f"{wanted.group} never got {stored.message} of {stored.topic}"
+                findings.violation("undelivered", text, stored, wanted)
+
+
+def _check_reader_order(
+    place: GroupQueue, steps: list[Delivered | Assigned | Reset], findings: Findings
+) -> None:
+    """Of each process that pulls: offsets rise; after it was assigned the queue, from there on."""
+    last: dict[str, Delivered | Assigned] = {}
+    resets = sorted((e for e in steps if isinstance(e, Reset)), key=lambda each: each.at)
+    for event in steps:
+        if isinstance(event, Assigned):
+            last[event.process] = event
+        elif isinstance(event, Delivered) and event.how == PULL:
+            before = last.get(event.process)
+            last[event.process] = event
+            if before is None:
+                continue
+            low = before.offset if isinstance(before, Assigned) else before.offset + 1
+            if event.offset < low and not _reset_between(resets, before.at, event.at):
+                text = f"{place}: {event.process} was at {before.offset}, was given {event.offset}"
+                findings.violation("reader-order", text, before, event)
+
+
+def _reset_between(resets: list[Reset], begin: int, end: int) -> bool:
+    return any(each.asked <= end and each.at >= begin for each in resets)
+
+
+def _check_group_order(
+    place: GroupQueue, deliveries: list[Delivered], steps: list[Delivered | Assigned | Reset],
+    findings: Findings,
+) -> None:  # fmt: skip
+    """What is new to the group is the offset behind the greatest it has seen."""
+    skipping = [e.offset for e in steps if isinstance(e, Reset)]
+    deliveries.sort(key=lambda each: each.at)
+    greatest = deliveries[0]
+    for event in deliveries[1:]:
+        if event.offset <= greatest.offset:
+            continue
+        if event.offset != greatest.offset + 1 and event.offset not in skipping:
+            text = f"{place}: {event.offset} came after {greatest.offset}"
+            findings.violation("group-order", text, greatest, event)
+        greatest = event
+
+
+def _check_key_order(
+    messages: Messages, place: GroupQueue, steps: list[Delivered | Assigned | Reset],
+    findings: Findings,
+) -> None:  # fmt: skip
+    """First deliveries of a key's messages, by time: none comes after one that was sent when it had
+    been acknowledged. Where keys move to another queue while theirs is away, each queue counts."""
+    newest: dict[str, Delivered] = {}  # by key: the one of those delivered that was sent last
+    seen: set[str] = set()
+    events = [each for each in steps if isinstance(each, Delivered)]
+    for event in sorted(events, key=lambda each: each.at):
+        sent = messages.sent.get(event.message)
+        if sent is None or not sent.key or event.message in seen:
+            continue
+        seen.add(event.message)
+        stored = messages.stored.get(event.message)
+        before = newest.get(sent.key)
+        if before is None or messages.sent[before.message].at < sent.at:
+            newest[sent.key] = event
+        elif stored is not None and stored.at < messages.sent[before.message].at:
+            text = f"{place}, key {sent.key}: {before.message} came before {event.message}"
+            findings.violation("key-order", text, stored, messages.sent[before.message], before,
+                               event)  # fmt: skip

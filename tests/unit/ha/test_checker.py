@@ -1,0 +1,492 @@
+"""Goal: the checker of tests/ha names each broken rule, with the events that show it, and finds nothing
+where nothing is wrong.
+
+Method: histories of a simulated cluster (tests/ha/simulation.py), which break no rule whatever happens
+in them, and the same with one thing changed, for each rule; stores of a real broker, whole and
+damaged. Cannot prove: that the rules are all that clients may rely on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.broker_client import BrokerClient
+from support.live_broker import live_broker
+from support.name_server import in_loop
+from support.source_tree import ROOT
+
+from rmq.format.message import decode_message_id
+from tests.ha.checker import check, main
+from tests.ha.findings import RULES, Findings
+from tests.ha.history import (
+    AnyEvent,
+    Assigned,
+    Committed,
+    Decided,
+    Delivered,
+    Drained,
+    Event,
+    Fault,
+    HistoryError,
+    OffsetRead,
+    Reset,
+    Sending,
+    Stored,
+    Subscribed,
+    Writer,
+    read,
+)
+from tests.ha.simulation import BROKER, ORDERED, PULLED, TOPIC, Simulation
+
+E = TypeVar("E", bound=Event)
+SEED, STEPS = 5, 400
+
+
+def good() -> list[AnyEvent]:
+    return Simulation(Random(SEED)).run(STEPS)
+
+
+def write(path: Path, events: list[AnyEvent]) -> list[AnyEvent]:
+    """As a file; the events get the lines they have in it."""
+    events.sort(key=lambda each: each.at)
+    lines = []
+    for line, event in enumerate(events, 1):
+        event.place = 0
+        lines.append(msgspec.json.encode(event) + b"\n")
+        event.place = line
+    path.write_bytes(b"".join(lines))
+    return events
+
+
+def found(path: Path, events: list[AnyEvent]) -> Findings:
+    write(path, events)
+    return check([path])
+
+
+def of(events: list[AnyEvent], event: type[E], /, **fields: object) -> list[E]:
+    return [each for each in events if isinstance(each, event)
+            and all(getattr(each, name) == value for name, value in fields.items())]  # fmt: skip
+
+
+def promised(events: list[AnyEvent]) -> Stored:
+    """A plain message that was acknowledged, in the middle."""
+    rows = [each for each in of(events, Stored, topic=TOPIC) if each.offset > 2]
+    return rows[len(rows) // 2]
+
+
+def test_a_good_history_breaks_no_rule(tmp_path: Path) -> None:
+    findings = found(tmp_path / "h.jsonl", good())
+    assert findings.violations == []
+    assert findings.counts["acknowledged"] > 20
+    assert findings.counts["duplicates"] > 0
+    assert findings.counts["offsets read"] > 5
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False), steps=st.integers(0, 300))
+def test_histories_of_a_correct_cluster_break_no_rule(
+    random: Random, steps: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "simulated.jsonl"
+    findings = found(path, Simulation(random).run(steps))
+    assert findings.violations == []
+
+
+# ---- each rule, broken
+
+
+def lose(events: list[AnyEvent]) -> list[Event]:
+    stored = next(e for e in of(events, Stored, topic=TOPIC)
+                  if not of(events, Delivered, message=e.message, how="pull"))  # fmt: skip
+    final = of(events, Delivered, message=stored.message, how="final")[0]
+    final.message = "p/1000000"
+    events.append(Sending(at=1, message="p/1000000", topic=TOPIC))
+    return [stored]
+
+
+def move(events: list[AnyEvent]) -> list[Event]:
+    stored = promised(events)
+    stored.log_offset += 1
+    return [stored]
+
+
+def show_two(events: list[AnyEvent]) -> list[Event]:
+    event = of(events, Delivered, how="pull")[3]
+    event.message = of(events, Stored, topic=TOPIC)[-1].message
+    return [event]
+
+
+def vanish(events: list[AnyEvent]) -> list[Event]:
+    """The end of a queue that a reader saw is gone."""
+    last = max(of(events, Delivered, how="push", queue_id=0), key=lambda each: each.offset)
+    end = of(events, Drained, topic=TOPIC, queue_id=0)[0]
+    end.end = last.offset
+    for final in of(events, Delivered, how="final", topic=TOPIC, queue_id=0):
+        if final.offset >= last.offset:
+            events.remove(final)
+    return [last]
+
+
+def leave_gap(events: list[AnyEvent]) -> list[Event]:
+    events.remove(of(events, Delivered, how="final", topic=TOPIC, queue_id=0)[1])
+    return [of(events, Drained, topic=TOPIC, queue_id=0)[0]]
+
+
+def leave_unread(events: list[AnyEvent]) -> list[Event]:
+    for event in of(events, Drained, topic=TOPIC, queue_id=0):
+        events.remove(event)
+    return [of(events, Delivered, how="final", topic=TOPIC, queue_id=0)[-1]]
+
+
+def make_up(events: list[AnyEvent]) -> list[Event]:
+    event = of(events, Delivered, how="pop")[0]
+    event.message, event.offset = "nobody/1", -1
+    return [event]
+
+
+def roll_back(events: list[AnyEvent]) -> list[Event]:
+    decided = of(events, Decided, commit=True)[0]
+    decided.commit = False
+    return [decided]
+
+
+def overtake(events: list[AnyEvent]) -> list[Event]:
+    stored = promised(events)
+    end = max(each.at for each in events)
+    before = next(e for e in of(events, Sending, kind="plain") for s in of(events, Stored)
+                  if s.message == e.message and s.queue_id == stored.queue_id
+                  and s.topic == TOPIC and 0 <= s.offset < stored.offset)  # fmt: skip
+    before.at = end + 1
+    return [stored, before]
+
+
+def withhold(events: list[AnyEvent]) -> list[Event]:
+    stored = promised(events)
+    for event in of(events, Delivered, group=ORDERED, message=stored.message):
+        events.remove(event)
+    return [stored, of(events, Subscribed)[0]]
+
+
+def go_back(events: list[AnyEvent]) -> list[Event]:
+    rows = of(events, Delivered, how="pull", queue_id=1)
+    first, second = next((a, b) for a, b in zip(rows, rows[1:], strict=False)
+                         if a.process == b.process and b.offset == a.offset + 1)  # fmt: skip
+    first.at, second.at = second.at, first.at
+    return [second, first]
+
+
+def leave_out(events: list[AnyEvent]) -> list[Event]:
+    rows = of(events, Delivered, how="push", queue_id=0)
+    event = max(rows, key=lambda each: each.offset)
+    left_out = [each for each in rows if each.offset == event.offset - 1]
+    for each in left_out:
+        events.remove(each)
+    return [event]
+
+
+def swap_keys(events: list[AnyEvent]) -> list[Event]:
+    rows = of(events, Delivered, how="push", queue_id=0)
+    names = {each.message: each for each in of(events, Stored)}
+    keyed = [each for each in rows if each.message in names and of(
+        events, Sending, message=each.message, key="red")]  # fmt: skip
+    first, second = keyed[2], keyed[-1]
+    for each in rows:
+        if each.message == first.message:
+            each.at += second.at
+    return [names[first.message], second]
+
+
+def fall(events: list[AnyEvent]) -> list[Event]:
+    read = OffsetRead(at=1 << 50, asked=(1 << 50) - 1, process="late", group=ORDERED, topic=TOPIC,
+                      broker=BROKER, queue_id=0, offset=-1)  # fmt: skip
+    events.append(read)
+    return [read]
+
+
+def invent_offset(events: list[AnyEvent]) -> list[Event]:
+    read = OffsetRead(at=1 << 50, asked=(1 << 50) - 1, process="late", group=PULLED, topic=TOPIC,
+                      broker=BROKER, queue_id=0, offset=77_777)  # fmt: skip
+    events.append(read)
+    return [read]
+
+
+def ack_twice(events: list[AnyEvent]) -> list[Event]:
+    rows = [each for each in of(events, Stored) if each.epoch == 2]
+    rows[-1].acker = "intruder"
+    return [rows[0], rows[-1]]
+
+
+def ack_late(events: list[AnyEvent]) -> list[Event]:
+    late = next(each for each in reversed(of(events, Stored)) if each.epoch > 2)
+    late.epoch, late.acker = 1, "host-1"
+    return [late]
+
+
+def overlap(events: list[AnyEvent]) -> list[Event]:
+    older = of(events, Stored, topic=TOPIC, queue_id=0)[0]
+    older.epoch, older.acker = 1 << 20, "new"
+    return [older]
+
+
+def send_twice(events: list[AnyEvent]) -> list[Event]:
+    again = Sending(at=1 << 50, message=of(events, Sending)[0].message, topic=TOPIC)
+    events.append(again)
+    return [again]
+
+
+PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
+    "a message less": ("lost", lose),
+    "a place of the log": ("moved", move),
+    "another message": ("two-messages", show_two),
+    "a queue's end less": ("vanished", vanish),
+    "a hole": ("gap", leave_gap),
+    "a queue not read": ("unread", leave_unread),
+    "a message of nobody's": ("made-up", make_up),
+    "a transaction that was none": ("rolled-back", roll_back),
+    "a message before an older one": ("overtaken", overtake),
+    "a message withheld": ("undelivered", withhold),
+    "a reader goes back": ("reader-order", go_back),
+    "a message left out": ("group-order", leave_out),
+    "keys in another order": ("key-order", swap_keys),
+    "an offset falls": ("offset-fell", fall),
+    "an offset of nobody's": ("offset-unknown", invent_offset),
+    "two masters": ("two-ackers", ack_twice),
+    "a master of old": ("stale-acker", ack_late),
+    "an offset of two epochs": ("epoch-overlap", overlap),
+    "a message sent twice": ("bad-history", send_twice),
+}
+OF_STORES = {"unequal-logs", "not-copied", "log-damage", "queue-files", "store-files"}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_named_with_its_events(tmp_path: Path, name: str) -> None:
+    rule, plant = PLANTED[name]
+    events = good()
+    expected = plant(events)
+    findings = found(tmp_path / "h.jsonl", events)
+    assert rule in findings.broken
+    told = {place for each in findings.violations if each.rule == rule for place in each.places}
+    assert {each.place for each in expected} <= told
+
+
+def test_every_rule_has_a_test() -> None:
+    assert {rule for rule, _ in PLANTED.values()} | OF_STORES == set(RULES)
+
+
+def committed(at: int, offset: int, acked: bool = True) -> Committed:
+    return Committed(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
+                     offset=offset, acked=acked)  # fmt: skip
+
+
+def offset_read(at: int, offset: int) -> OffsetRead:
+    return OffsetRead(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
+                      offset=offset)  # fmt: skip
+
+
+def reset(at: int, offset: int) -> Reset:
+    return Reset(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
+                 offset=offset)  # fmt: skip
+
+
+def kill(at: int, loses_ms: int) -> list[AnyEvent]:
+    return [Fault(at=at, name="kill", loses_ms=loses_ms), Fault(at=at + 1, name="kill", ends=True)]
+
+
+MS = 1_000_000
+OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
+    ("rises", [committed(10, 5), offset_read(20, 5)], True),
+    ("falls", [committed(5, 2), committed(10, 5), offset_read(20, 2)], False),
+    ("falls by a reset", [committed(10, 5), reset(15, 2), offset_read(20, 2)], True),
+    ("falls below a reset",
+     [committed(5, 1), committed(10, 5), reset(15, 2), offset_read(20, 1)], False),
+    ("falls by a kill",
+     [committed(5, 2), committed(10 * MS, 5), *kill(12 * MS, 4), offset_read(20 * MS, 2)], True),
+    ("falls by more than a kill may take", [committed(5, 2), committed(MS, 5), *kill(12 * MS, 4),
+                                            offset_read(20 * MS, 2)], False),
+    ("falls before a kill",
+     [committed(5, 2), committed(10 * MS, 5), offset_read(11 * MS, 2), *kill(12 * MS, 4)], False),
+    ("an answer that never came", [committed(5, 2), committed(10, 5, acked=False),
+                                   offset_read(20, 2)], True),
+    ("falls after it was read", [committed(5, 2), committed(9, 5, acked=False), offset_read(20, 5),
+                                 offset_read(30, 2)], False),
+    ("nothing where something was", [committed(10, 5), offset_read(20, -1)], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "is_good"), OFFSET_CASES, ids=lambda each: str(each)[:40]
+)
+def test_offsets_fall_by_a_reset_or_what_a_fault_may_take(
+    tmp_path: Path, name: str, events: list[AnyEvent], is_good: bool
+) -> None:
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("offset-fell" not in findings.broken) is is_good, name
+
+
+# ---- files and the program
+
+
+def test_a_writer_keeps_what_was_added_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
+    with Writer(tmp_path, "p") as writer:
+        for number in range(2000):
+            writer.add(Sending(message=f"p/{number}", topic="t"))
+    with writer.path.open("ab") as file:
+        file.write(b'{"event":"sending","at":1')
+    events = list(read([writer.path]))
+    assert [each.message for each in of(events, Sending)] == [f"p/{n}" for n in range(2000)]
+    assert all(each.process == "p" and each.at > 0 for each in events)
+    assert [each.place for each in events] == list(range(1, 2001))
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    path.write_text('{"event":"drained"}\n')
+    with pytest.raises(HistoryError, match=r"h\.jsonl:1: no event: .*topic"):
+        list(read([path]))
+
+
+def test_the_program_says_what_is_broken(tmp_path: Path) -> None:
+    write(tmp_path / "good.jsonl", good())
+    command = [sys.executable, "-m", "tests.ha.checker", "--json", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["broken"] == {}
+    events = good()
+    lose(events)
+    write(tmp_path / "good.jsonl", events)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    said = json.loads(done.stdout)
+    assert done.returncode == 1 and said["broken"]["lost"] == 1
+    assert all(text.startswith("good.jsonl:") for text in said["violations"][0]["events"])
+
+
+def test_the_program_prints_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = good()
+    invent_offset(events)
+    write(tmp_path / "h.jsonl", events)
+    assert main([str(tmp_path / "h.jsonl")]) == 1
+    said = capsys.readouterr().out
+    assert "offset-unknown" in said and "nobody put it at 77777" in said
+    assert main([str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_a_million_events_take_less_than_a_minute(tmp_path: Path) -> None:
+    """A tenth of them: messages sent, acknowledged, delivered, and read at the end."""
+    path = tmp_path / "h.jsonl"
+    with path.open("wb") as file:
+        for number in range(25_000):
+            at, queue_id, offset = 1000 * number + 1, number % 8, number // 8
+            head = {"process": "p", "message": f"p/{number}", "topic": "t"}
+            place = {"broker": "a", "queue_id": queue_id, "offset": offset, "log_offset": number}
+            rows = [
+                {"event": "sending", "at": at, **head},
+                {"event": "stored", "at": at + 1, **head, **place},
+                {"event": "delivered", "at": at + 2, **head, **place, "group": "g", "how": "pull"},
+                {"event": "delivered", "at": at + 3, **head, **place, "group": "f", "how": "final"},
+            ]
+            file.write(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
+        for queue_id in range(8):
+            end = {"event": "drained", "at": 1 << 40, "topic": "t", "broker": "a",
+                   "queue_id": queue_id, "begin": 0, "end": 3_125}  # fmt: skip
+            file.write(msgspec.json.encode(end) + b"\n")
+    began = time.process_time()
+    findings = check([path])
+    assert findings.broken == {} and findings.counts["events"] == 100_008
+    assert time.process_time() - began < 6
+
+
+# ---- stores
+
+
+async def real_store(directory: Path, history: Path) -> Path:
+    """A store of a broker that has stopped, and what its client was told."""
+    store = directory / "store"
+    with Writer(history, "p") as writer:
+        async with live_broker(store) as broker, BrokerClient(broker.core.port) as client:
+            for number in range(50):
+                name = f"p/{number}"
+                writer.add(Sending(message=name, topic="t"))
+                reply = await client.send("t", name.encode(), 0)
+                assert reply.code == 0
+                log_offset = decode_message_id(reply.fields["msgId"])[1]
+                offset = int(reply.fields["queueOffset"])
+                told = {"topic": "t", "broker": "a", "queue_id": 0, "offset": offset}
+                writer.add(Stored(message=name, log_offset=log_offset, **told))
+                writer.add(Delivered(message=name, group="f", how="final", **told))
+        writer.add(Drained(topic="t", broker="a", queue_id=0, begin=0, end=50))
+    return store
+
+
+def patch(store: Path, folder: str, at: int, data: bytes) -> None:
+    path = sorted((store / folder).iterdir())[0]
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def truncate(store: Path, at: int) -> None:
+    path = sorted((store / "commitlog").iterdir())[0]
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(bytes(path.stat().st_size - at))
+
+
+@in_loop
+async def test_replicas_of_one_log_are_equal_up_to_what_is_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "h").mkdir()
+    one = await real_store(tmp_path, tmp_path / "h")
+    other = tmp_path / "other"
+    shutil.copytree(one, other)
+    paths = [tmp_path / "h" / "p.jsonl"]
+    findings = check(paths, [[one, other]], all_copies=True)
+    assert findings.broken == {}, findings.violations
+    assert findings.counts["stores"] == 2 and findings.counts["records"] == 100
+
+    last = max(of(list(read(paths)), Stored), key=lambda each: each.log_offset)
+    truncate(other, last.log_offset)
+    findings = check(paths, [[one, other]], all_copies=True)
+    assert findings.broken["not-copied"] == 1
+    assert "unequal-logs" not in findings.broken  # below the shorter end all is the same
+    told = [each for each in findings.violations if each.rule == "not-copied"]
+    assert told[0].places == (last.place,)
+    assert findings.broken["queue-files"] == 1  # and its queue goes beyond its log
+
+    patch(other, "commitlog", last.log_offset - 3, b"x")
+    findings = check(paths, [[one, other]])
+    assert findings.broken["unequal-logs"] == 1
+
+
+@in_loop
+async def test_queue_files_and_the_log_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "h").mkdir()
+    store = await real_store(tmp_path, tmp_path / "h")
+    patch(store, "consumequeue/t/0", 20 * 7, (12345).to_bytes(8, "big"))
+    assert check([], [[store]]).broken["queue-files"] >= 1
+    patch(store, "commitlog", 1000, b"?")
+    assert check([], [[store]]).broken["log-damage"] >= 1
+
+
+def test_the_last_assignment_counts_for_a_reader(tmp_path: Path) -> None:
+    """Back to a committed offset is no fall; below it is."""
+    told = {"group": PULLED, "topic": TOPIC, "broker": BROKER, "queue_id": 0}
+    sent = [Sending(at=n + 1, message=f"p/{n}", topic=TOPIC) for n in range(6)]
+    rows: list[AnyEvent] = [
+        *sent, Delivered(at=10, message="p/5", offset=5, how="pull", **told),
+        Assigned(at=11, offset=3, **told),
+    ]  # fmt: skip
+    again = Delivered(at=12, message="p/3", offset=3, how="pull", **told)
+    assert "reader-order" not in found(tmp_path / "h.jsonl", [*rows, again]).broken
+    again = Delivered(at=12, message="p/2", offset=2, how="pull", **told)
+    assert found(tmp_path / "h.jsonl", [*rows, again]).broken["reader-order"] == 1
