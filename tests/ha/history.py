@@ -105,7 +105,7 @@ class Delivered(QueueEvent, tag="delivered"):
     """A reader was given a message. Its offset is ELSEWHERE when it came out of a retry topic."""
 
     message: str
-    how: str  # pull: each queue by one reader; push: in order; pop; final: all there is, at the end
+    how: str  # pull: one reader a queue; push: in order; any: in no order; final: all, at the end
     log_offset: int = ELSEWHERE
 
 

@@ -29,7 +29,7 @@ from tests.ha.history import (
     Unknown,
 )
 
-FINAL, IN_ORDER, POP, PULL = "final", "push", "pop", "pull"
+FINAL, IN_ORDER, ANY_ORDER, PULL = "final", "push", "any", "pull"
 
 
 class Queue(NamedTuple):

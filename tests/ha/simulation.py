@@ -3,8 +3,8 @@
     events = Simulation(random.Random(7)).run(200)
 
 One broker name whose master changes, two queues, producers of each kind of message, two pull
-readers, an ordered one, one that pops, crashes that lose commits of late, and resets. What is random
-is taken from the maker that is given, so that hypothesis can drive it.
+readers, an ordered one, one that pops, crashes that lose commits of late, and resets. What is
+random is taken from the maker that is given, so that hypothesis can drive it.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Simulation:
         queue_id = self.random.choice(QUEUES)
         if self.log[TOPIC, queue_id]:
             offset = self.random.randrange(len(self.log[TOPIC, queue_id]))
-            self._delivered(POPPED, queue_id, offset, "pop", "popper")
+            self._delivered(POPPED, queue_id, offset, "any", "popper")
 
     # ---- trouble
 

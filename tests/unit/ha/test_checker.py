@@ -1,9 +1,9 @@
-"""Goal: the checker of tests/ha names each broken rule, with the events that show it, and finds nothing
-where nothing is wrong.
+"""Goal: the checker of tests/ha names each broken rule, with the events that show it, and finds
+nothing where nothing is wrong.
 
-Method: histories of a simulated cluster (tests/ha/simulation.py), which break no rule whatever happens
-in them, and the same with one thing changed, for each rule; stores of a real broker, whole and
-damaged. Cannot prove: that the rules are all that clients may rely on.
+Method: histories of a simulated cluster (tests/ha/simulation.py), which break no rule whatever
+happens in them, and the same with one thing changed, for each rule; stores of a real broker, whole
+and damaged. Cannot prove: that the rules are all that clients may rely on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -151,7 +152,7 @@ def leave_unread(events: list[AnyEvent]) -> list[Event]:
 
 
 def make_up(events: list[AnyEvent]) -> list[Event]:
-    event = of(events, Delivered, how="pop")[0]
+    event = of(events, Delivered, how="any")[0]
     event.message, event.offset = "nobody/1", -1
     return [event]
 
@@ -181,7 +182,7 @@ def withhold(events: list[AnyEvent]) -> list[Event]:
 
 def go_back(events: list[AnyEvent]) -> list[Event]:
     rows = of(events, Delivered, how="pull", queue_id=1)
-    first, second = next((a, b) for a, b in zip(rows, rows[1:], strict=False)
+    first, second = next((a, b) for a, b in pairwise(rows)
                          if a.process == b.process and b.offset == a.offset + 1)  # fmt: skip
     first.at, second.at = second.at, first.at
     return [second, first]

@@ -1,0 +1,185 @@
+"""Network: hosts for processes of a test, whose links can be cut, one way or both, and slowed down.
+
+    with Network(["a", "b", "clients"]) as network:
+        Popen(network.hosts["a"].command([...]))        # listens at network.hosts["a"].address
+        with network.inside("clients"): ...     # sockets that this thread opens in the block
+        network.drop("a", "b")                          # what a sends to b does not come
+        network.cut([["a", "clients"], ["b"]])          # both ways, between the groups
+        network.heal()
+
+Each host is a network namespace with one address on a bridge, which is in a namespace of its own:
+nothing of it is seen outside. A link is cut by the sender's neighbour table: its frames go to a
+hardware address that nobody has, as on a switch whose port is dead, so nobody is told. That asks
+for no packet filter in the kernel. Slowing down asks for netem, which not every kernel has.
+
+Names begin with rmqha and the process id: what a killed test left behind is swept away at the next
+start. Asks for root and iproute2; missing() says what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+
+PREFIX = "rmqha"
+NAMESPACES = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+NOBODY = "02:00:00:00:00:fe"
+
+
+def missing() -> str:
+    """Why there can be no network here; "" when there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "network namespaces need ip (iproute2)"
+    return ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a process runs. LOCAL is this machine, as it is."""
+
+    name: str
+    address: str
+    namespace: str = ""
+    hardware: str = ""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command that runs there; its process becomes the program's."""
+        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        return [*inside, *words]
+
+
+LOCAL = Host("local", "127.0.0.1")
+
+
+def ip(*words: str) -> str:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def sweep() -> list[str]:
+    """Ends what tests that were killed have left behind; its names."""
+    left = []
+    for path in NAMESPACES.glob(f"{PREFIX}*") if NAMESPACES.is_dir() else ():
+        owner = path.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _remove(path.name)
+            left.append(path.name)
+    return left
+
+
+def _remove(namespace: str) -> None:
+    for pid in ip("netns", "pids", namespace).split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    ip("netns", "delete", namespace)
+
+
+class Network:
+    def __init__(self, names: Sequence[str]) -> None:
+        sweep()
+        self._head = f"{PREFIX}{os.getpid()}-"
+        self._hub = f"{self._head}hub"
+        self.hosts = {
+            name: Host(name, f"10.213.7.{number}", f"{self._head}{name}",
+                       f"02:00:00:00:00:{number:02x}")
+            for number, name in enumerate(names, 1)
+        }  # fmt: skip
+
+    def __enter__(self) -> Network:
+        try:
+            ip("netns", "add", self._hub)
+            ip("-n", self._hub, "link", "add", "bridge", "type", "bridge")
+            ip("-n", self._hub, "link", "set", "bridge", "up")
+            for number, host in enumerate(self.hosts.values(), 1):
+                self._connect(number, host)
+            self.heal()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for namespace in [*(host.namespace for host in self.hosts.values()), self._hub]:
+            if (NAMESPACES / namespace).exists():
+                _remove(namespace)
+
+    def _connect(self, number: int, host: Host) -> None:
+        ip("netns", "add", host.namespace)
+        ip("-n", host.namespace, "link", "set", "lo", "up")
+        port = f"port{number}"
+        ip("-n", self._hub, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+           "address", host.hardware, "netns", host.namespace)  # fmt: skip
+        ip("-n", self._hub, "link", "set", port, "master", "bridge", "up")
+        ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
+        ip("-n", host.namespace, "link", "set", "eth0", "up")
+
+    # ---- what happens to it
+
+    def heal(self) -> None:
+        """Every host reaches every other one, at once."""
+        for one, other in permutations(self.hosts.values(), 2):
+            self._reach(one, other, other.hardware)
+
+    def drop(self, sender: str, receiver: str) -> None:
+        """What one sends does not reach the other; the way back is open."""
+        self._reach(self.hosts[sender], self.hosts[receiver], NOBODY)
+
+    def cut(self, groups: Sequence[Sequence[str]]) -> None:
+        """Hosts reach those of a group that they are in. Who is in two groups is the bridge."""
+        for one, other in permutations(self.hosts, 2):
+            together = any(one in group and other in group for group in groups)
+            if not together:
+                self.drop(one, other)
+
+    def _reach(self, one: Host, other: Host, hardware: str) -> None:
+        ip("-n", one.namespace, "neigh", "replace", other.address, "lladdr", hardware, "dev",
+           "eth0", "nud", "permanent")  # fmt: skip
+
+    def delay(self, name: str, milliseconds: int) -> None:
+        """All that the host sends comes so much later; 0: at once again. OSError: this kernel has
+        no netem."""
+        tc = ["tc", "-n", self.hosts[name].namespace, "qdisc"]
+        words = ["replace", "dev", "eth0", "root", "netem", "delay", f"{milliseconds}ms"]
+        if not milliseconds:
+            words = ["delete", "dev", "eth0", "root"]
+        done = subprocess.run([*tc, *words], capture_output=True, text=True)
+        if done.returncode:
+            raise OSError(f"tc {' '.join(words)}: {done.stderr.strip()}")
+
+    # ---- this process in it
+
+    @contextlib.contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Sockets that this thread, and threads it starts, open in the block are the host's."""
+        with (
+            open("/proc/thread-self/ns/net", "rb") as outside,
+            (NAMESPACES / self.hosts[name].namespace).open("rb") as there,
+        ):
+            _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(outside.fileno())
+
+
+def _enter(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, CLONE_NEWNET):
+        error = ctypes.get_errno()
+        raise OSError(error, f"setns: {os.strerror(error)}")

@@ -1,0 +1,118 @@
+"""Goal: hosts of a test's network reach each other as far as the test lets them, and leave nothing.
+
+Method: echo servers as processes in network namespaces. Skipped without root or iproute2.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.waiting import wait_until
+
+from tests.ha import network
+from tests.ha.network import NAMESPACES, Network
+
+ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 7000)); print("ready", flush=True)
+while True:
+    data, peer = s.recvfrom(100); s.sendto(data, peer)
+"""
+
+
+@pytest.fixture
+def hosts() -> Iterator[Network]:
+    if reason := network.missing():
+        pytest.skip(reason)
+    with Network(["a", "b", "c"]) as made:
+        servers = [
+            subprocess.Popen(host.command([sys.executable, "-c", ECHO, host.address]),
+                             stdout=subprocess.PIPE)
+            for host in made.hosts.values()
+        ]  # fmt: skip
+        for server in servers:
+            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+        yield made
+    for server in servers:  # they have ended with their namespaces
+        server.wait(10)
+        assert server.stdout is not None
+        server.stdout.close()
+
+
+def reaches(made: Network, one: str, other: str) -> bool:
+    """Whether an answer comes: both ways are open."""
+    with made.inside(one), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(0.3)
+        try:
+            asking.sendto(b"?", (made.hosts[other].address, 7000))
+            return asking.recv(10) == b"?"
+        except TimeoutError:
+            return False
+
+
+def test_links_are_cut_and_healed(hosts: Network) -> None:
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    assert all(reaches(hosts, *pair) for pair in pairs)
+    hosts.cut([["a", "b"], ["b", "c"]])  # b is the bridge
+    assert [reaches(hosts, *pair) for pair in pairs] == [True, False, True]
+    hosts.heal()
+    assert all(reaches(hosts, *pair) for pair in pairs)
+
+
+def test_one_way_is_closed_and_the_other_one_open(hosts: Network) -> None:
+    hosts.drop("a", "b")
+    with hosts.inside("a"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a:
+        a.bind((hosts.hosts["a"].address, 7001))
+        a.settimeout(5)
+        with hosts.inside("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+            b.bind((hosts.hosts["b"].address, 7001))
+            b.settimeout(0.3)
+            b.sendto(b"to a", (hosts.hosts["a"].address, 7001))
+            assert a.recv(10) == b"to a"
+            a.sendto(b"to b", (hosts.hosts["b"].address, 7001))
+            with pytest.raises(TimeoutError):
+                b.recv(10)
+
+
+def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
+    with hosts.inside("a"), socket.create_server((hosts.hosts["a"].address, 7002)) as server:
+        with hosts.inside("b"):
+            client = socket.create_connection((hosts.hosts["a"].address, 7002))
+        with client, server.accept()[0] as accepted:
+            client.sendall(b"1")
+            assert accepted.recv(1) == b"1"
+            hosts.drop("b", "a")
+            client.sendall(b"2")
+            accepted.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                accepted.recv(1)
+            hosts.heal()  # and what was under way comes
+            accepted.settimeout(30)
+            assert accepted.recv(1) == b"2"
+
+
+def test_what_a_killed_test_left_is_swept_away(hosts: Network) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    name = f"rmqha{ended.pid}-a"
+    network.ip("netns", "add", name)
+    lives_on = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "600"])
+    wait_until(lambda: str(lives_on.pid) in network.ip("netns", "pids", name))
+    assert network.sweep() == [name]
+    assert lives_on.wait(10) == -9
+    assert not (NAMESPACES / name).exists()
+    assert all((NAMESPACES / host.namespace).exists() for host in hosts.hosts.values())
+
+
+def test_a_host_is_slow(hosts: Network) -> None:
+    try:
+        hosts.delay("a", 100)
+    except OSError as error:
+        assert "qdisc kind is unknown" in str(error) or "netem" in str(error)
+        return  # this kernel has no netem, and says so
+    assert reaches(hosts, "a", "b")
+    hosts.delay("a", 0)
