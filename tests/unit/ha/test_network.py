@@ -18,7 +18,9 @@ from tests.ha.network import NAMESPACES, Network
 
 ECHO = """
 import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 7000)); print("ready", flush=True)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 7000))
+print("ready", flush=True)
 while True:
     data, peer = s.recvfrom(100); s.sendto(data, peer)
 """

@@ -1,0 +1,296 @@
+"""Clusters: what a round of tests/ha/rounds.py runs its clients and faults against.
+
+    with SingleBroker(folder) as cluster:
+        cluster.nodes["a"].kill(); cluster.nodes["a"].start(); cluster.settle()
+    cluster.stores()        # of the brokers, which have stopped: a list for each broker name
+
+A kind of cluster is a class with what Cluster names. Every process ends with the one that started
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from support.broker_process import PATIENT
+from support.driven_clock import DrivenClock, process_clock
+from support.faults import Faults, compile_shim
+from support.waiting import wait_until
+
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format import fastjson
+from tests.ha.network import LOCAL, Host, Network
+from tools.ports import free_port
+
+ROOT = Path(__file__).parents[2]
+PR_SET_PDEATHSIG = 1
+FLUSH_OFFSETS_MS = 500
+LOSES_MS = 2500  # of commits, by a kill: the interval, and what a busy machine adds
+SETTINGS = (
+    *PATIENT,
+    "--set", f"mappedFileSizeCommitLog={16 << 20}",
+    "--set", "maxMessageSize=1048576",
+    "--set", "osPageCacheBusyTimeOutMills=60000",
+    "--set", f"flushConsumerOffsetInterval={FLUSH_OFFSETS_MS}",
+    "--set", "transactionCheckInterval=1000",
+    "--set", "transactionTimeOut=2000",
+)  # fmt: skip
+
+
+def end_with_parent() -> None:
+    """In a process that was just forked."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Node:
+    """A process of the cluster that can be ended and started again at its address."""
+
+    def __init__(
+        self, name: str, folder: Path, words: Sequence[str], address: str, host: Host = LOCAL
+    ) -> None:
+        self.name = name
+        self.words = list(words)
+        self.address = address
+        self.host = host
+        self.log_path = folder / f"{name}.txt"
+        self.environment = {**os.environ}
+        self.process: subprocess.Popen[str] | None = None
+        self.starts = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        """Returns when it is ready."""
+        assert not self.is_running
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                self.host.command([sys.executable, "-m", "rmq", *self.words]),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                env=self.environment, preexec_fn=end_with_parent,
+            )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.starts += 1
+        if "is ready in" not in line:
+            self.kill()
+            raise AssertionError(f"{self.name} is not ready: {line!r}\n{self.log()[-3000:]}")
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        if self.process is not None and self.is_running:
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Also when it is gone."""
+        self.signal(signal.SIGKILL)
+        self._ended(60)
+
+    def stop(self) -> int:
+        """Its exit code."""
+        self.signal(signal.SIGTERM)
+        return self._ended(60)
+
+    def _ended(self, seconds: float) -> int:
+        if self.process is None:
+            return 0
+        code = self.process.wait(seconds)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+class Broker(Node):
+    """With a disk and a clock that a fault can get at."""
+
+    def __init__(
+        self, name: str, folder: Path, shim: Path, stack: contextlib.ExitStack, namesrv: str,
+        options: Sequence[str], host: Host = LOCAL,
+    ) -> None:  # fmt: skip
+        port = free_port(below=2, above=1)
+        own = folder / name
+        own.mkdir()
+        self.store = own / "store"
+        words = ["broker", "--store", str(self.store), "--port", str(port), "-n", namesrv,
+                 *SETTINGS, *options]  # fmt: skip
+        if host is not LOCAL:
+            words += ["--bind", host.address, "--insecure"]
+        super().__init__(name, folder, words, f"{host.address}:{port}", host)
+        self.disk = stack.enter_context(Faults(shim, own / "disk.control"))
+        self.clock: DrivenClock = stack.enter_context(process_clock(own))
+        self.environment = {**self.clock.environment, **{
+            key: value for key, value in self.disk.environment().items()
+            if key in ("LD_PRELOAD", "RMQ_FAULTIO")
+        }}  # fmt: skip
+
+    def ha_status(self) -> list[dict[str, object]]:
+        """What the master says of each slave that is connected; nothing when it does not answer."""
+        try:
+            with Connection(self.address) as connection:
+                reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
+        except RmqError:
+            return []
+        rows = fastjson.loads_object(reply.body)["haConnectionInfo"]
+        assert isinstance(rows, list)
+        return rows
+
+
+class Cluster(Protocol):
+    """What rounds need of a kind of cluster."""
+
+    kind: str
+    nodes: dict[str, Broker]  # by the name that faults use
+    namesrv: str
+    clients: Host  # where the clients run
+    network: Network | None
+    all_copies: bool  # each store has all that was answered SEND_OK
+    faults: tuple[tuple[str, str], ...]  # (fault, node) that it is to survive
+
+    def __enter__(self) -> Cluster: ...
+    def __exit__(self, *_: object) -> None: ...
+    def inside(self) -> contextlib.AbstractContextManager[None]: ...
+    def settle(self) -> None: ...
+    def stop(self) -> dict[str, int]: ...
+    def stores(self) -> list[list[Path]]: ...
+
+
+class PlainCluster:
+    """A name server, and brokers that no controller knows; the base of the two kinds below."""
+
+    kind = ""
+    all_copies = False
+    faults: tuple[tuple[str, str], ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path, networked: bool = False) -> None:
+        self.folder = folder
+        self.nodes: dict[str, Broker] = {}
+        self.network = Network([*self.hosts, "clients"]) if networked else None
+        self.clients = LOCAL if self.network is None else self.network.hosts["clients"]
+        self.namesrv = ""
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Cluster:
+        with contextlib.ExitStack() as stack:
+            if self.network is not None:
+                stack.enter_context(self.network)
+            self._start_name_server(stack)
+            self._add_brokers(compile_shim(self.folder), stack)
+            for node in self.nodes.values():
+                stack.callback(node.kill)
+                with self.inside():
+                    node.start()
+            self._stack = stack.pop_all()
+        self.settle()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start_name_server(self, stack: contextlib.ExitStack) -> None:
+        port = free_port()
+        self.namesrv = f"{self.clients.address}:{port}"
+        words = ["namesrv", "--port", str(port), "--set", "kvConfigPath=", "--set",
+                 "configStorePath="]  # fmt: skip
+        if self.clients is not LOCAL:
+            words += ["--bind", self.clients.address, "--insecure"]
+        node = Node("namesrv", self.folder, words, self.namesrv, self.clients)
+        stack.callback(node.kill)
+        node.start()
+
+    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
+        raise NotImplementedError
+
+    def _add(
+        self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str
+    ) -> Broker:
+        host = LOCAL if self.network is None else self.network.hosts[name]
+        told = ("--set", "brokerName=ha-a", *options)
+        self.nodes[name] = Broker(name, self.folder, shim, stack, self.namesrv, told, host)
+        return self.nodes[name]
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """This thread's sockets are where the clients are."""
+        with contextlib.nullcontext() if self.network is None else self.network.inside("clients"):
+            yield
+
+    def settle(self) -> None:
+        """All is well again, after a fault has ended."""
+
+    def stop(self) -> dict[str, int]:
+        """Exit codes."""
+        return {name: node.stop() for name, node in self.nodes.items()}
+
+    def stores(self) -> list[list[Path]]:
+        return [[node.store for node in self.nodes.values()]]
+
+
+ALONE = ("kill", "restart", "pause", "disk-full", "disk-error", "clock-jump")
+
+
+class SingleBroker(PlainCluster):
+    kind = "single"
+    all_copies = True
+    hosts = ("a",)
+    faults = tuple((fault, "a") for fault in ALONE)
+
+    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
+        self._add("a", shim, stack)
+
+
+class PlainPair(PlainCluster):
+    """SYNC_MASTER and SLAVE. Nobody takes over: the master comes back."""
+
+    kind = "pair"
+    all_copies = True
+    hosts = ("master", "slave")
+    faults = (
+        *(("kill", name) for name in ("master", "slave")),
+        *(("restart", name) for name in ("master", "slave")),
+        *(("pause", name) for name in ("master", "slave")),
+        ("disk-full", "slave"), ("disk-error", "slave"), ("clock-jump", "master"),
+        ("clock-jump", "slave"),
+    )  # fmt: skip
+
+    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
+        more = []
+        if self.network is not None:
+            more = ["--set", f"rmqReplicaAddresses={self.network.hosts['slave'].address}"]
+        master = self._add("master", shim, stack, "--set", "brokerRole=SYNC_MASTER", *more)
+        self._add("slave", shim, stack, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
+                  "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
+
+    def settle(self) -> None:
+        """The slave is connected, and has the log."""
+        with self.inside():
+            wait_until(self._has_followed, 60)
+
+    def _has_followed(self) -> bool:
+        rows = self.nodes["master"].ha_status()
+        return len(rows) == 1 and rows[0]["diff"] == 0
+
+
+class CutPair(PlainPair):
+    """The same, each on a host of its own, between which links are cut."""
+
+    kind = "cut-pair"
+    faults = (*(
+        (fault, name) for fault in ("isolate", "one-way") for name in ("master", "slave")
+    ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, networked=True)

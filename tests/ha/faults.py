@@ -1,0 +1,196 @@
+"""Faults: what a nemesis does to a node of a cluster, for the time of a block.
+
+    with FAULTS["pause"](cluster, "a", Random(7), history):
+        ...                     # node a stands still
+                                # and is well again
+
+What is random (how long, how far) is taken from the maker that is given. Each fault stands in the
+history of the nemesis. All is undone at the block's end, also when that comes by an exception; what
+a fault leaves in processes and names of the network ends with the test that made it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+from tests.ha.cluster import LOSES_MS, Broker, Cluster
+from tests.ha.history import Fault, Writer
+
+Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
+HOUR_S = 3600
+CLIENTS = "clients"
+
+
+@contextlib.contextmanager
+def noted(history: Writer, name: str, target: str, loses_ms: int = 0) -> Iterator[None]:
+    history.add(Fault(name=name, target=target, loses_ms=loses_ms))
+    try:
+        yield
+    finally:
+        history.add(Fault(name=name, target=target, ends=True))
+
+
+def _kill(node: Broker, history: Writer) -> None:
+    with noted(history, "kill", node.name, LOSES_MS):
+        node.kill()
+
+
+@contextlib.contextmanager
+def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """kill -9; started again at the end."""
+    node = cluster.nodes[target]
+    _kill(node, history)
+    try:
+        yield
+    finally:
+        node.start()
+
+
+@contextlib.contextmanager
+def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Stopped by SIGTERM, which loses nothing; started again at the end."""
+    node = cluster.nodes[target]
+    with noted(history, "restart", target):
+        code = node.stop()
+        assert code == 0, f"{target} ended with {code}\n{node.log()[-3000:]}"
+        try:
+            yield
+        finally:
+            node.start()
+
+
+@contextlib.contextmanager
+def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """SIGSTOP until the end."""
+    node = cluster.nodes[target]
+    with noted(history, "pause", target):
+        node.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            node.signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def disk_full(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """No write and no new file of the log succeeds. A log that this has poisoned is opened again by
+    a kill and a start; since it was, offsets reach no file."""
+    node = cluster.nodes[target]
+    with noted(history, "disk-full", target, LOSES_MS), _failing_disk(node, history):
+        for operation in ("pwrite", "fallocate"):
+            node.disk.fail(operation, errno.ENOSPC, path="commitlog/")
+        yield
+
+
+@contextlib.contextmanager
+def disk_error(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """One write or sync of the log fails with EIO."""
+    node = cluster.nodes[target]
+    operation = maker.choice(("pwrite", "fdatasync"))
+    name = f"disk-error {operation}"
+    with noted(history, name, target, LOSES_MS), _failing_disk(node, history):
+        node.disk.fail(operation, errno.EIO, path="commitlog/", count=1)
+        yield
+
+
+@contextlib.contextmanager
+def _failing_disk(node: Broker, history: Writer) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        node.disk.clear()
+        _kill(node, history)
+        node.start()
+
+
+@contextlib.contextmanager
+def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Somebody sets the node's wall clock by up to an hour, and back at the end."""
+    node = cluster.nodes[target]
+    seconds = maker.choice((-1, 1)) * maker.uniform(1, HOUR_S)
+    with noted(history, f"clock-jump {seconds:+.0f} s", target):
+        node.clock.set_wall(seconds)
+        try:
+            yield
+        finally:
+            node.clock.set_wall(-seconds)
+
+
+@contextlib.contextmanager
+def isolated(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Nobody reaches the node, and it reaches nobody."""
+    others = [name for name in _network(cluster).hosts if name != target]
+    with _partition(cluster, history, "isolate", target):
+        _network(cluster).cut([[target], others])
+        yield
+
+
+@contextlib.contextmanager
+def parted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """The node and the other nodes do not see each other; clients see them all."""
+    others = [name for name in _network(cluster).hosts if name not in (target, CLIENTS)]
+    with _partition(cluster, history, "part", target):
+        _network(cluster).cut([[target, CLIENTS], [*others, CLIENTS]])
+        yield
+
+
+@contextlib.contextmanager
+def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """What the node sends to another node does not come, or what it is sent."""
+    other = maker.choice([n for n in _network(cluster).hosts if n not in (target, CLIENTS)])
+    sender, receiver = maker.sample([target, other], 2)
+    with _partition(cluster, history, f"one-way {sender} to {receiver}", target):
+        _network(cluster).drop(sender, receiver)
+        yield
+
+
+@contextlib.contextmanager
+def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Everything that the node sends comes late. OSError where the kernel has no netem."""
+    network, milliseconds = _network(cluster), maker.choice((5, 50, 300))
+    with noted(history, f"delay {milliseconds} ms", target):
+        network.delay(target, milliseconds)
+        try:
+            yield
+        finally:
+            network.delay(target, 0)
+
+
+def _network(cluster: Cluster):
+    assert cluster.network is not None, f"{cluster.kind} has no network to cut"
+    return cluster.network
+
+
+@contextlib.contextmanager
+def _partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
+    with noted(history, name, target):
+        try:
+            yield
+        finally:
+            _network(cluster).heal()
+
+
+@contextlib.contextmanager
+def nothing(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """So that a round without a fault is a round, too."""
+    yield
+
+
+FAULTS: dict[str, Nemesis] = {
+    "none": nothing, "kill": killed, "restart": restarted, "pause": paused,
+    "disk-full": disk_full, "disk-error": disk_error, "clock-jump": clock_jump,
+    "isolate": isolated, "part": parted, "one-way": one_way, "delay": slow,
+}  # fmt: skip
+
+
+def inflict(
+    name: str, cluster: Cluster, target: str, maker: Random, history: Writer, seconds: float
+) -> None:
+    """One fault, for so long."""
+    with FAULTS[name](cluster, target, maker, history):
+        time.sleep(seconds)

@@ -1,0 +1,259 @@
+"""Rounds: clients on a cluster, a fault, and the checker's word on what they saw; again and again.
+
+    python -m tests.ha.rounds 20 [--cluster pair] [--fault kill] [--seed 7] [--folder build/ha]
+
+One round: a new cluster, clients (workload.py), a fault that this kind of cluster is to survive,
+and all is well again; then nothing is sent any more until all that was promised has come, the final
+read, the stop, and the check of histories and stores. A round's folder stays when a rule was broken
+in it; its seed makes the same choices again. The exit code is 0 when all rounds were good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import click
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster as View
+from rmq.errors import RmqError
+from tests.ha.checker import check, files_of, print_tables
+from tests.ha.cluster import ROOT, Cluster, CutPair, PlainPair, SingleBroker, end_with_parent
+from tests.ha.faults import inflict
+from tests.ha.final_read import FinalReader
+from tests.ha.findings import Findings
+from tests.ha.history import Writer, read
+from tests.ha.messages import Messages
+from tests.ha.workload import TOPICS
+
+CLUSTERS = {each.kind: each for each in (SingleBroker, PlainPair, CutPair)}
+PROCESSES = (
+    ("plain", "read-plain"),
+    ("ordered",),
+    ("read-ordered", "pop"),
+    ("delayed", "timed", "transacted", "read-later"),
+)
+COME_S = 60.0  # until all that was promised has come
+END_S = 30.0
+HEADINGS = ("round", "cluster", "fault", "acked", "unknown", "refused", "delivered", "again",
+            "broken", "seconds")  # fmt: skip
+
+
+@dataclass
+class Round:
+    number: int
+    kind: str
+    fault: str
+    target: str
+    seed: int
+    findings: Findings = field(default_factory=Findings)
+    failure: str = ""  # why there is nothing to check
+    seconds: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        return not self.failure and not self.findings.broken
+
+    def cells(self) -> tuple[str, ...]:
+        counts = self.findings.counts
+        broken = ", ".join(self.findings.broken) or "-"
+        return (str(self.number), self.kind, f"{self.fault} {self.target}",
+                *(str(counts[name]) for name in
+                  ("acknowledged", "unknown", "refused", "delivered", "duplicates")),
+                "failed" if self.failure else broken, f"{self.seconds:.1f}")  # fmt: skip
+
+
+def table(rounds: list[Round]) -> str:
+    rows = [HEADINGS, *(each.cells() for each in rounds)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+             for row in rows]  # fmt: skip
+    lines += [f"round {each.number}, seed {each.seed}: {each.failure}"
+              for each in rounds if each.failure]  # fmt: skip
+    good = sum(each.is_good for each in rounds)
+    return "\n".join([*lines, f"{good} of {len(rounds)} rounds broke no rule"]) + "\n"
+
+
+# ---- the clients
+
+
+class Clients:
+    """Their processes, from the block's beginning to its end."""
+
+    def __init__(self, cluster: Cluster, folder: Path, seed: int) -> None:
+        self._log = (folder / "clients.txt").open("a")
+        self.processes = []
+        for number, kinds in enumerate(PROCESSES):
+            words = [sys.executable, "-m", "tests.ha.workload", *kinds, "--namesrv",
+                     cluster.namesrv, "--folder", str(folder / "histories"), "--name", f"c{number}",
+                     "--seed", str(seed)]  # fmt: skip
+            self.processes.append(subprocess.Popen(
+                cluster.clients.command(words), stdin=subprocess.PIPE, stdout=self._log,
+                stderr=self._log, cwd=ROOT, preexec_fn=end_with_parent,
+            ))  # fmt: skip
+
+    def rest(self) -> None:
+        """No more sends."""
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.write(b"rest\n")
+            process.stdin.flush()
+
+    def end(self) -> None:
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        codes = [process.wait(END_S) for process in self.processes]
+        assert codes == [0] * len(codes), f"clients ended with {codes}: {self._log.name}"
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._log.close()
+
+
+@contextlib.contextmanager
+def clients(cluster: Cluster, folder: Path, seed: int) -> Iterator[Clients]:
+    made = Clients(cluster, folder, seed)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+# ---- a round
+
+
+def make_topics(cluster: Cluster) -> None:
+    with cluster.inside(), View(cluster.namesrv) as view:
+        for topic, queues in TOPICS.items():
+            admin.create_topic(view, topic, queues)
+
+
+def is_missing(folder: Path, found: set[str]) -> bool:
+    """Whether a message, or a delivery to a group, is still to come."""
+    messages = Messages(read(files_of([folder])), Findings())
+    promised = {each.message: each.topic for each in messages.promised()}
+    given: dict[str, set[str]] = {}
+    for event in messages.deliveries:
+        given.setdefault(event.group, set()).add(event.message)
+    wanted = {(each.group, each.topic) for each in messages.subscribed}
+    return not promised.keys() <= found or any(
+        topic == promised[name] and name not in given.get(group, ())
+        for group, topic in wanted for name in promised
+    )  # fmt: skip
+
+
+def until_started(folder: Path, count: int) -> None:
+    """Each kind of producer has been answered."""
+    end = time.monotonic() + COME_S
+    while len({topic for topic in _acked_topics(folder)}) < count:
+        assert time.monotonic() < end, "producers are not answered"
+        time.sleep(0.1)
+
+
+def _acked_topics(folder: Path) -> Iterator[str]:
+    for stored in Messages(read(files_of([folder])), Findings()).stored.values():
+        yield stored.topic
+
+
+def read_everything(cluster: Cluster, histories: Path, history: Writer) -> FinalReader:
+    """Until nothing that was promised is missing, or the time for it is over: then the checker
+    says what is."""
+    end = time.monotonic() + COME_S
+    with cluster.inside():
+        reader = FinalReader(cluster.namesrv, TOPICS, history)
+        while True:
+            reader.read_on()
+            if not is_missing(histories, reader.found) or time.monotonic() > end:
+                return reader
+            time.sleep(0.3)
+
+
+def play(this: Round, folder: Path, seconds: float) -> None:
+    """A round up to its check; AssertionError or RmqError when it does not come to that."""
+    maker = Random(this.seed)
+    histories = folder / "histories"
+    histories.mkdir()
+    with CLUSTERS[this.kind](folder) as cluster:
+        make_topics(cluster)
+        with Writer(histories, "harness") as history, clients(cluster, folder, this.seed) as users:
+            until_started(histories, len(TOPICS))
+            time.sleep(maker.uniform(0.2, 0.5) * seconds)
+            inflict(this.fault, cluster, this.target, maker, history,
+                    maker.uniform(0.2, 0.6) * seconds)  # fmt: skip
+            cluster.settle()
+            time.sleep(maker.uniform(0.2, 0.5) * seconds)
+            users.rest()
+            reader = read_everything(cluster, histories, history)
+            cluster.settle()
+            users.end()
+            with cluster.inside():
+                reader.finish()
+        codes = cluster.stop()
+        assert set(codes.values()) == {0}, f"brokers ended with {codes}"
+        this.findings = check(files_of([histories]), cluster.stores(), cluster.all_copies)
+
+
+def run(number: int, kind: str, fault: str, target: str, seed: int, folder: Path, seconds: float
+        ) -> Round:  # fmt: skip
+    this = Round(number, kind, fault, target, seed)
+    began = time.monotonic()
+    own = folder / f"round-{number:03d}"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(parents=True)
+    try:
+        play(this, own, seconds)
+    except (AssertionError, RmqError, OSError, subprocess.SubprocessError) as error:
+        this.failure = f"{type(error).__name__}: {str(error)[:2000]}"
+    this.seconds = time.monotonic() - began
+    if this.findings.broken:
+        print_tables(this.findings, files_of([own / "histories"]))
+    if this.is_good:
+        shutil.rmtree(own)
+    return this
+
+
+def chosen(number: int, seed: int, kinds: list[str], fault: str | None) -> tuple[str, str, str]:
+    """Cluster, fault and node of a round: each pair in turn, in an order of the seed's."""
+    rows = [(kind, name, target) for kind in kinds
+            for name, target in (*CLUSTERS[kind].faults, ("none", ""))
+            if name == (fault or name) and (fault or name != "none")]  # fmt: skip
+    if not rows:
+        raise click.UsageError(f"no cluster of {kinds} is to survive {fault}")
+    Random(seed).shuffle(rows)
+    return rows[(number - 1) % len(rows)]
+
+
+@click.command(help=__doc__)
+@click.argument("rounds", type=click.IntRange(1))
+@click.option("--cluster", "kinds", multiple=True, type=click.Choice(list(CLUSTERS)))
+@click.option("--fault", default=None)
+@click.option("--seed", type=int, default=lambda: time.time_ns() % 1_000_000)
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("build/ha"))
+@click.option("--seconds", default=8.0, help="How long clients and fault take, about.")
+def main(
+    rounds: int, kinds: tuple[str, ...], fault: str | None, seed: int, folder: Path, seconds: float
+) -> None:
+    done: list[Round] = []
+    for number in range(1, rounds + 1):
+        which = chosen(number, seed, list(kinds or CLUSTERS), fault)
+        done.append(run(number, *which, seed + number, folder, seconds))
+        (folder / "table.txt").write_text(table(done))
+        click.echo(table(done[-1:]).splitlines()[1])
+    click.echo(table(done))
+    sys.exit(0 if all(each.is_good for each in done) else 1)
+
+
+if __name__ == "__main__":
+    main()

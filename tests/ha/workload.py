@@ -1,0 +1,353 @@
+"""Workload: clients of a cluster that write down what they do and are told (history.py).
+
+    python -m tests.ha.workload KIND.. --namesrv HOST:PORT[;..] --folder DIR --name NAME --seed N
+
+Each KIND of KINDS runs in a thread with a history of its own. The first line on the standard input
+ends the sends; its end, which comes with that of who started it, ends all. Producers never send a
+message again: one that got no answer is a question, not an error. The exit code is 1 when a client
+ended by an exception that is none of rmq's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmq import (
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    MessageQueue,
+    PopConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    RemoteError,
+    RmqError,
+    SendResult,
+    TransactionProducer,
+)
+from rmq.format.message import decode_message_id
+from tests.ha.history import (
+    ELSEWHERE,
+    Assigned,
+    Committed,
+    Decided,
+    Delivered,
+    OffsetRead,
+    Refused,
+    Sending,
+    Stored,
+    Subscribed,
+    Unknown,
+    Writer,
+)
+
+PLAIN, ORDERED, DELAYED, TIMED, TRANSACTED = (
+    "ha-plain", "ha-ordered", "ha-delayed", "ha-timed", "ha-transacted",
+)  # fmt: skip
+TOPICS = {PLAIN: 4, ORDERED: 2, DELAYED: 2, TIMED: 2, TRANSACTED: 2}  # queues
+LATER = (DELAYED, TIMED, TRANSACTED)
+KEYS = [f"key-{number}" for number in range(8)]
+PAUSE_S = 0.003  # between two sends
+QUICK = {"poll_name_server_interval": 1000, "heartbeat_broker_interval": 1000,
+         "mq_client_api_timeout": 2000}  # fmt: skip
+FIRST = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", "persist_consumer_offset_interval": 500}
+
+
+class Setting(NamedTuple):
+    """What each client has."""
+
+    name: str
+    namesrv: str
+    history: Writer
+    random: random.Random
+    resting: threading.Event  # nothing more is sent
+    closing: threading.Event  # consumers end
+
+
+# ---- producers
+
+
+def send(setting: Setting, sending: Sending, call: Callable[[], SendResult]) -> SendResult | None:
+    """Sends once and writes down what came of it; the answer when it was SEND_OK."""
+    setting.history.add(sending)
+    try:
+        result = call()
+    except RemoteError as error:
+        setting.history.add(Refused(message=sending.message, reason=str(error)))
+    except RmqError as error:
+        setting.history.add(Unknown(message=sending.message, reason=str(error)))
+    else:
+        if result.is_ok:
+            setting.history.add(stored(sending, result))
+            return result
+        setting.history.add(Unknown(message=sending.message, reason=result.status))
+    return None
+
+
+def stored(sending: Sending, result: SendResult) -> Stored:
+    (address, port), log_offset = decode_message_id(result.offset_message_id)
+    found = Stored(
+        message=sending.message, topic=sending.topic, broker=result.broker_name,
+        queue_id=result.queue_id, log_offset=log_offset, acker=f"{address}:{port}",
+    )  # fmt: skip
+    if sending.kind in ("plain", "ordered"):
+        found.offset = result.queue_offset
+    return found
+
+
+def produce(setting: Setting, topic: str, kind: str) -> None:
+    """One after the other until it is time to rest."""
+    with Producer(
+        f"{topic}-producers", namesrv_addr=setting.namesrv, retry_times_when_send_failed=0, **QUICK
+    ) as producer:
+        number = 0
+        while not setting.resting.wait(PAUSE_S):
+            number += 1
+            name = f"{setting.name}/{number}"
+            key = setting.random.choice(KEYS) if kind == "ordered" else ""
+            message = Message(topic, body(name, setting.random), **dues(kind, setting.random))
+            if key:
+                message = Message(topic, body(name, setting.random), sharding_key=key)
+            sending = Sending(message=name, topic=topic, kind=kind, key=key)
+            if send(setting, sending, partial(producer.send, message)) is None:
+                setting.resting.wait(0.02)
+
+
+def body(name: str, maker: random.Random) -> bytes:
+    return f"{name} {'.' * maker.choice((0, 30, 200, 700, 3000))}".encode()
+
+
+def name_of(message: MessageExt) -> str:
+    return message.body.split(b" ", 1)[0].decode(errors="replace")
+
+
+def dues(kind: str, maker: random.Random) -> dict[str, Any]:
+    if kind == "delayed":
+        return {"delay_level": 1}
+    return {"delay_seconds": maker.uniform(0.2, 2.0)} if kind == "timed" else {}
+
+
+class Transactions:
+    """The local side: each message's end is thrown, written down, and told again when asked."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.ends: dict[str, bool] = {}
+
+    def execute_local_transaction(self, message: Message, name: str) -> LocalTransactionState:
+        self.ends[name] = self.setting.random.random() < 0.8
+        self.setting.history.add(Decided(message=name, commit=self.ends[name]))
+        if self.setting.random.random() < 0.1:
+            return LocalTransactionState.UNKNOWN  # the broker will ask
+        return self._state(name)
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        return self._state(name_of(message))
+
+    def _state(self, name: str) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT if self.ends.get(name) else (
+            LocalTransactionState.ROLLBACK)  # fmt: skip
+
+
+def transact(setting: Setting) -> None:
+    """Stays until it is closed: brokers ask about what is open."""
+    ends = Transactions(setting)
+    with TransactionProducer(
+        f"{TRANSACTED}-producers", ends, namesrv_addr=setting.namesrv,
+        retry_times_when_send_failed=0, **QUICK,
+    ) as producer:  # fmt: skip
+        number = 0
+        while not setting.resting.wait(5 * PAUSE_S):
+            number += 1
+            name = f"{setting.name}/{number}"
+            message = Message(TRANSACTED, body(name, setting.random))
+            sending = Sending(message=name, topic=TRANSACTED, kind="transaction")
+            if send(setting, sending, partial(_end_to_end, producer, message, name)) is None:
+                setting.resting.wait(0.05)
+        setting.closing.wait()
+
+
+def _end_to_end(producer: TransactionProducer, message: Message, name: str) -> SendResult:
+    return producer.send_in_transaction(message, name).result
+
+
+# ---- consumers
+
+
+def delivered(message: MessageExt, group: str, how: str) -> Delivered:
+    """Of a message that came again by a retry topic the place is that topic's."""
+    again = how == "any" and message.reconsume_times > 0
+    return Delivered(
+        message=name_of(message), group=group, topic=message.topic, broker=message.broker_name,
+        queue_id=message.queue_id, offset=ELSEWHERE if again else message.queue_offset, how=how,
+        log_offset=ELSEWHERE if again else message.commit_log_offset,
+    )  # fmt: skip
+
+
+def consume(setting: Setting, topics: Iterable[str], how: str) -> None:
+    """A push consumer, in order or not."""
+    group = f"ha-{'ordered' if how == 'push' else 'later'}"
+
+    def listener(messages: list[MessageExt], context: object) -> None:
+        for message in messages:
+            setting.history.add(delivered(message, group, how))
+
+    for topic in topics:
+        setting.history.add(Subscribed(group=group, topic=topic))
+    with PushConsumer(
+        group, listener, namesrv_addr=setting.namesrv, consume_orderly=how == "push",
+        consume_message_batch_max_size=8, subscription=dict.fromkeys(topics, "*"), **QUICK, **FIRST,
+    ):  # fmt: skip
+        setting.closing.wait()
+
+
+def pop(setting: Setting) -> None:
+    group = "ha-pop"
+    setting.history.add(Subscribed(group=group, topic=PLAIN))
+    with PopConsumer(
+        group, namesrv_addr=setting.namesrv, pop_invisible_time=5000, **QUICK,
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(PLAIN)
+        while not setting.closing.is_set():
+            with contextlib.suppress(RmqError):
+                for message in consumer.poll(500):
+                    setting.history.add(delivered(message, group, "any"))
+                    consumer.ack_async(message)
+
+
+class Reader:
+    """The one pull reader of its group: it asks where the group is, begins there, and commits."""
+
+    group = "ha-pull"
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.positions: dict[MessageQueue, int] = {}
+
+    def run(self) -> None:
+        """Begins anew every other second."""
+        self.setting.history.add(Subscribed(group=self.group, topic=PLAIN))
+        while not self.setting.closing.is_set():
+            try:
+                self._read(time.monotonic() + self.setting.random.uniform(1, 3))
+            except RmqError:
+                self.setting.closing.wait(0.1)
+
+    def _read(self, until: float) -> None:
+        self.positions.clear()
+        with PullConsumer(
+            self.group, namesrv_addr=self.setting.namesrv, auto_commit=False, **QUICK, **FIRST
+        ) as consumer:
+            queues = consumer.queues(PLAIN)
+            begins = {queue: self._begin(consumer, queue) for queue in queues}
+            consumer.assign(queues)
+            for queue, offset in begins.items():
+                consumer.seek(queue, offset)
+                self._add(Assigned, queue, offset)
+                self.positions[queue] = offset
+            while time.monotonic() < until and not self.setting.closing.is_set():
+                for message in consumer.poll(200):
+                    event = delivered(message, self.group, "pull")
+                    self.setting.history.add(event)
+                    self.positions[message.queue] = message.queue_offset + 1
+                self._commit(consumer)
+
+    def _begin(self, consumer: PullConsumer, queue: MessageQueue) -> int:
+        asked = time.monotonic_ns()
+        offset = consumer.committed(queue)
+        self._add(OffsetRead, queue, ELSEWHERE if offset is None else offset, asked=asked)
+        return offset or 0
+
+    def _commit(self, consumer: PullConsumer) -> None:
+        for queue, offset in self.positions.items():
+            asked, acked = time.monotonic_ns(), False
+            try:
+                consumer.commit({queue: offset})
+                acked = True
+            finally:
+                self._add(Committed, queue, offset, asked=asked, acked=acked)
+
+    def _add(self, kind: Callable[..., Any], queue: MessageQueue, offset: int, **more: Any) -> None:
+        self.setting.history.add(
+            kind(group=self.group, topic=queue.topic, broker=queue.broker_name,
+                 queue_id=queue.queue_id, offset=offset, **more)
+        )  # fmt: skip
+
+
+KINDS: dict[str, Callable[[Setting], None]] = {
+    "plain": lambda setting: produce(setting, PLAIN, "plain"),
+    "ordered": lambda setting: produce(setting, ORDERED, "ordered"),
+    "delayed": lambda setting: produce(setting, DELAYED, "delayed"),
+    "timed": lambda setting: produce(setting, TIMED, "timed"),
+    "transacted": transact,
+    "read-plain": lambda setting: Reader(setting).run(),
+    "read-ordered": lambda setting: consume(setting, [ORDERED], "push"),
+    "read-later": lambda setting: consume(setting, LATER, "any"),
+    "pop": pop,
+}
+
+
+def run(kind: str, setting: Setting, failures: list[str]) -> None:
+    """A client that cannot begin, as nobody is there, tries again."""
+    with setting.history:
+        while not setting.closing.is_set():
+            try:
+                KINDS[kind](setting)
+                return
+            except RmqError as error:
+                logging.info("%s: %s", kind, error)
+                setting.closing.wait(0.2)
+                if setting.resting.is_set() and kind in TOPICS:
+                    return
+            except Exception:
+                failures.append(traceback.format_exc())
+                return
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.ha.workload", description=__doc__)
+    parser.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND")
+    for name in ("--namesrv", "--folder", "--name", "--seed"):
+        parser.add_argument(name, required=True)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    resting, closing = threading.Event(), threading.Event()
+    failures: list[str] = []
+    threads = []
+    for kind in given.kinds:
+        name = f"{given.name}-{kind}"
+        history = Writer(Path(given.folder), name)
+        maker = random.Random(f"{given.seed} {name}")
+        setting = Setting(name, given.namesrv, history, maker, resting, closing)
+        threads.append(threading.Thread(target=run, args=(kind, setting, failures), name=kind))
+        threads[-1].start()
+    sys.stdin.readline()
+    resting.set()
+    sys.stdin.read()
+    closing.set()
+    for thread in threads:
+        thread.join(60)
+    stuck = [thread.name for thread in threads if thread.is_alive()]
+    for text in [*failures, *(f"{name} does not end" for name in stuck)]:
+        print(text, file=sys.stderr, flush=True)
+    if stuck:
+        os._exit(1)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
