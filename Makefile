@@ -26,7 +26,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-repeat test-compat test-slow soak races power-cuts bit-rot bench bench-stages bench-topics bench-client bench-spark lint docs debug clean
+.PHONY: help build run test test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -35,6 +35,7 @@ help:
 	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
 	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
+	@echo 'make test-ha      30 rounds of faults on brokers and replicas, judged by a checker (RMQ_HA_ROUNDS)'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
 	@echo 'make power-cuts   100 power cuts under load on a loop file system (RMQ_POWER_CUT_ROUNDS; root)'
@@ -96,12 +97,12 @@ $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 	@touch $@
 
 test: tools $(COLLECTED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind
+	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 # 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
 test-repeat: tools $(COLLECTED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind
+	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
 		$(BIN)/python -m pytest -q -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
@@ -110,7 +111,12 @@ test-compat: tools
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: tools
-	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha/test_rounds.py $(PYTEST_ARGS)
+
+# As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
+test-ha: tools
+	@tools/need.sh iproute
+	$(BIN)/python -m pytest -m slow -s tests/ha/test_rounds.py $(PYTEST_ARGS)
 
 soak: tools
 	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)

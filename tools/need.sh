@@ -10,6 +10,7 @@
 #   tools/need.sh mkfs               mkfs.ext4, for file systems that tests fill and cut off
 #   tools/need.sh aarch64            a compiler of the other processor, and what runs its programs
 #   tools/need.sh valgrind           callgrind, which counts instructions
+#   tools/need.sh iproute            ip, which makes hosts of a network that tests cut
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
 # together with the command that installs them, and the exit code is 1. Nothing missing: no output.
@@ -72,6 +73,7 @@ for need in "$@"; do
         aarch64)
             has_aarch64 || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
             has_emulator || missing+=(qemu-user-static) ;;
+        iproute) PATH=$PATH:/sbin:/usr/sbin command -v ip >/dev/null || missing+=(iproute2) ;;
         valgrind) command -v valgrind >/dev/null || missing+=(valgrind libc6-dbg) ;;
         go) has_go || missing+=(golang-go) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;

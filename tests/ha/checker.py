@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from tests.ha.ackers import check_ackers
+from tests.ha.epochs import date
 from tests.ha.findings import RULES, Findings
 from tests.ha.group_offsets import check_group_offsets
 from tests.ha.history import HistoryError, place_text, read
@@ -42,6 +43,7 @@ def check(
         check_places(messages, findings)
         check_readers(messages, findings)
         check_group_offsets(messages, findings)
+        date(messages, replicas or [], findings)
         check_ackers(messages, findings)
         for stores in replicas or []:
             check_stores(stores, messages, findings, all_copies)

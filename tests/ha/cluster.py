@@ -214,9 +214,7 @@ class PlainCluster:
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
         raise NotImplementedError
 
-    def _add(
-        self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str
-    ) -> Broker:
+    def _add(self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str) -> Broker:
         host = LOCAL if self.network is None else self.network.hosts[name]
         told = ("--set", "brokerName=ha-a", *options)
         self.nodes[name] = Broker(name, self.folder, shim, stack, self.namesrv, told, host)

@@ -20,9 +20,11 @@ from random import Random
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Fault, Writer
+from tests.ha.network import Network
 
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
+AHEAD_S = 10
 CLIENTS = "clients"
 
 
@@ -102,6 +104,7 @@ def disk_error(cluster: Cluster, target: str, maker: Random, history: Writer) ->
 def _failing_disk(node: Broker, history: Writer) -> Iterator[None]:
     try:
         yield
+        assert node.disk.hits(0), f"no write of {node.name} came to the disk that was to fail"
     finally:
         node.disk.clear()
         _kill(node, history)
@@ -110,9 +113,11 @@ def _failing_disk(node: Broker, history: Writer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Somebody sets the node's wall clock by up to an hour, and back at the end."""
+    """Somebody sets the node's wall clock back by up to an hour, or ahead by some seconds, and
+    right at the end. Ahead no further: the reactor's clock never goes back, so it stands until that
+    time has come, and with it what goes by the wall clock (check backs, revivals, pops)."""
     node = cluster.nodes[target]
-    seconds = maker.choice((-1, 1)) * maker.uniform(1, HOUR_S)
+    seconds = maker.choice((-maker.uniform(1, HOUR_S), maker.uniform(1, AHEAD_S)))
     with noted(history, f"clock-jump {seconds:+.0f} s", target):
         node.clock.set_wall(seconds)
         try:
@@ -161,7 +166,7 @@ def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
             network.delay(target, 0)
 
 
-def _network(cluster: Cluster):
+def _network(cluster: Cluster) -> Network:
     assert cluster.network is not None, f"{cluster.kind} has no network to cut"
     return cluster.network
 

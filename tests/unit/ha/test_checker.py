@@ -479,6 +479,27 @@ async def test_queue_files_and_the_log_are_looked_at(tmp_path: Path) -> None:
     assert check([], [[store]]).broken["log-damage"] >= 1
 
 
+def test_who_goes_on_after_a_newer_epoch_began_is_found_by_the_stores(tmp_path: Path) -> None:
+    """Its acknowledgement's place in the log is behind the start of the next epoch."""
+    store = tmp_path / "store"
+    (store / "commitlog").mkdir(parents=True)
+    (store / "epochFileCheckpoint").write_text("2\n0\n1-0\n2-500\n")
+    (store / "brokerIdentity").write_text("C#a#1")
+    history = tmp_path / "h.jsonl"
+    acks = [("old", 100, 0), ("new", 600, 1), ("old", 700, 2)]
+    events: list[AnyEvent] = []
+    for number, (acker, log_offset, offset) in enumerate(acks):
+        events.append(Sending(at=number + 1, message=f"p/{number}", topic=TOPIC))
+        events.append(Stored(at=10 + number, message=f"p/{number}", topic=TOPIC, broker="a",
+                             offset=offset, log_offset=log_offset, acker=acker))  # fmt: skip
+    write(history, events)
+    findings = check([history], [[store]])
+    told = [each for each in findings.violations if each.rule == "two-ackers"]
+    assert [each.places for each in told] == [(events[4].place, events[5].place)]
+    (store / "epochFileCheckpoint").write_text("3\n0\n1-0\n2-500\n")
+    assert check([history], [[store]]).broken["store-files"] == 1
+
+
 def test_the_last_assignment_counts_for_a_reader(tmp_path: Path) -> None:
     """Back to a committed offset is no fall; below it is."""
     told = {"group": PULLED, "topic": TOPIC, "broker": BROKER, "queue_id": 0}

@@ -1,0 +1,91 @@
+"""Goal: whatever fails of a broker, or of a master with its slave, no rule of tests/ha/findings.py
+is broken, as clients of every kind saw it and as the stores show it.
+
+Method: rounds (tests/ha/rounds.py): real processes, real clients, one fault each. The short form
+has a kill of a broker and of a master, the long one RMQ_HA_ROUNDS rounds of all faults (`make
+test-ha`). Cannot show: a change of masters, as nobody elects one yet; power cuts, which
+tests/fault/test_power_cuts.py is about.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT
+from support.waiting import wait_until
+
+from tests.ha import network
+from tests.ha.cluster import SingleBroker
+from tests.ha.faults import FAULTS
+from tests.ha.rounds import CLUSTERS, chosen, run, table
+
+SHORT_S = 2.0
+LONG_S = 10.0
+SEED = 20260
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "target"), [("single", "kill", "a"), ("pair", "kill", "master")]
+)
+def test_a_short_round_breaks_no_rule(tmp_path: Path, kind: str, fault: str, target: str) -> None:
+    this = run(1, kind, fault, target, SEED, tmp_path, SHORT_S)
+    assert this.is_good, table([this])
+    assert this.findings.counts["acknowledged"] > 20
+    assert this.findings.counts["offsets read"] > 0
+
+
+def test_every_kind_of_cluster_names_faults_that_there_are() -> None:
+    for kind in CLUSTERS:
+        for number in range(1, 30):
+            _, fault, _ = chosen(number, SEED, [kind], None)
+            assert fault in FAULTS
+
+
+def test_nothing_lives_on_when_the_test_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from tests.ha.cluster import SingleBroker\n"
+        "with SingleBroker(Path(sys.argv[1])) as cluster:\n"
+        "    print(cluster.nodes['a'].process.pid, flush=True); time.sleep(600)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])}
+    killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT,
+                              stdout=subprocess.PIPE, env=environment)  # fmt: skip
+    assert killed.stdout is not None
+    broker = int(killed.stdout.readline())
+    assert Path(f"/proc/{broker}").exists()
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    wait_until(lambda: not Path(f"/proc/{broker}").exists())
+
+
+def test_a_broker_of_a_cluster_is_killed_and_comes_back(tmp_path: Path) -> None:
+    with SingleBroker(tmp_path) as cluster:
+        node = cluster.nodes["a"]
+        node.kill()
+        assert not node.is_running
+        node.start()
+        assert node.is_running and node.starts == 2
+        assert cluster.stop() == {"a": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
+    """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats."""
+    kinds = os.environ.get("RMQ_HA_CLUSTERS", " ".join(CLUSTERS)).split()
+    if reason := network.missing():
+        print(f"no rounds with cut links: {reason}")
+        kinds = [kind for kind in kinds if not kind.startswith("cut")]
+    seed = int(os.environ.get("RMQ_HA_SEED", SEED))
+    done = []
+    for number in range(1, int(os.environ.get("RMQ_HA_ROUNDS", "30")) + 1):
+        which = chosen(number, seed, kinds, None)
+        done.append(run(number, *which, seed + number, tmp_path, LONG_S))
+        print(table(done[-1:]).splitlines()[1], flush=True)
+    print(table(done))
+    assert all(each.is_good for each in done), table([each for each in done if not each.is_good])
