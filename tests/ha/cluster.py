@@ -39,6 +39,7 @@ LOSES_MS = 2500  # of commits, by a kill: the interval, and what a busy machine 
 SETTINGS = (
     *PATIENT,
     "--set", f"mappedFileSizeCommitLog={16 << 20}",
+    "--set", "mappedFileSizeConsumeQueue=200000",  # the check reads every unit
     "--set", "maxMessageSize=1048576",
     "--set", "osPageCacheBusyTimeOutMills=60000",
     "--set", f"flushConsumerOffsetInterval={FLUSH_OFFSETS_MS}",
