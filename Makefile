@@ -111,12 +111,12 @@ test-compat: tools
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: tools
-	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha/test_rounds.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha $(PYTEST_ARGS)
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
 test-ha: tools
 	@tools/need.sh iproute
-	$(BIN)/python -m pytest -m slow -s tests/ha/test_rounds.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools
 	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)
