@@ -65,7 +65,7 @@ class _Sweep:
             if isinstance(step, OffsetRead):
                 self.line.append((step.asked, 1, step))
                 self.line.append((step.at, 2, step))
-            elif isinstance(step, Reset) or step.acked:
+            elif step.acked:
                 self.line.append((step.at, 2, step))
         self.line.sort(key=lambda each: each[:2])
 
@@ -114,4 +114,4 @@ class _Sweep:
         """Whether it may have put the offset where it was read."""
         if isinstance(step, OffsetRead) or step.offset != read.offset or step.asked > read.at:
             return False
-        return step.at > floor.at or (isinstance(step, Committed) and not step.acked)
+        return step.at > floor.at or not step.acked

@@ -127,9 +127,10 @@ class OffsetRead(QueueEvent, tag="offset_read"):
 
 
 class Reset(QueueEvent, tag="reset"):
-    """An operator sends the group to this offset; `asked`: when he began."""
+    """An operator sends the group to this offset, from `asked` on; `acked`: he was answered."""
 
     asked: int
+    acked: bool = True
 
 
 class Drained(Event, tag="drained"):

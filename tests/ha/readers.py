@@ -61,7 +61,7 @@ def _check_reader_order(
 
 
 def _reset_between(resets: list[Reset], begin: int, end: int) -> bool:
-    return any(each.asked <= end and each.at >= begin for each in resets)
+    return any(each.asked <= end and (each.at >= begin or not each.acked) for each in resets)
 
 
 def _check_group_order(

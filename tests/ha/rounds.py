@@ -37,7 +37,7 @@ from tests.ha.workload import TOPICS
 CLUSTERS = {each.kind: each for each in (SingleBroker, PlainPair, CutPair)}
 PROCESSES = (
     ("plain", "read-plain"),
-    ("ordered",),
+    ("ordered", "operator"),
     ("read-ordered", "pop"),
     ("delayed", "timed", "transacted", "read-later"),
 )

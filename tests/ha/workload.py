@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmq import (
+    Admin,
     LocalTransactionState,
     Message,
     MessageExt,
@@ -47,6 +48,7 @@ from tests.ha.history import (
     Delivered,
     OffsetRead,
     Refused,
+    Reset,
     Sending,
     Stored,
     Subscribed,
@@ -288,6 +290,28 @@ class Reader:
         )  # fmt: skip
 
 
+def operate(setting: Setting) -> None:
+    """Now and then sends the pull group back to where it was early on."""
+    with Admin(namesrv_addr=setting.namesrv, **QUICK) as admin:
+        began = time.time()
+        while not setting.resting.wait(setting.random.uniform(1, 3)):
+            when = int(1000 * (began + (time.time() - began) * setting.random.uniform(0, 0.25)))
+            queues = admin.route(PLAIN).readable()
+            expected = {queue: admin.offset_at(queue, when) for queue in queues}
+            asked, acked = time.monotonic_ns(), False
+            try:
+                found = admin.reset_offset(Reader.group, PLAIN, when)
+                acked = found == expected
+            finally:
+                for queue, offset in expected.items():
+                    setting.history.add(
+                        Reset(group=Reader.group, topic=PLAIN, broker=queue.broker_name,
+                              queue_id=queue.queue_id, offset=offset, asked=asked, acked=acked)
+                    )  # fmt: skip
+            if not acked:
+                raise AssertionError(f"reset to {found}, expected {expected}")
+
+
 KINDS: dict[str, Callable[[Setting], None]] = {
     "plain": lambda setting: produce(setting, PLAIN, "plain"),
     "ordered": lambda setting: produce(setting, ORDERED, "ordered"),
@@ -298,6 +322,7 @@ KINDS: dict[str, Callable[[Setting], None]] = {
     "read-ordered": lambda setting: consume(setting, [ORDERED], "push"),
     "read-later": lambda setting: consume(setting, LATER, "any"),
     "pop": pop,
+    "operator": operate,
 }
 
 

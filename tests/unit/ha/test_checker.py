@@ -296,9 +296,9 @@ def offset_read(at: int, offset: int) -> OffsetRead:
                       offset=offset)  # fmt: skip
 
 
-def reset(at: int, offset: int) -> Reset:
+def reset(at: int, offset: int, acked: bool = True) -> Reset:
     return Reset(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
-                 offset=offset)  # fmt: skip
+                 offset=offset, acked=acked)  # fmt: skip
 
 
 def kill(at: int, loses_ms: int) -> list[AnyEvent]:
@@ -310,6 +310,12 @@ OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
     ("rises", [committed(10, 5), offset_read(20, 5)], True),
     ("falls", [committed(5, 2), committed(10, 5), offset_read(20, 2)], False),
     ("falls by a reset", [committed(10, 5), reset(15, 2), offset_read(20, 2)], True),
+    ("falls by a reset that got no answer",
+     [committed(10, 5), reset(15, 2, acked=False), offset_read(20, 2)], True),
+    ("does not fall by a reset that got no answer",
+     [committed(10, 5), reset(15, 2, acked=False), offset_read(20, 5)], True),
+    ("a reset that a kill takes back",
+     [committed(5, 5), reset(10 * MS, 2), *kill(12 * MS, 4), offset_read(20 * MS, 1)], False),
     ("falls below a reset",
      [committed(5, 1), committed(10, 5), reset(15, 2), offset_read(20, 1)], False),
     ("falls by a kill",
