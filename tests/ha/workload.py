@@ -160,8 +160,10 @@ class Transactions:
         return self._state(name_of(message))
 
     def _state(self, name: str) -> LocalTransactionState:
-        return LocalTransactionState.COMMIT if self.ends.get(name) else (
-            LocalTransactionState.ROLLBACK)  # fmt: skip
+        """A half message whose answer took long is asked about before its transaction began."""
+        if name not in self.ends:
+            return LocalTransactionState.UNKNOWN
+        return LocalTransactionState.COMMIT if self.ends[name] else LocalTransactionState.ROLLBACK
 
 
 def transact(setting: Setting) -> None:
@@ -178,6 +180,7 @@ def transact(setting: Setting) -> None:
             message = Message(TRANSACTED, body(name, setting.random))
             sending = Sending(message=name, topic=TRANSACTED, kind="transaction")
             if send(setting, sending, partial(_end_to_end, producer, message, name)) is None:
+                ends.ends.setdefault(name, False)  # its transaction never runs
                 setting.resting.wait(0.05)
         setting.closing.wait()
 
