@@ -63,9 +63,15 @@ TOPICS = {PLAIN: 4, ORDERED: 2, DELAYED: 2, TIMED: 2, TRANSACTED: 2}  # queues
 LATER = (DELAYED, TIMED, TRANSACTED)
 KEYS = [f"key-{number}" for number in range(8)]
 PAUSE_S = 0.003  # between two sends
-QUICK = {"poll_name_server_interval": 1000, "heartbeat_broker_interval": 1000,
-         "mq_client_api_timeout": 2000}  # fmt: skip
-FIRST = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", "persist_consumer_offset_interval": 500}
+QUICK: dict[str, Any] = {
+    "poll_name_server_interval": 1000,
+    "heartbeat_broker_interval": 1000,
+    "mq_client_api_timeout": 2000,
+}
+FIRST: dict[str, Any] = {
+    "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
+    "persist_consumer_offset_interval": 500,
+}
 
 
 class Setting(NamedTuple):
