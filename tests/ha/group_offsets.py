@@ -56,7 +56,11 @@ class _Sweep:
     ) -> None:
         self.place, self.steps, self.findings = place, steps, findings
         self.floors: list[Step] = []
-        self.known = {e.offset: e.asked for e in reversed(steps) if not isinstance(e, OffsetRead)}
+        self.known: dict[int, int] = {}  # offset -> when it was first asked for
+        for step in steps:
+            if not isinstance(step, OffsetRead):
+                before = self.known.get(step.offset, step.asked)
+                self.known[step.offset] = min(before, step.asked)
         # At one time: first what is lost, then questions, then what is answered.
         self.line: list[tuple[int, int, Step | Loss]] = []
         for loss in losses:

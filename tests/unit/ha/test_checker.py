@@ -342,6 +342,16 @@ def test_offsets_fall_by_a_reset_or_what_a_fault_may_take(
     assert ("offset-fell" not in findings.broken) is is_good, name
 
 
+def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path) -> None:
+    """Whichever file of a history says so first."""
+    one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    write(one, [offset_read(20, 3), committed(30, 3)])
+    write(other, [reset(10, 3)])
+    assert "offset-unknown" not in check([one, other]).broken
+    write(other, [reset(25, 3)])
+    assert check([one, other]).broken["offset-unknown"] == 1
+
+
 # ---- files and the program
 
 
