@@ -86,7 +86,8 @@ def _check_key_order(
     findings: Findings,
 ) -> None:  # fmt: skip
     """First deliveries of a key's messages, by time: none comes after one that was sent when it had
-    been acknowledged. Where keys move to another queue while theirs is away, each queue counts."""
+    been acknowledged. Where keys move to another queue while theirs is away, each queue counts. A
+    reset that skipped some, and another one that went back to them, are the operator's order."""
     newest: dict[str, Delivered] = {}  # by key: the one of those delivered that was sent last
     seen: set[str] = set()
     events = [each for each in steps if isinstance(each, Delivered)]
@@ -100,6 +101,19 @@ def _check_key_order(
         if before is None or messages.sent[before.message].at < sent.at:
             newest[sent.key] = event
         elif stored is not None and stored.at < messages.sent[before.message].at:
+            if _sent_back(steps, before.at, event.at):
+                continue
             text = f"{place}, key {sent.key}: {before.message} came before {event.message}"
             findings.violation("key-order", text, stored, messages.sent[before.message], before,
                                event)  # fmt: skip
+
+
+def _sent_back(steps: list[Delivered | Assigned | Reset], begin: int, end: int) -> bool:
+    """Whether an operator may have sent the readers elsewhere in between: by a reset at that time,
+    or by one before that a reader followed then."""
+    resets = [each for each in steps if isinstance(each, Reset) and each.asked <= end]
+    if any(each.at >= begin or not each.acked for each in resets):
+        return True
+    return bool(resets) and any(
+        isinstance(each, Assigned) and begin <= each.at <= end for each in steps
+    )
