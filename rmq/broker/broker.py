@@ -233,9 +233,11 @@ class Broker:
         self.sampler.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
+            # First, as with it the reactor ends all that moves offsets: no commit is answered, and
+            # no pop, that the files of the others would not have.
+            ("delay offsets", self.delays.stop),
             ("consumer offsets", self.offsets.stop),
             ("pops in order", self.pop_orders.stop),
-            ("delay offsets", self.delays.stop),
             ("topics", self.topics.stop),
             ("subscription groups", self.groups.stop),
             ("request modes", self.request_modes.stop),

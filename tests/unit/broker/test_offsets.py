@@ -1,5 +1,6 @@
 """Consumer offsets: their file, queries and updates."""
 
+import asyncio
 import json
 import shutil
 import time
@@ -7,9 +8,12 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from support.broker_client import BrokerClient
 from support.fake_core import FakeCore, control
+from support.live_broker import live_broker
 from support.name_server import in_loop
 from support.stored_table import OFFSETS, stored, stored_offsets
+from support.waiting import until
 
 from rmq.base.journal_file import OFFSETS_NAME
 from rmq.broker.tables import metadata_journal
@@ -350,3 +354,31 @@ async def test_corrections_are_the_lowest_offsets_of_other_groups(tmp_path: Path
             308, topic="t", compareGroup="b", filterGroups="out,mine"
         )
         assert reply.body == b'{"correctionOffsets":{0:3}}'
+
+
+@in_loop
+async def test_a_commit_that_is_answered_while_the_broker_stops_is_in_its_store(
+    tmp_path: Path,
+) -> None:
+    answered = 0
+
+    async def commit_for_ever(client: BrokerClient) -> None:
+        nonlocal answered
+        while True:
+            place = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+            reply = await client.call(15, **place, commitOffset=answered + 1)
+            assert reply.code == 0
+            answered += 1
+
+    async with live_broker(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        broker.groups.require("g")
+        client = await BrokerClient(broker.core.port).__aenter__()
+        commits = asyncio.create_task(commit_for_ever(client))
+        await until(lambda: answered > 0)
+        began = answered
+    commits.cancel()
+    await asyncio.gather(commits, return_exceptions=True)
+    await client.__aexit__()
+    async with live_broker(tmp_path) as again:
+        assert began <= answered <= again.offsets.query("g", "t", 0)
