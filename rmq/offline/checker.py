@@ -54,6 +54,7 @@ from rmq.offline.report import Progress, Report, no_progress
 # messages that was made anew from the log has codes of tags.
 TIMES_TOPICS = (SCHEDULE_TOPIC.encode(), TIMER_TOPIC.encode())
 QUEUE_FILE_BYTES = 6_000_000
+EPOCH_FILE = "epochFileCheckpoint"  # of a broker under a controller
 
 
 class QueueFiles:
@@ -249,7 +250,9 @@ class Checker:
         if believed > self.log_end:
             self.report.problem(path, 1064, f"units persisted up to log offset {believed}, "
                                 f"the log ends at {self.log_end}")  # fmt: skip
-        if not self.strict:
+        # A broker under a controller keeps out of its queues what was not confirmed when it stopped;
+        # the next start puts it in.
+        if not self.strict or (self.root / EPOCH_FILE).exists():
             self.believed_below = believed
 
     # ---- the queues

@@ -137,6 +137,15 @@ class Broker(Node):
             if key in ("LD_PRELOAD", "RMQ_FAULTIO")
         }}  # fmt: skip
 
+    def is_master(self) -> bool:
+        """As it says itself; False when it does not answer."""
+        try:
+            with Connection(self.address, connect_timeout=1.0) as connection:
+                reply = connection.call(RequestCode.GET_BROKER_HA_STATUS, timeout=2.0)
+        except RmqError:
+            return False
+        return fastjson.loads_object(reply.body)["master"] is True
+
     def ha_status(self) -> list[dict[str, object]]:
         """What the master says of each slave that is connected; nothing when it does not answer."""
         try:
@@ -290,6 +299,87 @@ class CutPair(PlainPair):
     faults = (*(
         (fault, name) for fault in ("isolate", "one-way") for name in ("master", "slave")
     ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, networked=True)
+
+
+class TrioNodes(dict[str, Broker]):
+    """By name; "master" is whoever is that now."""
+
+    def __missing__(self, name: str) -> Broker:
+        assert name == "master", name
+        found: list[Broker] = []
+
+        def look() -> bool:
+            found[:] = [node for node in self.values() if node.is_running and node.is_master()]
+            return bool(found)
+
+        wait_until(look)
+        return found[0]
+
+
+class Trio(PlainCluster):
+    """Three brokers of one name, of which a controller makes one the master, with our defaults: an
+    answer means that all who are in sync have it, and that these are two at least."""
+
+    kind = "trio"
+    all_copies = True
+    hosts = ("a", "b", "c")
+    faults = (
+        ("kill", "master"), ("restart", "master"), ("pause", "master"), ("disk-full", "master"),
+        ("disk-error", "master"), ("clock-jump", "master"),
+        ("kill", "b"), ("pause", "b"), ("disk-full", "b"), ("restart", "b"),
+    )  # fmt: skip
+
+    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
+        self.nodes = TrioNodes()
+        port = free_port()
+        address = f"{self.clients.address}:{port}"
+        words = ["controller", "--port", str(port), "--store", str(self.folder / "controller"),
+                 "--lease", "3000", "--set", f"configStorePath={self.folder / 'c.properties'}"]  # fmt: skip
+        if self.clients is not LOCAL:
+            words += ["--bind", self.clients.address, "--insecure"]
+        controller = Node("controller", self.folder, words, address, self.clients)
+        stack.callback(controller.kill)
+        controller.start()
+        more = []
+        if self.network is not None:
+            allowed = ";".join(self.network.hosts[name].address for name in self.hosts)
+            more = ["--set", f"rmqReplicaAddresses={allowed}"]
+        for name in self.hosts:
+            self._add(name, shim, stack, "--set", "enableControllerMode=true", "--set",
+                      f"controllerAddr={address}", "--set", "controllerHeartBeatTimeoutMills=3000",
+                      *more)  # fmt: skip
+
+    def settle(self) -> None:
+        """All three are in sync, and have the log."""
+        with self.inside():
+            wait_until(self._is_whole, 90)
+
+    def _is_whole(self) -> bool:
+        for node in self.nodes.values():
+            rows = node.ha_status() if node.is_running and node.is_master() else []
+            if len(rows) == 2 and all(row["inSync"] and row["diff"] == 0 for row in rows):
+                return True
+        return False
+
+    def stop(self) -> dict[str, int]:
+        """Exit codes. The master last: so nobody is elected meanwhile."""
+        with self.inside():
+            master = self.nodes["master"]
+        nodes = [node for node in self.nodes.values() if node is not master]
+        return {node.name: node.stop() for node in (*nodes, master)}
+
+
+class CutTrio(Trio):
+    """The same, each on a host of its own; the controller is where the clients are."""
+
+    kind = "cut-trio"
+    faults = (
+        *((fault, "master") for fault in ("isolate", "part", "one-way")),
+        ("isolate", "b"), ("part", "c"),
+    )  # fmt: skip
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, networked=True)

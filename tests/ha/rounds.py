@@ -26,7 +26,16 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
 from rmq.errors import RmqError
 from tests.ha.checker import check, files_of, print_tables
-from tests.ha.cluster import ROOT, Cluster, CutPair, PlainPair, SingleBroker, end_with_parent
+from tests.ha.cluster import (
+    ROOT,
+    Cluster,
+    CutPair,
+    CutTrio,
+    PlainPair,
+    SingleBroker,
+    Trio,
+    end_with_parent,
+)
 from tests.ha.faults import inflict
 from tests.ha.final_read import FinalReader
 from tests.ha.findings import Findings
@@ -34,7 +43,7 @@ from tests.ha.history import Writer, read
 from tests.ha.messages import Messages
 from tests.ha.workload import TOPICS
 
-CLUSTERS = {each.kind: each for each in (SingleBroker, PlainPair, CutPair)}
+CLUSTERS = {each.kind: each for each in (SingleBroker, PlainPair, CutPair, Trio, CutTrio)}
 PROCESSES = (
     ("plain", "read-plain"),
     ("ordered", "operator"),
