@@ -197,5 +197,8 @@ def inflict(
     name: str, cluster: Cluster, target: str, maker: Random, history: Writer, seconds: float
 ) -> None:
     """One fault, for so long."""
+    if target:
+        with cluster.inside():
+            target = cluster.nodes[target].name  # who is the master now
     with FAULTS[name](cluster, target, maker, history):
         time.sleep(seconds)
