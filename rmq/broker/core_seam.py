@@ -277,8 +277,19 @@ class DelayCalls(Protocol):
         what was delivered): the offsets may be kept once the log is durable up to there. `stop`
         ends the delivery in the same moment."""
 
-    def restart_timers(self) -> None:
-        """After a file of timers was found damaged: they are read from their queue again."""
+    def timers_delivered(self) -> tuple[int, int, int, int, int, int] | None:
+        """How far timed messages are delivered: those due before a time of the wall clock (ms), and
+        at it those below a place in the log; the same of those that wait for a span of time; all
+        but what is in their queue from this offset on; and the end of the log that holds what was
+        delivered. None: timerWheelEnable is off."""
+
+    def set_timers_delivered(self, position: tuple[int, int, int, int, int, int]) -> None:
+        """What the leader of this follower said, once the log is here up to its end. StoreError:
+        this is no follower."""
+
+    def restart_timers(self, is_damaged: int = 1) -> None:
+        """They are read from their queue again: a file of them was found damaged, or this core is
+        to lead, and to go on where its leader was."""
 
 
 class TransactionCalls(Protocol):

@@ -250,8 +250,8 @@ class Checker:
         if believed > self.log_end:
             self.report.problem(path, 1064, f"units persisted up to log offset {believed}, "
                                 f"the log ends at {self.log_end}")  # fmt: skip
-        # A broker under a controller keeps out of its queues what was not confirmed when it stopped;
-        # the next start puts it in.
+        # A broker under a controller keeps out of its queues what was not confirmed when it
+        # stopped; the next start puts it in.
         if not self.strict or (self.root / EPOCH_FILE).exists():
             self.believed_below = believed
 

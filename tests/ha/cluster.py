@@ -337,12 +337,14 @@ class Trio(PlainCluster):
         port = free_port()
         address = f"{self.clients.address}:{port}"
         words = ["controller", "--port", str(port), "--store", str(self.folder / "controller"),
-                 "--lease", "3000", "--set", f"configStorePath={self.folder / 'c.properties'}"]  # fmt: skip
+                 "--lease", "3000",
+                 "--set", f"configStorePath={self.folder / 'c.properties'}"]  # fmt: skip
         if self.clients is not LOCAL:
             words += ["--bind", self.clients.address, "--insecure"]
         controller = Node("controller", self.folder, words, address, self.clients)
         stack.callback(controller.kill)
         controller.start()
+        self.controller = controller
         more = []
         if self.network is not None:
             allowed = ";".join(self.network.hosts[name].address for name in self.hosts)

@@ -428,7 +428,12 @@ class FakeCore:
     def page_cache(self, files: int) -> tuple[int, int, int]:
         return 4096, 0, 8192
 
-    def restart_timers(self) -> None:
+    def timers_delivered(self) -> tuple[int, int, int, int, int, int] | None:
+        return 0, 0, 0, 0, 0, 0
+
+    def set_timers_delivered(self, position: tuple[int, int, int, int, int, int]) -> None: ...
+
+    def restart_timers(self, is_damaged: int = 1) -> None:
         raise NotImplementedError
 
     def set_delay_levels(self, delays_ms: list[int], offsets: list[int]) -> None:

@@ -29,8 +29,7 @@ cdef struct Options:
     int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
     int32_t slave_read              # SlaveRead
     int64_t memory_bytes            # of this machine
-    int64_t slow_bytes              # accessMessageInMemoryMaxRatio of them: who reads further back
-                                    # than so from the log's end is slow
+    int64_t slow_bytes              # accessMessageInMemoryMaxRatio of them: who is further behind
     int32_t broker_permission       # brokerPermission
     bint fast_failure               # brokerFastFailureEnable
     int64_t send_wait_ms            # waitTimeMillsInSendQueue

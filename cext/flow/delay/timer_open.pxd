@@ -8,7 +8,7 @@ cdef timers_start(DelayService s)
 cdef timers_stop(DelayService s)
 # After a file was found damaged: timers_pause in the reactor, this, timers_resume in the reactor.
 # All files are dropped, the queue is read from its beginning.
-cdef timers_reopen(DelayService s)
+cdef timers_reopen(DelayService s, bint is_damaged)
 cdef void timers_pause(DelayService s) noexcept nogil
 cdef void timers_resume(DelayService s) noexcept nogil
 # "timer_max_delay_sec" and the like; False when it is none of them.

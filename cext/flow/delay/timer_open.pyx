@@ -201,10 +201,11 @@ cdef hand_over(DelayService s):
     shutil.rmtree(root / "timerlog", ignore_errors=True)
 
 
-cdef timers_reopen(DelayService s):
+cdef timers_reopen(DelayService s, bint is_damaged):
     cdef Timers* x = &s.timers
     cdef int32_t i
-    log.error("a file of timers is damaged: all are made anew from rmq_sys_wheel_timer")
+    if is_damaged:
+        log.error("a file of timers is damaged: all are made anew from rmq_sys_wheel_timer")
     for i, keeper in enumerate((s.wall_keeper, s.steady_keeper)):
         keeper.stop()
         keeper.forget()

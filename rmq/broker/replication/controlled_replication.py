@@ -77,6 +77,7 @@ class ControlledReplication(Replication):
         self._learners: set[int] = set()
         self._epoch = 0  # that of the role
         self._has_role = False
+        self._has_followed = False
         self._master_address = ""
         self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
         self._search.address = lambda: self._master_address
@@ -193,6 +194,8 @@ class ControlledReplication(Replication):
         start = core.log_range()[1]
         await self._epochs.begin(epoch, start)
         core.set_lease(0)  # nothing is taken before all is set
+        if self._has_followed:
+            core.restart_timers(0)  # they go on where the master was
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
             self._role.altered, self._learners.__contains__, self._count_acks,
@@ -213,6 +216,7 @@ class ControlledReplication(Replication):
         await self._step_down()
         await self._leave()
         self._core.set_unconfirmed()
+        self._has_followed = True
         broker_id = self._role.broker_id
         assert broker_id is not None
         self._show("SLAVE", broker_id, epoch, master_address)

@@ -4,6 +4,7 @@ None of them is in the log. A master of rmq answers when something has changed (
 RocketMQ's all is asked for each syncControllerMetadataPeriod.
 
     topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
+    how far timed messages are: with the answer to 906
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
 request. Offsets are taken also where they are lower than ours: a reset at the master is one here.
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rmq.base import clock
-from rmq.broker.core_seam import LogCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.refusal import Refusal
 from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
@@ -43,6 +44,12 @@ TABLE_S = 30.0
 REACH_S = 5.0
 BEHIND_LOG = ("offsets", "delays")
 REACH_LOOK_S = 0.02
+TIMERS_NUMBERS = 6
+NUMBER_DIGITS_MAX = 18
+
+
+class CoreCalls(LogCalls, DelayCalls, Protocol):
+    """What is used here of the core."""
 
 
 class CopyContext(Protocol):
@@ -59,7 +66,7 @@ class CopyContext(Protocol):
 class MetadataCopy:
     """Owned by the control thread."""
 
-    def __init__(self, context: CopyContext, core: LogCalls, search: MasterSearch) -> None:
+    def __init__(self, context: CopyContext, core: CoreCalls, search: MasterSearch) -> None:
         self._context = context
         self._core = core
         self._search = search
@@ -137,12 +144,24 @@ class MetadataCopy:
             await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
+        if versions is not None and versions.get("timers") != self._known.get("timers", ""):
+            await self._timers(link, versions.get("timers", ""))
         if lacks:
             self._say(logging.WARNING, "; ".join(lacks))
         else:
             self._said = ""
         if versions is None:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
+
+    async def _timers(self, link: RemotingClient, version: str) -> None:
+        """How far timed messages are: should this slave be promoted, it goes on from there."""
+        now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
+        told = await link.call(now, ANSWER_S)
+        await self._reach(told)
+        text = told.text_field("rmqTimers")
+        if text:
+            self._core.set_timers_delivered(read_timers(text))
+        self._known["timers"] = version
 
     async def _reach(self, told: Command) -> None:
         """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
@@ -186,6 +205,17 @@ class MetadataCopy:
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))
+
+
+def read_timers(text: str) -> tuple[int, int, int, int, int, int]:
+    """ProtocolError for anything but six numbers that can be."""
+    words = text.split(" ")
+    if len(words) != TIMERS_NUMBERS or not all(
+        word.isdecimal() and len(word) <= NUMBER_DIGITS_MAX for word in words
+    ):
+        raise ProtocolError(f"rmqTimers: {text[:100]!r}")
+    a, b, c, d, e, f = map(int, words)
+    return a, b, c, d, e, f
 
 
 def read_versions(text: str | None) -> dict[str, str] | None:

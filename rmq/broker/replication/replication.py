@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from rmq.broker.clients.connections import Connection
-from rmq.broker.core_seam import HACalls, LogCalls, OffsetCalls
+from rmq.broker.core_seam import DelayCalls, HACalls, LogCalls, OffsetCalls, StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
@@ -36,7 +36,7 @@ log = logging.getLogger("rmq.broker.replication")
 SEND_BYTES = 1 << 20  # of the log, to each slave in one turn
 
 
-class CoreCalls(HACalls, LogCalls, OffsetCalls, Protocol):
+class CoreCalls(HACalls, LogCalls, OffsetCalls, DelayCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
     @property
@@ -184,7 +184,7 @@ class Replication:
         )
 
 
-def counts_of(context: ReplicationContext, core: OffsetCalls) -> dict[str, Callable[[], int]]:
+def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callable[[], int]]:
     """Of each table that a slave copies: how often it has changed."""
     return {
         "topics": lambda: context.topics.registered.version.counter,
@@ -192,4 +192,5 @@ def counts_of(context: ReplicationContext, core: OffsetCalls) -> dict[str, Calla
         "modes": lambda: context.request_modes.changes,
         "offsets": lambda: core.offsets_version,
         "delays": lambda: sum(context.delays.offsets()),
+        "timers": lambda: core.stats().get("timers_delivered", 0),
     }

@@ -11,7 +11,7 @@ where it stands.
 from collections.abc import Mapping
 from typing import Protocol
 
-from rmq.broker.core_seam import ConnectionCalls, GroupCalls, LogCalls, StatCalls
+from rmq.broker.core_seam import ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls
 from rmq.broker.dispatch.request import Handler
 from rmq.broker.requests import (
     assignments,
@@ -39,7 +39,7 @@ from rmq.broker.requests import (
 from rmq.broker.status import consume_stats, runtime_info
 
 
-class CoreCalls(ConnectionCalls, GroupCalls, LogCalls, StatCalls, Protocol):
+class CoreCalls(ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls, Protocol):
     """What handlers use of the core."""
 
 

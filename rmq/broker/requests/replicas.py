@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from rmq.broker.core_seam import LogCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.replication.controlled_replication import ControlledReplication
@@ -29,6 +29,10 @@ from rmq.format import fastjson
 BROKER_ID_MAX = 2**31 - 1
 
 
+class CoreCalls(DelayCalls, LogCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
@@ -38,7 +42,7 @@ class Context(Protocol):
     @property
     def address(self) -> str: ...
     @property
-    def core(self) -> LogCalls: ...
+    def core(self) -> CoreCalls: ...
 
 
 def get_delay_offsets(context: Context, request: Request) -> Reply:
@@ -64,6 +68,7 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
 
 
 def _where(context: Context) -> dict[str, object]:
+    timers = context.core.timers_delivered()
     begin, end, durable = context.core.log_range()
     return {
         "masterAddress": context.address,
@@ -71,6 +76,7 @@ def _where(context: Context) -> dict[str, object]:
         "masterHaAddress": context.replication.ha_address or None,
         "rmqLogEnd": end,
         "rmqLogStart": begin,
+        "rmqTimers": " ".join(map(str, timers)) if timers is not None else None,
     }
 
 

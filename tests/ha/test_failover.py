@@ -1,0 +1,158 @@
+"""Goal: what a change of masters means, one thing at a time: a log that went another way is cut and
+becomes the master's; timed messages go on where the old master was; groups and topics are there.
+
+Method: three brokers and a controller as processes (tests/ha/cluster.py), SIGSTOP and SIGKILL. Not
+shown here: clients of every kind under it (test_rounds.py).
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.followers import log_of
+from support.waiting import wait_until
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster as View
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.errors import RemoteError, RmqError
+from rmq.format.message import decode_messages
+from tests.ha.cluster import Broker, Trio
+
+FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
+          "j": 0, "k": False}  # fmt: skip
+ACKED_S = 60.0
+FED_AT = 48  # in rmqTimers/position: cext/store/timer_position.pxd
+
+
+@pytest.fixture
+def trio(tmp_path: Path) -> Iterator[Trio]:
+    with Trio(tmp_path) as cluster:
+        with View(cluster.namesrv) as view:
+            admin.create_topic(view, "t", 1)
+        yield cluster
+
+
+def send(node: Broker, body: bytes, properties: str = "", timeout: float = 10.0) -> int:
+    """The code of the answer; -1: there was none."""
+    try:
+        with Connection(node.address) as connection:
+            fields = {**FIELDS, "i": properties, "g": int(time.time() * 1000)}
+            connection.call(RequestCode.SEND_MESSAGE_V2, fields, body, timeout=timeout)
+    except RemoteError as error:
+        return error.code
+    except RmqError:
+        return -1
+    return 0
+
+
+def until_acked(trio: Trio, body: bytes, properties: str = "") -> None:
+    end = time.monotonic() + ACKED_S
+    while send(trio.nodes["master"], body, properties) != 0:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def bodies(node: Broker) -> list[bytes]:
+    """What queue 0 of topic t shows."""
+    found: list[bytes] = []
+    with Connection(node.address) as connection:
+        while True:
+            pull = {"consumerGroup": "CID_RMQ_SYS_TRANS", "topic": "t", "queueId": 0,
+                    "queueOffset": len(found), "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
+                    "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}  # fmt: skip
+            try:
+                reply = connection.call(RequestCode.PULL_MESSAGE, pull)
+            except RemoteError:
+                return found
+            found += [each.body for each in decode_messages(reply.body)]
+
+
+def others(trio: Trio, master: Broker) -> list[Broker]:
+    return [node for node in trio.nodes.values() if node is not master]
+
+
+def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> None:
+    old = trio.nodes["master"]
+    until_acked(trio, b"acked")
+    slaves = others(trio, old)
+    trio.controller.signal(signal.SIGSTOP)  # the two stay in sync, for all that it knows
+    for node in slaves:
+        node.kill()
+    # It is in the log of the master alone; with nobody to acknowledge it, neither does the master.
+    assert send(old, b"alone", timeout=0.5) != 0
+    old.kill()
+    trio.controller.signal(signal.SIGCONT)
+    for node in slaves:
+        node.start()
+    until_acked(trio, b"later")
+    old.start()
+    trio.settle()
+    assert "the log is cut at" in old.log()
+    master = trio.nodes["master"]
+    assert bodies(master) == [b"acked", b"later"]
+    wait_until(lambda: bodies(old) == [b"acked", b"later"])
+    assert set(trio.stop().values()) == {0}
+    with master.store.joinpath("epochFileCheckpoint").open() as file:
+        assert int(file.readline()) >= 2
+    logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]
+    least = min(map(len, logs))
+    assert least > 0 and len({log[:least] for log in logs}) == 1
+
+
+def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:
+    old = trio.nodes["master"]
+    soon = int(time.time() * 1000) + 300
+    for number in range(20):
+        until_acked(trio, b"timed %d" % number, f"TIMER_DELIVER_MS\x01{soon}\x02")
+    wait_until(lambda: len(bodies(old)) == 20)
+    for node in others(trio, old):
+        wait_until(lambda node=node: fed(node) >= 20)
+    old.kill()
+    until_acked(trio, b"after", f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 300}\x02")
+    # Due later than all that could come again, so these would be there by then.
+    wait_until(lambda: b"after" in bodies(trio.nodes["master"]))
+    shown = bodies(trio.nodes["master"])
+    assert sorted(shown) == sorted([b"timed %d" % n for n in range(20)] + [b"after"])
+
+
+def fed(node: Broker) -> int:
+    """How much of the queue of timed messages this broker takes for delivered."""
+    content = (node.store / "rmqTimers" / "position").read_bytes()
+    return int.from_bytes(content[FED_AT : FED_AT + 8], "big")
+
+
+def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
+    old = trio.nodes["master"]
+    for number in range(3):
+        until_acked(trio, b"%d" % number)
+    with View(trio.namesrv) as view:
+        admin.create_topic(view, "another", 3)
+    progress = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+    with Connection(old.address) as connection:
+        body = b'{"groupName":"g","consumeEnable":true,"retryQueueNums":1,"retryMaxTimes":16}'
+        connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+        connection.call(RequestCode.UPDATE_CONSUMER_OFFSET, {**progress, "commitOffset": 2})
+    for node in others(trio, old):
+        wait_until(lambda node=node: offset(node, progress) == 2)
+    old.kill()
+    until_acked(trio, b"3")
+    master = trio.nodes["master"]
+    assert offset(master, progress) == 2
+    with Connection(master.address) as connection:
+        table = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG).body
+    assert b'"another"' in table
+
+
+def offset(node: Broker, progress: dict[str, object]) -> int:
+    try:
+        with Connection(node.address) as connection:
+            reply = connection.call(RequestCode.QUERY_CONSUMER_OFFSET, progress)
+    except RmqError:
+        return -1
+    return int(reply.fields["offset"])
