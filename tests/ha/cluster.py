@@ -167,6 +167,7 @@ class Cluster(Protocol):
     clients: Host  # where the clients run
     network: Network | None
     all_copies: bool  # each store has all that was answered SEND_OK
+    elects: bool  # another master may take over, which has commits as of a moment before
     faults: tuple[tuple[str, str], ...]  # (fault, node) that it is to survive
 
     def __enter__(self) -> Cluster: ...
@@ -182,6 +183,7 @@ class PlainCluster:
 
     kind = ""
     all_copies = False
+    elects = False
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
 
@@ -325,6 +327,7 @@ class Trio(PlainCluster):
 
     kind = "trio"
     all_copies = True
+    elects = True
     hosts = ("a", "b", "c")
     faults = (
         ("kill", "master"), ("restart", "master"), ("pause", "master"), ("disk-full", "master"),

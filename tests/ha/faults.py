@@ -37,6 +37,11 @@ def noted(history: Writer, name: str, target: str, loses_ms: int = 0) -> Iterato
         history.add(Fault(name=name, target=target, ends=True))
 
 
+def _taken_over(cluster: Cluster) -> int:
+    """What another master may not have of commits; before and during the fault."""
+    return LOSES_MS if cluster.elects else 0
+
+
 def _kill(node: Broker, history: Writer) -> None:
     with noted(history, "kill", node.name, LOSES_MS):
         node.kill()
@@ -55,9 +60,9 @@ def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 @contextlib.contextmanager
 def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Stopped by SIGTERM, which loses nothing; started again at the end."""
+    """Stopped by SIGTERM, which loses nothing of its own; started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "restart", target):
+    with noted(history, "restart", target, _taken_over(cluster)):
         code = node.stop()
         assert code == 0, f"{target} ended with {code}\n{node.log()[-3000:]}"
         try:
@@ -70,7 +75,7 @@ def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """SIGSTOP until the end."""
     node = cluster.nodes[target]
-    with noted(history, "pause", target):
+    with noted(history, "pause", target, _taken_over(cluster)):
         node.signal(signal.SIGSTOP)
         try:
             yield
@@ -173,7 +178,7 @@ def _network(cluster: Cluster) -> Network:
 
 @contextlib.contextmanager
 def _partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
-    with noted(history, name, target):
+    with noted(history, name, target, _taken_over(cluster)):
         try:
             yield
         finally:
