@@ -4,6 +4,9 @@
     server              standalone, namesrv, broker
     controller          controller
     replica_of          the settings of a slave, taken from its master
+    replica             replica status, promote, remove, add
+    replica_settings    the settings of one more replica
+    demo                demo cluster
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
     broker_samples      the samples both of these show

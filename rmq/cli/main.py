@@ -25,6 +25,9 @@ COMMANDS = {
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
+    "replica": (
+        "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
+    ),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
     "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
@@ -34,6 +37,7 @@ COMMANDS = {
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
     "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),
+    "demo": ("rmq.cli.demo", "demo", "Run a cluster on this machine, to see what it does."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 

@@ -130,6 +130,12 @@ class _BrokerGroup(click.Group):
     metavar="HOST[:PORT]",
     help="Be a slave of the broker there: copy its log and its tables, with its settings.",
 )
+@click.option(
+    "--controller",
+    metavar="HOST:PORT[;...]",
+    help="These controllers say who of the brokers of this name is master (enableControllerMode, "
+    "controllerAddr).",
+)
 @bind_options
 @file_option
 @set_option
@@ -138,11 +144,17 @@ def broker(
     store: Path | None,
     namesrv: str | None,
     replica_of: str | None,
+    controller: str | None,
     **options: Any,
 ) -> None:
     """Run a broker."""
     if context.invoked_subcommand is not None:
         return
+    if controller is not None:
+        if replica_of is not None:
+            raise click.UsageError("with --controller nobody is a slave for good: no --replica-of")
+        mode = (f"controllerAddr={controller}", "enableControllerMode=true")
+        options["pairs"] = (*options["pairs"], *mode)
     settings = _broker_settings(store, None, namesrv, options)
     if replica_of is not None:
         from rmq.cli.replica_of import slave_settings

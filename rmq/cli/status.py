@@ -15,8 +15,8 @@ from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 
-COLUMNS = ("BROKER", "ADDRESS", "STATE", "ROLE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG",
-           "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
+COLUMNS = ("BROKER", "ADDRESS", "STATE", "ROLE", "EPOCH", "IN SYNC", "VERSION", "PID", "UP",
+           "CONNECTIONS", "LAG", "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
 
 
 POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSED")
@@ -36,7 +36,8 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
 
     BEHIND is what the slave that has least lacks of its master's log. Exit code 1 when a broker
     does not answer, is poisoned by a failed write, its disk is full, a slave's log does not come
-    (detached), or a master waits for more slaves than follow it (alone); 3 when none is registered.
+    (detached), a master waits for more slaves than follow it or are in sync (alone), or the
+    controller cannot be asked (no controller); 3 when none is registered.
     """
     if store is not None:
         from rmq.cli.shards import show_shards
@@ -76,6 +77,8 @@ def _cells(row: Figures) -> tuple[object, ...]:
         row.address,
         row.state,
         row.role or None,
+        row.epoch,
+        row.in_sync,
         row.version or None,
         row.pid or None,
         span(row.uptime_s),

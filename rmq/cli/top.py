@@ -26,11 +26,12 @@ from rmq.observe.rates import Figures
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLUMNS = ("BROKER", "STATE", "IN/S", "IN MB/S", "OUT/S", "OUT MB/S", "CPU", "RSS MB", "POOL",
-           "REFUSED", "LAG", "UNSYNCED", "CACHE", "APPEND p99", "FLUSH p99", "CONN")  # fmt: skip
+COLUMNS = ("BROKER", "STATE", "ROLE", "EPOCH", "IN SYNC", "BEHIND", "IN/S", "IN MB/S", "OUT/S",
+           "OUT MB/S", "CPU", "RSS MB", "POOL", "REFUSED", "LAG", "UNSYNCED", "CACHE", "APPEND p99",
+           "FLUSH p99", "CONN")  # fmt: skip
 # What a narrow terminal does without, first to last.
-DISPENSABLE = ("CONN", "OUT MB/S", "IN MB/S", "UNSYNCED", "RSS MB", "REFUSED", "CACHE", "FLUSH p99",
-               "POOL", "STATE", "LAG")  # fmt: skip
+DISPENSABLE = ("CONN", "EPOCH", "BEHIND", "OUT MB/S", "IN MB/S", "UNSYNCED", "RSS MB", "REFUSED",
+               "CACHE", "FLUSH p99", "POOL", "IN SYNC", "STATE", "LAG", "ROLE")  # fmt: skip
 GAP = 3  # what the frame takes for each column
 
 
@@ -43,9 +44,10 @@ GAP = 3  # what the frame takes for each column
 def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
     """Watch what the brokers are doing.
 
-    POOL is the fullest buffer pool, REFUSED how often one was empty in the interval, CACHE how much
-    of the newest log files is in memory, APPEND and FLUSH the time that 99 of 100 messages and
-    syncs stayed below. Ctrl-C ends it.
+    BEHIND is what the slave that has least lacks of its master's log; EPOCH and IN SYNC are there
+    where a controller says who is master. POOL is the fullest buffer pool, REFUSED how often one
+    was empty in the interval, CACHE how much of the newest log files is in memory, APPEND and FLUSH
+    the time that 99 of 100 messages and syncs stayed below. Ctrl-C ends it.
     """
     with Cluster(namesrv) as cluster:
         polls = _polls(cluster, interval)
@@ -126,6 +128,7 @@ def _table_rows(rows: list[Figures]) -> list[list[str | None]]:
     if len(rows) > 1:
         texts.append(
             ["total", f"{sum(row.state == 'running' for row in rows)} of {len(rows)}",
+             None, None, None, None,
              _count(_sum(rows, "in_rate")), _tenths(_sum(rows, "in_mb")),
              _count(_sum(rows, "out_rate")), _tenths(_sum(rows, "out_mb")),
              _percent(_sum(rows, "cpu")), _count(_sum(rows, "rss_mb")), None,
@@ -140,6 +143,10 @@ def _cells(row: Figures) -> list[str | None]:
     return [
         row.broker,
         row.state,
+        row.role or None,
+        _count(row.epoch),
+        _count(row.in_sync),
+        _megabytes(row.behind_mb),
         _count(row.in_rate),
         _tenths(row.in_mb),
         _count(row.out_rate),

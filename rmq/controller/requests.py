@@ -16,6 +16,7 @@ Ours beside RocketMQ's, which its brokers neither send nor look at:
             rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
     replies rmqLeaseMillis  how long the master may go on from when it sent this; 0: it may not
+    1006    rmqAll "true": all broker names
     1004    rmqResign "true": it is master no more, and acknowledges nothing
 """
 
@@ -302,6 +303,8 @@ async def _sync_state_data(c: Requests, request: Command, connection: object) ->
         raise ProtocolError("the body is not a list of broker names")
     if len(names) > NAMES_MAX:
         raise ProtocolError(f"{len(names)} names, where {NAMES_MAX} are the most")
+    if request.bool_field("rmqAll", False):
+        names = sorted(await c.store.names())
     table = {}
     for name in names:
         found, _ = await c.store.read(name)

@@ -4,6 +4,7 @@
     controller_process  start and stop of a controller
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
+    role_line           what the controller made of a broker, for that line
     slave_start         what a slave does before and after its store is opened
     truncation          a broker goes on with a shorter log
     served_broker       the broker that serves now, before and after that

@@ -96,10 +96,14 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             shards = [(broker.brokerName, f"{broker.brokerIP1}:{core.port}")]
         from rmq.node.ready_line import print_ready
 
-        following = await print_ready(own, broker, shards, [])
-        if following is not None:
+        printing = asyncio.ensure_future(print_ready(own, broker, shards, []))
+        stopping = asyncio.ensure_future(stop.wait())  # also while a role is waited for
+        await asyncio.wait({printing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not printing.done():
+            printing.cancel()
+        elif (following := printing.result()) is not None:
             stack.callback(following.cancel)
-        await stop.wait()
+        await stopping
         log.info("stopping")
         began = time.monotonic()
     log.info("stopped in %.2f s", time.monotonic() - began)

@@ -5,6 +5,7 @@
         a row; last: ...): ...
     rmq 0.1.0 is ready in 0.24 s, but is not registered: nobody answers at 10.0.0.1:9876; that is
         tried again every 1 to 30 s: broker broker-a at ...
+    rmq 0.1.0 is ready in 0.31 s: broker broker-a at .., store .., master of epoch 1. Try: ...
     rmq: registered at 10.0.0.1:9876: broker-a. Try: ...
 
 The name servers are asked whether a broker is registered, not the code that registers it: what they
@@ -24,7 +25,7 @@ from pathlib import Path
 import click
 
 from rmq import __version__
-from rmq.broker.replication.role import is_slave
+from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
 
 POLL_S = 0.5  # between two questions to the name servers while none lists the broker
@@ -48,10 +49,14 @@ async def print_ready(
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
     what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
-    if is_slave(broker):
+    if is_controlled(broker):
+        from rmq.node.role_line import role_line
+
+        what += f", {await role_line(served)}" if served else ""
+    elif is_slave(broker):
         what += f", slave {broker.brokerId}"
         what += f" of {broker.rmqMasterAddress}" if broker.rmqMasterAddress else ""
-    ready = f"is ready in {seconds_since_start():.2f} s"
+    ready = f"is ready in {seconds_since_start():.2f} s"  # with its role
     if given_up:
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"

@@ -107,6 +107,21 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         lambda s: max((row.behind_ms for row in s.slaves), default=None),
     ),
     (
+        "rmq_in_sync_replicas",
+        "Brokers that are in sync with this master, itself included, as the controller has it.",
+        lambda s: s.in_sync if s.in_sync >= 0 else None,
+    ),
+    (
+        "rmq_in_sync_replicas_min",
+        "With fewer in sync this master refuses sends (minInSyncReplicas).",
+        lambda s: s.in_sync_min if s.in_sync >= 0 else None,
+    ),
+    (
+        "rmq_master_epoch",
+        "Epoch of the master that this broker is or follows, as the controller has it.",
+        lambda s: s.master_epoch or None,
+    ),
+    (
         "rmq_following",
         "1 while a slave's log comes from its master.",
         lambda s: _of(s, "slave", int(bool(s.follows))),
@@ -189,6 +204,8 @@ _WATERMARK = (
     "Requests that wait for the control thread.",
 )
 
+ROLES = ("master", "slave")
+
 _POOL_GAUGES = (
     ("rmq_pool_buffers", "gauge", "Buffers of a pool.", 1),
     ("rmq_pool_in_use", "gauge", "Buffers in use.", 2),
@@ -226,6 +243,7 @@ def render(samples: Sequence[Sample]) -> bytes:
     _sizes(out, shards)
     _clients(out, shards)
     _pools(out, shards)
+    _roles(out, shards)
     _latency(out, shards, "append", "rmq_append_latency_seconds",
              "From the turn that brought a message to its write.")  # fmt: skip
     _latency(out, shards, "commit", "rmq_commit_latency_seconds",
@@ -249,6 +267,19 @@ def _counter(sample: Sample, what: str) -> int | None:
 
 def _of(sample: Sample, role: str, value: int) -> int | None:
     return value if sample.role == role else None
+
+
+def _roles(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    out.family("rmq_role", "gauge", "1 for the role that a broker with replicas has.")
+    for sample, labels in shards:
+        for role in ROLES if sample.role else ():
+            out.value("rmq_role", labels | {"role": role}, int(sample.role == role))
+    out.family("rmq_replication_lag_bytes", "gauge", "What a replica lacks of its master's log.")
+    for sample, labels in shards:
+        for slave in sample.slaves:
+            replica = str(slave.broker_id) if slave.broker_id else slave.address
+            out.value("rmq_replication_lag_bytes", labels | {"replica": replica},
+                      slave.behind_bytes)  # fmt: skip
 
 
 def _difference(sample: Sample, upper: str, lower: str) -> int | None:

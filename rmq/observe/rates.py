@@ -49,6 +49,8 @@ class Figures:
     disk: float | None  # used part of the file system, 0 to 1
     role: str  # "slave", "master", "master of 2"; empty of a broker without replicas
     behind_mb: float | None  # of a master: what the slave that has least lacks of the log
+    epoch: int | None  # of the master, where a controller says who that is
+    in_sync: int | None  # of such a master: brokers that are in sync, itself included
     problem: str  # with its copies
 
     def as_dict(self) -> dict[str, Any]:
@@ -92,6 +94,8 @@ def figures(earlier: Sample | None, later: Sample) -> Figures:
         disk=later.disk_ratio if later.disk_ratio >= 0 else None,
         role=f"master of {len(later.slaves)}" if later.slaves else later.role,
         behind_mb=max((row.behind_bytes / MB for row in later.slaves), default=None),
+        epoch=later.master_epoch or None,
+        in_sync=later.in_sync if later.in_sync >= 0 else None,
         problem=later.replication_problem,
     )
 

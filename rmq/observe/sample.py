@@ -123,6 +123,7 @@ class SlaveSample(msgspec.Struct):
     address: str
     behind_bytes: int  # of the log, what it has not said it has
     behind_ms: int  # since it had everything
+    broker_id: int = 0  # where a controller leads; 0: not known
 
 
 class Sample(msgspec.Struct):
@@ -164,6 +165,12 @@ class Sample(msgspec.Struct):
     role: str = ""  # master or slave; empty of a broker without replicas
     slaves: list[SlaveSample] = []  # of a master
     follows: str = ""  # of a slave: where its log comes from; empty: it does not come
+    # where a controller says who is master
+    broker_id: int = 0
+    master_epoch: int = 0  # of the mastership that it leads or follows; 0: none
+    master_address: str = ""  # of a slave's master; empty: none is known
+    in_sync: int = -1  # of a master: brokers that are in sync, itself included; -1: not known
+    in_sync_min: int = 0  # with fewer it refuses sends (minInSyncReplicas)
     replication_problem: str = ""  # what keeps it from being a whole copy, or from having one
     lag: int = 0  # messages of all lags, those left out too
     left_out: int = 0  # topics and lags beyond the limit

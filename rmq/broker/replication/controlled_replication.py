@@ -155,13 +155,16 @@ class ControlledReplication(Replication):
             return super().status()
         found = ha_status.master_status(self._settings, self._core, self._core)
         members = self._watch.members
-        ids = [row[5] for row in self._core.ha_slaves()]
-        for row, broker_id in zip(found["haConnectionInfo"], ids, strict=False):
+        slaves = self._core.ha_slaves()
+        for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
             row["inSync"] = broker_id in members
+            row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
         found["inSyncSlaveNums"] = max(len(members) - 1, 0)
         return found
 
     def observe(self, sample: Sample) -> None:
+        sample.broker_id, sample.master_epoch = self._role.broker_id or 0, self._epoch
+        sample.master_address = self._master_address
         if self._role.problem and sample.state == "running":
             sample.state = "no controller"
         if self._watch is None:
@@ -171,9 +174,10 @@ class ControlledReplication(Replication):
             return
         end, members = self._core.log_range()[1], self._watch.members
         sample.role = "master"
+        sample.in_sync, sample.in_sync_min = len(members), in_sync_min(self._settings)
         sample.slaves = [
-            SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms)
-            for _, address, _, acked, behind_ms, _ in self._core.ha_slaves()
+            SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms, broker_id)
+            for _, address, _, acked, behind_ms, broker_id in self._core.ha_slaves()
         ]
         sample.replication_problem = self._role.problem
         if len(members) < in_sync_min(self._settings):

@@ -4,5 +4,6 @@
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
+    replicas            who copies whom; elections, as an operator asks for them
     tail, trace         messages as they come; what became of one
 """

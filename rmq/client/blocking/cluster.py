@@ -210,6 +210,10 @@ class Cluster(ClusterView):
         with self.reaching(address):
             return self._sockets.connect(address)
 
+    def drop(self, address: str) -> None:
+        """Closes the connection to this address, if there is one."""
+        self._sockets.drop(address)
+
     def broker(self, name: str) -> Connection:
         """The connection to the master of this broker name."""
         return self.connect(self.address_of(name))

@@ -1,0 +1,335 @@
+"""`rmq replica status|promote|remove|add`: who copies whom, and what an operator changes of it.
+
+    rmq replica status                       every replica: role, in sync, how far it is
+    rmq replica promote broker-a 2           2 is master then (a planned switch)
+    rmq replica remove broker-a 3            3 is gone for good
+    rmq replica add broker-a                 the settings of one more replica
+
+The controllers are those of --controller, or those that the brokers name (controllerAddr), which
+are found at the name servers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
+from rmq.codes import ResponseCode
+from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
+
+COLUMNS = ("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END", "LAG",
+           "BEHIND MS")  # fmt: skip
+LOOK_S = 0.01
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def places(function: F) -> F:
+    option = click.option(
+        "--controller", metavar="HOST:PORT[;...]",
+        help="Controllers to ask.  [default: those that the brokers name]",
+    )  # fmt: skip
+    return option(namesrv_option(function))
+
+
+@click.group()
+def replica() -> None:
+    """Show replicas; switch masters, add and remove replicas."""
+
+
+@replica.command()
+@click.argument("broker_names", nargs=-1, metavar="[BROKER_NAME]...")
+@places
+@json_option
+def status(
+    broker_names: tuple[str, ...], controller: str | None, namesrv: str, as_json: bool
+) -> None:
+    """Show who is master, who is in sync, and how far each replica is.
+
+    LAG is what a replica lacks of its master's log in bytes, BEHIND MS how long ago it had
+    everything, EPOCH the last mastership in its log. Exit code 1 when a broker has no master, or a
+    replica is down or not in sync; 3 when nobody answers.
+    """
+    with _found(namesrv, controller) as (replicas, entries):
+        sets = replicas.sets(broker_names) if replicas.controllers else []
+        plain = [each for each in entries if each.name not in {found.name for found in sets}]
+        sets += [replicas.plain_set(each) for each in plain if _is_wanted(each, broker_names)]
+        states = replicas.states()
+    missing = sorted(set(broker_names) - {each.name for each in sets})
+    if as_json:
+        show_json({"controllers": states, "brokers": sets})
+    else:
+        show_rows(
+            COLUMNS, [_cells(found, each) for found in sets for each in found.replicas], False
+        )
+        for found in sets:
+            click.echo(_summary(found))
+        for state in states:
+            leads = {True: "leads", False: "does not lead", None: "does not answer"}[state.leads]
+            click.echo(f"controller {state.address}: {leads}")
+    if missing:
+        raise ConfigError(f"no broker {', '.join(missing)}; `rmq replica status` shows all")
+    if any(_is_ill(found) for found in sets):
+        sys.exit(1)
+
+
+def _is_wanted(entry: BrokerEntry, names: tuple[str, ...]) -> bool:
+    """Without names: of those without a controller the ones that have slaves."""
+    return entry.name in names if names else len(entry.addresses) > 1
+
+
+def _is_ill(found: ReplicaSet) -> bool:
+    return found.master_id is None or not all(
+        each.alive and each.in_sync for each in found.replicas
+    )
+
+
+def _cells(found: ReplicaSet, each: Replica) -> tuple[object, ...]:
+    return (
+        found.name, each.id, each.address, each.role, each.alive, each.in_sync, each.epoch,
+        each.log_end, each.lag_bytes, each.behind_ms,
+    )  # fmt: skip
+
+
+def _summary(found: ReplicaSet) -> str:
+    if not found.controlled:
+        return f"{found.name}: no controller; its master is the one that brokerRole says"
+    if found.master_id is None:
+        return f"{found.name}: no master (epoch {found.master_epoch}); nobody in sync lives"
+    in_sync = sorted(each.id for each in found.replicas if each.in_sync)
+    return (
+        f"{found.name}: master {found.master_id} of epoch {found.master_epoch}; "
+        f"in sync {in_sync} (set epoch {found.sync_state_set_epoch})"
+    )
+
+
+@replica.command()
+@click.argument("broker_name")
+@click.argument("broker_id", type=click.IntRange(1), metavar="ID")
+@places
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0.1), default=30.0, metavar="SECONDS",
+              show_default=True, help="How long to wait for it.")  # fmt: skip
+@json_option
+def promote(
+    broker_name: str,
+    broker_id: int,
+    controller: str | None,
+    namesrv: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Make a replica the master: a planned switch.
+
+    It has to be in sync. Sends that come meanwhile are refused so that clients send them again;
+    what was acknowledged is in the log of the new master.
+    """
+    with _found(namesrv, controller) as (replicas, _):
+        found = _controlled(replicas, broker_name)
+        target = _promotable(found, broker_id)
+        if found.master_id == broker_id:
+            _say(as_json, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
+            return
+        began = time.monotonic()
+        reply = replicas.elect(broker_name, broker_id)
+        waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        if reply.code not in (ResponseCode.SUCCESS, waits):
+            raise RemoteError(reply.code, reply.remark or "no reason given")
+        if reply.code == waits and not as_json:
+            click.echo(f"{reply.remark}; waiting")
+        until = began + timeout_s
+        while _master_of(replicas, broker_name) != broker_id:
+            _check(until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}")
+            time.sleep(LOOK_S)
+        elected_s = time.monotonic() - began
+        while not _takes_sends(replicas, target.address):
+            _check(until, f"{broker_id} is master, and takes no sends after {timeout_s:g} s: fewer "
+                          "brokers are in sync than minInSyncReplicas")  # fmt: skip
+            time.sleep(LOOK_S)
+        ready_s = time.monotonic() - began
+    text = (
+        f"{broker_name}: {broker_id} at {target.address} is master, elected after "
+        f"{elected_s * 1000:.0f} ms and taking sends after {ready_s * 1000:.0f} ms"
+    )
+    _say(as_json, text, elected_ms=round(elected_s * 1000), ready_ms=round(ready_s * 1000))
+
+
+def _check(until: float, text: str) -> None:
+    if time.monotonic() > until:
+        raise RmqError(f"{text}. `rmq replica status` shows what it waits for")
+
+
+def _say(as_json: bool, text: str, **fields: int) -> None:
+    if as_json:
+        show_json({"text": text, **fields})
+    else:
+        click.echo(text)
+
+
+def _promotable(found: ReplicaSet, broker_id: int) -> Replica:
+    target = found.replica(broker_id)
+    if target is None:
+        ids = ", ".join(str(each.id) for each in found.replicas)
+        raise ConfigError(f"{found.name} has no replica {broker_id}; there are {ids}")
+    if not target.alive:
+        raise RmqError(f"replica {broker_id} ({target.address}) is down: start it first")
+    if not target.in_sync:
+        raise RmqError(
+            f"replica {broker_id} ({target.address}) is not in sync: it may lack what was "
+            "acknowledged. Wait until `rmq replica status` shows that it is"
+        )
+    return target
+
+
+def _master_of(replicas: Replicas, name: str) -> int | None:
+    try:
+        return replicas.sets([name], details=False)[0].master_id
+    except (UnreachableError, RemoteError, IndexError):
+        return None  # the controller leads no more, or not yet
+
+
+def _takes_sends(replicas: Replicas, address: str) -> bool:
+    try:
+        return replicas.takes_sends(address)
+    except (UnreachableError, RemoteError, ProtocolError):
+        return False
+
+
+@replica.command()
+@click.argument("broker_name")
+@click.argument("broker_id", type=click.IntRange(1), metavar="ID")
+@places
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove(
+    broker_name: str, broker_id: int, controller: str | None, namesrv: str, yes: bool
+) -> None:
+    """Have the controller forget a replica that is gone for good.
+
+    It is elected no more and waited for no more. Nothing is deleted on its disk; started again it
+    joins as a replica whose log is compared with the master's.
+    """
+    with _found(namesrv, controller) as (replicas, entries):
+        found = _controlled(replicas, broker_name)
+        found.cluster = next((each.cluster for each in entries if each.name == broker_name), "")
+        target = found.replica(broker_id)
+        if target is None:
+            ids = ", ".join(str(each.id) for each in found.replicas)
+            raise ConfigError(f"{broker_name} has no replica {broker_id}; there are {ids}")
+        if target.alive:
+            raise RmqError(
+                f"replica {broker_id} ({target.address}) of {broker_name} lives: stop it first"
+            )
+        if not yes:
+            left = len(found.replicas) - 1
+            click.echo(
+                f"Replica {broker_id} ({target.address}) of {broker_name} is forgotten: it is "
+                f"elected no more, and {left} are left. Its disk is not touched."
+            )
+            click.confirm("Remove it?", abort=True)
+        replicas.remove(found, broker_id)
+    click.echo(f"{broker_name}: replica {broker_id} is removed")
+
+
+@replica.command()
+@click.argument("broker_name")
+@places
+@click.option("--write", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the settings there; start with `rmq broker -c FILE`.")  # fmt: skip
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory of its store.  [default: ~/store]")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=10911, show_default=True,
+              help="Of the new broker.")  # fmt: skip
+@json_option
+def add(
+    broker_name: str,
+    controller: str | None,
+    namesrv: str,
+    write: Path | None,
+    store: Path | None,
+    port: int,
+    as_json: bool,
+) -> None:
+    """Show the settings of one more replica of a broker, and check what it has to reach.
+
+    To be called on the machine that it is for: controller and master are tried from here.
+    """
+    from rmq.cli.replica_settings import checked_settings, settings_text
+
+    with _found(namesrv, controller) as (replicas, _):
+        found = _controlled(replicas, broker_name)
+        settings, notes = checked_settings(replicas, found, namesrv, port)
+    if store is not None:
+        settings["storePathRootDir"] = str(store.expanduser().absolute())
+    for note in notes:
+        click.echo(f"rmq: {note}", err=True)
+    if write is not None:
+        try:
+            write.write_text(settings_text(settings))
+        except OSError as error:
+            raise ConfigError(f"{write} cannot be written: {error.strerror}") from None
+        click.echo(f"written to {write}. Start it with: rmq broker -c {write}")
+    elif as_json:
+        show_json(settings)
+    else:
+        click.echo(settings_text(settings), nl=False)
+
+
+# ---- who is asked
+
+
+@contextmanager
+def _found(namesrv: str, controller: str | None) -> Iterator[tuple[Replicas, list[BrokerEntry]]]:
+    """Replicas, and the brokers that the name servers know."""
+    with Cluster(namesrv) as cluster:
+        given = [each.strip() for each in (controller or "").split(";") if each.strip()]
+        replicas = Replicas(cluster, given)
+        try:
+            entries = cluster.brokers()
+        except UnreachableError:
+            if not given:
+                raise
+            entries = []
+        if not given:
+            replicas.controllers = _named_by(replicas, entries)
+        yield replicas, entries
+
+
+def _named_by(replicas: Replicas, entries: list[BrokerEntry]) -> list[str]:
+    """The controllers that brokers name; one broker of each name that answers is enough."""
+    found: dict[str, None] = {}
+    for entry in entries:
+        for _, address in sorted(entry.addresses.items()):
+            try:
+                settings = replicas.settings(address)
+            except (UnreachableError, RemoteError, ProtocolError):
+                continue
+            if settings.get("enableControllerMode") == "true":
+                named = settings.get("controllerAddr", "").split(";")
+                found |= dict.fromkeys(each.strip() for each in named if each.strip())
+            break
+    return list(found)
+
+
+def _controlled(replicas: Replicas, name: str) -> ReplicaSet:
+    if not replicas.controllers:
+        raise ConfigError(
+            f"no controller leads {name}: brokerRole says who is master. To switch by hand, stop "
+            "the slave and start its store as the master, under the same name: rmq broker --store "
+            f"DIR --set brokerName={name} --set brokerRole=SYNC_MASTER; then empty the store of "
+            "the old master, and make it a slave: rmq broker --replica-of HOST. With `rmq broker "
+            "--controller HOST:PORT` a controller does it, or say where it is: --controller"
+        )
+    found = replicas.sets([name])
+    if not found:
+        known = ", ".join(each.name for each in replicas.sets(details=False)) or "none"
+        raise ConfigError(f"the controller does not know broker {name}; it knows {known}")
+    return found[0]

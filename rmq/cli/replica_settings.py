@@ -1,0 +1,97 @@
+"""Replica settings: those of one more replica of a broker, taken from its master and checked.
+
+    settings, notes = checked_settings(replicas, found, "10.0.0.5:9876", 10911)
+
+    brokerName=broker-a
+    enableControllerMode=true
+    controllerAddr=10.0.0.1:9878;10.0.0.2:9878
+    ..
+
+What all replicas have to have in common is the master's; what is this machine's own stays open.
+UnreachableError: the master, or its port for slaves, cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from rmq.cli.replica_of import TAKEN
+from rmq.client.blocking.connection import split_address
+from rmq.client.blocking.replicas import Replicas, ReplicaSet
+from rmq.errors import RmqError, UnreachableError
+
+# Beside those that a slave takes: whoever becomes master is to promise the same.
+ALSO = ("flushDiskType", "allAckInSyncStateSet", "minInSyncReplicas", "controllerAddr",
+        "rmqReplicaAddresses")  # fmt: skip
+CONNECT_S = 3.0
+OFF = {"allAckInSyncStateSet": "false", "minInSyncReplicas": "1"}  # what the broker says of unset
+
+
+def checked_settings(
+    replicas: Replicas, found: ReplicaSet, namesrv: str, port: int
+) -> tuple[dict[str, str], list[str]]:
+    """(the settings, what the operator should know)."""
+    master = found.master
+    if master is None:
+        raise RmqError(
+            f"{found.name} has no master now, so its settings are not known: "
+            "`rmq replica status` shows why"
+        )
+    theirs = replicas.settings(master.address)
+    taken = {key: theirs[key] for key in (*TAKEN, *ALSO) if theirs.get(key)}
+    taken = {key: text for key, text in taken.items() if OFF.get(key) != text}
+    taken |= {"enableControllerMode": "true", "listenPort": str(port)}
+    taken.setdefault("namesrvAddr", namesrv)
+    taken["controllerAddr"] = ";".join(replicas.controllers) or taken.get("controllerAddr", "")
+    notes = []
+    own = _reach_slave_port(master.address, theirs)
+    allowed = theirs.get("rmqReplicaAddresses", "")
+    if not _is_let_in(own, allowed):
+        notes.append(
+            f"master {master.address} does not let {own} have the log: add it there, and on every "
+            f"replica: rmqReplicaAddresses={allowed + ';' if allowed else ''}{own}"
+        )
+    for state in replicas.states():
+        if state.leads is None:
+            notes.append(f"controller {state.address} does not answer from here")
+        if _is_loopback(state.address) and not _is_loopback(own):
+            notes.append(f"controller {state.address} is an address of that machine alone")
+    return taken, notes
+
+
+def settings_text(settings: dict[str, str]) -> str:
+    return "".join(f"{key}={text}\n" for key, text in sorted(settings.items()))
+
+
+def _reach_slave_port(master: str, theirs: dict[str, str]) -> str:
+    """Our address, as the master sees it."""
+    host, port = split_address(master)
+    ha_port = int(theirs.get("haListenPort") or 0) or port + 1
+    try:
+        with socket.create_connection((host, ha_port), CONNECT_S) as connection:
+            return str(connection.getsockname()[0])
+    except OSError as error:
+        raise UnreachableError(
+            f"{host}:{ha_port}, where the master serves its replicas (haListenPort), cannot be "
+            f"reached from here ({error.strerror or error})"
+        ) from None
+
+
+def _is_let_in(own: str, allowed: str) -> bool:
+    """As the master decides: without a list only its own machine may."""
+    address = ipaddress.ip_address(own)
+    if address.is_loopback:
+        return True
+    for text in allowed.split(";"):
+        try:
+            if text.strip() and address in ipaddress.ip_network(text.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]") or address
+    return host == "localhost" or host.startswith("127.") or host == "::1"
