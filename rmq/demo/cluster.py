@@ -1,0 +1,132 @@
+"""Cluster: the processes of the demo: name server, etcd, controllers, brokers of one name.
+
+    cluster = DemoCluster(Path("demo"), replicas=3)
+    cluster.start(print)            each line says what was started
+    cluster.namesrv                 "127.0.0.1:23876"
+    cluster.brokers[1]              by its id: broker 1 registers first, and so has id 1
+
+With etcd there are two controllers, and any process may be killed but etcd, of which there is only
+one here. Without it one controller keeps its state in a file.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rmq.demo.children import Child
+from rmq.demo.ports import free_port
+from rmq.errors import ConfigError
+
+NAME = "broker-a"
+START_S = 60.0
+
+
+class DemoCluster:
+    """Used by the main thread."""
+
+    def __init__(self, directory: Path, replicas: int) -> None:
+        """ConfigError: the directory is of something else."""
+        self.directory = directory
+        _make_empty(directory)
+        self._logs = directory / "logs"
+        self._logs.mkdir()
+        taken: set[int] = set()
+        self.namesrv = f"127.0.0.1:{free_port(taken)}"
+        self.others: list[Child] = [self._namesrv()]
+        self.has_etcd = shutil.which("etcd") is not None
+        self._etcd = ""
+        if self.has_etcd:
+            self.others.append(self._etcd_member(free_port(taken), free_port(taken)))
+        self.controllers = []
+        for number in range(1, 3 if self.has_etcd else 2):
+            self.controllers.append(f"127.0.0.1:{free_port(taken)}")
+            self.others.append(self._controller(number, self.controllers[-1]))
+        self.addresses = {each: f"127.0.0.1:{free_port(taken)}" for each in range(1, replicas + 1)}
+        self.brokers = {key: self._broker(key, where) for key, where in self.addresses.items()}
+
+    def start(self, say: Callable[[str], None]) -> None:
+        for child in (*self.others, *self.brokers.values()):
+            child.start()
+            if child.name == "etcd":
+                child.wait_ready(START_S, lambda: _answers(self._etcd))
+            else:
+                child.wait_ready(START_S)
+            say(f"{child.name} runs: pid {child.pid}")
+
+    def stop(self) -> None:
+        """Brokers first, slaves before masters matters to nobody: all of it ends."""
+        for child in reversed((*self.others, *self.brokers.values())):
+            child.stop()
+
+    # ---- commands
+
+    def _namesrv(self) -> Child:
+        files = self.directory / "namesrv"
+        return self._child(
+            "namesrv", "namesrv", "--port", self.namesrv.rpartition(":")[2],
+            "--set", f"kvConfigPath={files / 'kvConfig.json'}",
+            "--set", f"configStorePath={files / 'namesrv.properties'}",
+        )  # fmt: skip
+
+    def _etcd_member(self, client: int, peer: int) -> Child:
+        self._etcd = f"127.0.0.1:{client}"
+        clients, peers = f"http://{self._etcd}", f"http://127.0.0.1:{peer}"
+        command = [
+            "etcd", "--name", "n1", "--data-dir", str(self.directory / "etcd"),
+            "--listen-client-urls", clients, "--advertise-client-urls", clients,
+            "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+            "--initial-cluster", f"n1={peers}", "--log-level", "error",
+        ]  # fmt: skip
+        return Child("etcd", command, self._logs)
+
+    def _controller(self, number: int, address: str) -> Child:
+        files = self.directory / f"controller-{number}"
+        state = ("--etcd", f"http://{self._etcd}") if self.has_etcd else ("--store", str(files))
+        return self._child(
+            f"controller-{number}", "controller", "--port", address.rpartition(":")[2], *state,
+            "--set", f"configStorePath={files / 'controller.properties'}",
+        )  # fmt: skip
+
+    def _broker(self, number: int, address: str) -> Child:
+        return self._child(
+            f"broker-{number}", "broker", "--store", str(self.directory / f"broker-{number}"),
+            "--port", address.rpartition(":")[2], "-n", self.namesrv,
+            "--controller", ";".join(self.controllers), "--set", f"brokerName={NAME}",
+        )  # fmt: skip
+
+    def _child(self, name: str, *arguments: str) -> Child:
+        return Child(name, [sys.executable, "-m", "rmq", *arguments], self._logs)
+
+    def option(self) -> str:
+        """What further commands need to find this cluster."""
+        return f"-n {shlex.quote(self.namesrv)}"
+
+
+def _make_empty(directory: Path) -> None:
+    """A directory of an earlier demo is emptied, any other one has to be empty."""
+    mark = directory / "rmq-demo"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            if not mark.exists():
+                raise ConfigError(f"{directory} is not empty, and of no demo: name another --dir")
+            for path in directory.iterdir():
+                if path != mark:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        mark.touch()
+    except OSError as error:
+        raise ConfigError(f"{directory} cannot be used: {error.strerror or error}") from None
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+    except OSError:
+        return False
+    return True

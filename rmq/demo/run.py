@@ -1,0 +1,200 @@
+"""Run: the demo from its start to its end.
+
+    lost = run_demo(Options(directory, replicas=3, kill_every_s=10, seconds=60))
+
+The number of messages that were acknowledged and never came: 0, or there is a defect.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.replicas import Replicas, ReplicaSet
+from rmq.demo.cluster import NAME, DemoCluster
+from rmq.demo.screen import Screen
+from rmq.demo.story import Story
+from rmq.demo.traffic import TOPIC, Traffic
+from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
+
+LOOK_S = 0.02
+SHOW_S = 0.5
+RESTART_S = 2.0  # a dead process stays dead for so long
+READY_S = 30.0
+LAST_S = 30.0  # for the last messages to come
+QUEUES = 4
+
+
+@dataclass(frozen=True)
+class Options:
+    directory: Path
+    replicas: int = 3
+    kill_every_s: float | None = None  # the master, from calm on
+    seconds: float | None = None  # of traffic; None: until Ctrl-C
+    every_s: float = 5.0  # between two plain lines of rates
+
+
+@dataclass
+class _Rates:
+    at_s: float = field(default_factory=time.monotonic)
+    sent: int = 0
+    received: int = 0
+
+
+def run_demo(options: Options) -> int:
+    """RmqError: something does not start."""
+    cluster = DemoCluster(options.directory, options.replicas)
+    try:
+        with Screen(options.every_s) as screen:
+            try:
+                return _Demo(options, cluster, screen).run()
+            except KeyboardInterrupt:
+                return 0  # before there was traffic
+    finally:
+        cluster.stop()
+
+
+class _Demo:
+    def __init__(self, options: Options, cluster: DemoCluster, screen: Screen) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._screen = screen
+        self._traffic = Traffic(cluster.namesrv)
+        self._story = Story(self._traffic, screen.tell)
+        self._view = Cluster(cluster.namesrv)
+        self._replicas = Replicas(self._view, cluster.controllers)
+        self._rates = _Rates()
+        self._rates_text = ""
+        self._killed_s = time.monotonic()
+        self._shown_s = 0.0
+
+    def run(self) -> int:
+        self._introduce()
+        self._cluster.start(self._screen.tell)
+        self._await_calm()
+        admin.create_topic(self._view, TOPIC, QUEUES)
+        self._traffic.start()
+        try:
+            self._hints()
+            self._screen.go_live()
+            self._follow()
+        except KeyboardInterrupt:
+            self._screen.tell("stopping")
+        finally:
+            lost = self._end()
+        return lost
+
+    def _introduce(self) -> None:
+        self._screen.tell(f"a cluster in {self._cluster.directory}, on loopback")
+        if not self._cluster.has_etcd:
+            self._screen.tell(
+                "there is no etcd here: one controller keeps its state in a file, and while it is "
+                "down no master is replaced. That is not fault-tolerant; install etcd for two"
+            )
+
+    def _hints(self) -> None:
+        cluster, master = self._cluster, self._story.master_id
+        if master is not None:
+            self._screen.tell(f"kill a master: kill -9 {cluster.brokers[master].pid}")
+        self._screen.tell(f"a planned switch: rmq replica promote {NAME} 2 {cluster.option()}")
+        self._screen.tell(f"what is there: rmq replica status {cluster.option()}")
+        self._screen.tell(f"what is killed is started again after {RESTART_S:.0f} s")
+
+    def _await_calm(self) -> None:
+        until = time.monotonic() + READY_S
+        while not self._story.is_calm(found := self._found()):
+            self._story.look(found, time.monotonic())
+            if time.monotonic() > until:
+                raise RmqError(
+                    f"not all brokers are in sync after {READY_S:.0f} s: see "
+                    f"{self._cluster.directory}/logs"
+                )
+            time.sleep(LOOK_S)
+        self._story.look(found, time.monotonic())
+
+    def _follow(self) -> None:
+        until = time.monotonic() + (self._options.seconds or float("inf"))
+        self._killed_s = time.monotonic()
+        while time.monotonic() < until:
+            self._look()
+            time.sleep(LOOK_S)
+        settled = time.monotonic() + LAST_S  # a failover that is under way is told to its end
+        while not self._story.is_calm(self._look()) and time.monotonic() < settled:
+            time.sleep(LOOK_S)
+
+    def _look(self) -> ReplicaSet | None:
+        self._look_at_children()
+        now_s = time.monotonic()
+        is_shown = now_s - self._shown_s >= SHOW_S
+        found = self._found(details=is_shown)
+        self._story.look(found, time.monotonic())
+        if is_shown:
+            self._shown_s = now_s
+            pids = {number: child.pid for number, child in self._cluster.brokers.items()}
+            self._screen.show(found, pids, self._rates_line(now_s))
+        self._kill(found, now_s)
+        return found
+
+    def _look_at_children(self) -> None:
+        now_s = time.monotonic()
+        for number, child in self._cluster.brokers.items():
+            if child.died():
+                self._story.broker_died(number, now_s)
+            elif child.died_s is not None and now_s - child.died_s >= RESTART_S:
+                child.start()
+                self._story.broker_started(number, now_s)
+        for child in self._cluster.others:
+            if child.died():
+                self._story.other_died(child.name)
+            elif child.died_s is not None and now_s - child.died_s >= RESTART_S:
+                child.start()
+                self._screen.tell(f"{child.name} is started again")
+
+    def _kill(self, found: ReplicaSet | None, now_s: float) -> None:
+        every_s, left = self._options.kill_every_s, self._options.seconds
+        if every_s is None or now_s - self._killed_s < every_s or not self._story.is_calm(found):
+            return
+        if self._story.master_id is not None and (left is None or now_s < self._until(left)):
+            self._killed_s = now_s
+            self._cluster.brokers[self._story.master_id].kill()
+
+    def _until(self, seconds: float) -> float:
+        return self._traffic.began_s + seconds
+
+    def _found(self, *, details: bool = False) -> ReplicaSet | None:
+        try:
+            sets = self._replicas.sets([NAME], details=details)
+        except (UnreachableError, RemoteError, ProtocolError):
+            return None
+        found = sets[0] if sets else None
+        is_whole = found is not None and len(found.replicas) == self._options.replicas
+        return found if is_whole else None
+
+    def _rates_line(self, now_s: float) -> str:
+        before, traffic = self._rates, self._traffic
+        took_s = now_s - before.at_s
+        if took_s >= 1.0:
+            self._rates = _Rates(now_s, traffic.sent, traffic.received)
+            self._rates_text = (
+                f"{(traffic.sent - before.sent) / took_s:.0f}/s sent, "
+                f"{(traffic.received - before.received) / took_s:.0f}/s received"
+            )
+        gap = f"last gap {traffic.last_gap_s:.1f} s" if traffic.last_gap_s else "no gap yet"
+        return f"{self._rates_text or '-'}; {gap}; {self._story.balance()}"
+
+    def _end(self) -> int:
+        """How many were lost."""
+        traffic = self._traffic
+        traffic.stop_sending()
+        until = time.monotonic() + LAST_S
+        while traffic.on_the_way() and time.monotonic() < until:
+            self._look_at_children()
+            time.sleep(LOOK_S)
+        lost = traffic.on_the_way()
+        self._screen.tell(f"{self._story.failovers} failovers; {self._story.balance(is_end=True)}")
+        traffic.close()
+        self._view.close()
+        return lost

@@ -1,0 +1,128 @@
+"""Story: what is told of a cluster: who died, who is master then, how long sends stood still.
+
+    broker 1 (master of epoch 3) died; 0.40 s later broker 2 is master of epoch 4; sends stood
+    still for 0.90 s; nothing lost so far: 4200 sent, 4180 received, 20 on their way, 1 twice
+
+It is shown each look what is there, and says what is new. A failover is told when sends go on.
+Times are those of time.monotonic().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from rmq.client.blocking.replicas import ReplicaSet
+
+LONG_S = 5.0  # without a master; then that is told
+
+
+class Counts(Protocol):
+    """What is used here of the traffic."""
+
+    sent: int
+    received: int
+    twice: int
+    last_sent_s: float
+    last_gap_s: float
+    gap_end_s: float
+
+    def on_the_way(self) -> int: ...
+
+
+@dataclass
+class _Switch:
+    """From one master to the next, until sends go on."""
+
+    text: str  # how it began
+    began_s: float
+    elected_s: float | None = None
+    is_told: bool = False  # that it takes long
+
+
+class Story:
+    """Used by the main thread."""
+
+    def __init__(self, counts: Counts, tell: Callable[[str], None]) -> None:
+        self.master_id: int | None = None
+        self.epoch = 0
+        self.failovers = 0
+        self._counts = counts
+        self._tell = tell
+        self._switch: _Switch | None = None
+        self._returning: dict[int, float] = {}  # broker: when it was started again
+
+    def is_calm(self, found: ReplicaSet | None) -> bool:
+        """Whether all is well, and told."""
+        if found is None or self._switch is not None or self._returning or found.master_id is None:
+            return False
+        return all(each.alive and each.in_sync for each in found.replicas)
+
+    def broker_died(self, number: int, now_s: float) -> None:
+        if number != self.master_id:
+            self._tell(f"broker {number} (a slave) died; sends go on while enough are in sync")
+            return
+        self._switch = _Switch(f"broker {number} (master of epoch {self.epoch}) died", now_s)
+
+    def broker_started(self, number: int, now_s: float) -> None:
+        self._returning[number] = now_s
+
+    def other_died(self, name: str) -> None:
+        self._tell(f"{name} died; brokers go on without it for a while")
+
+    def look(self, found: ReplicaSet | None, now_s: float) -> None:
+        """found: what the controller says; None: it cannot be asked just now."""
+        if found is not None:
+            self._look_at_master(found, now_s)
+            self._look_at_returns(found, now_s)
+        switch = self._switch
+        if switch is None:
+            return
+        if switch.elected_s is not None and self._counts.last_sent_s > switch.elected_s:
+            self._tell(f"{switch.text}; {self._stood_still(switch)}; {self.balance()}")
+            self._switch = None
+        elif not switch.is_told and now_s - switch.began_s > LONG_S:
+            switch.is_told = True
+            why = "it takes no sends" if switch.elected_s is not None else "nobody is master"
+            self._tell(f"{switch.text}; {why} after {LONG_S:.0f} s")
+
+    def _look_at_master(self, found: ReplicaSet, now_s: float) -> None:
+        epoch = found.master_epoch or 0
+        if found.master_id is None or (found.master_id, epoch) == (self.master_id, self.epoch):
+            return
+        first, self.master_id, self.epoch = self.master_id is None, found.master_id, epoch
+        if first:
+            self._tell(f"broker {found.master_id} is master of epoch {epoch}")
+            return
+        text = f"broker {found.master_id} is master of epoch {epoch}"
+        if self._switch is None:
+            self._switch = _Switch(f"a planned switch: {text}", now_s, now_s)
+            return
+        self.failovers += self._switch.elected_s is None
+        later_s = now_s - self._switch.began_s
+        self._switch.text += f"; {later_s:.2f} s later {text}"
+        self._switch.elected_s = now_s
+
+    def _look_at_returns(self, found: ReplicaSet, now_s: float) -> None:
+        for number, began_s in list(self._returning.items()):
+            replica = found.replica(number)
+            if replica is not None and replica.alive and replica.in_sync:
+                del self._returning[number]
+                after_s = now_s - began_s
+                self._tell(f"broker {number} is back, and in sync {after_s:.1f} s after its start")
+
+    def _stood_still(self, switch: _Switch) -> str:
+        if self._counts.gap_end_s < switch.began_s:
+            return "sends went on without a gap that people see"
+        return f"sends stood still for {self._counts.last_gap_s:.2f} s"
+
+    def balance(self, *, is_end: bool = False) -> str:
+        """What was sent and what came of it."""
+        counts, missing = self._counts, self._counts.on_the_way()
+        if is_end:
+            lost = f"{missing} LOST" if missing else "nothing lost"
+            way = ""
+        else:
+            lost, way = "nothing lost so far", f"{missing} on their way, "
+        return f"{lost}: {counts.sent} sent, {counts.received} received, {way}{counts.twice} twice"

@@ -1,0 +1,118 @@
+"""Traffic: a producer and a consumer that count; so it shows what was lost, and what came twice.
+
+    traffic = Traffic("127.0.0.1:23876")
+    traffic.start()
+    traffic.sent, traffic.received, traffic.twice, traffic.on_the_way()
+
+Messages are numbers, sent one after the other. A number counts as sent when its SEND_OK came; one
+that was refused, or not answered, is sent again, and so may come twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from rmq.errors import RmqError
+
+TOPIC = "demo"
+PACE_S = 0.002  # between two sends
+TIMEOUT_MS = 1000
+ROUTES_MS = 200  # between two looks at the routes: clients of one broker name wait for that
+GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people see
+
+
+class Traffic:
+    """Counts are written by one thread each, and read by any."""
+
+    def __init__(self, namesrv: str) -> None:
+        self._namesrv = namesrv
+        self.sent = 0  # numbers below it are acknowledged
+        self.received = 0  # different ones
+        self.twice = 0  # deliveries of what had come already
+        self.refused = 0  # attempts
+        self.began_s = 0.0
+        self.last_error = ""
+        self.last_sent_s = time.monotonic()
+        self.last_gap_s = 0.0  # the last one that people saw
+        self.gap_end_s = 0.0  # and when it ended
+        self._seen = bytearray()
+        self._lock = threading.Lock()
+        self._stops = threading.Event()
+        self._sender: threading.Thread | None = None
+        self._consumer: Any = None
+
+    def start(self) -> None:
+        from rmq import PushConsumer
+
+        logging.getLogger("rmq").addHandler(logging.NullHandler())  # refusals are told as gaps
+
+        self.began_s = time.monotonic()
+        self._consumer = PushConsumer(
+            "demo-consumer", self._take, namesrv_addr=self._namesrv,
+            poll_name_server_interval=ROUTES_MS, consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            consume_message_batch_max_size=32,
+        )  # fmt: skip
+        self._consumer.subscribe(TOPIC, "*")
+        self._consumer.start()
+        self._sender = threading.Thread(target=self._send, name="demo-producer", daemon=True)
+        self._sender.start()
+
+    def stop_sending(self) -> None:
+        """Returns when the last number was acknowledged, or given up."""
+        self._stops.set()
+        if self._sender is not None:
+            self._sender.join()
+
+    def close(self) -> None:
+        self.stop_sending()
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def on_the_way(self) -> int:
+        """Acknowledged, and not received yet."""
+        with self._lock:
+            seen = self._seen[: self.sent].count(1)
+        return self.sent - seen
+
+    # ---- threads
+
+    def _send(self) -> None:
+        from rmq import Message, Producer
+
+        with Producer(
+            "demo-producer", namesrv_addr=self._namesrv, send_msg_timeout=TIMEOUT_MS,
+            poll_name_server_interval=ROUTES_MS,
+        ) as producer:  # fmt: skip
+            self.last_sent_s = time.monotonic()
+            while not self._stops.is_set():
+                try:
+                    result = producer.send(Message(TOPIC, str(self.sent)))
+                    is_ok, self.last_error = result.is_ok, str(result.status)
+                except RmqError as error:
+                    is_ok, self.last_error = False, str(error)
+                if is_ok:
+                    self._acknowledged()
+                else:
+                    self.refused += 1
+                self._stops.wait(PACE_S)
+
+    def _acknowledged(self) -> None:
+        now = time.monotonic()
+        if now - self.last_sent_s >= GAP_S:
+            self.last_gap_s, self.gap_end_s = now - self.last_sent_s, now
+        self.sent, self.last_sent_s = self.sent + 1, now
+
+    def _take(self, messages: Any, _: object) -> None:
+        with self._lock:
+            for message in messages:
+                number = int(message.body)
+                if number >= len(self._seen):
+                    self._seen += bytes(number + 1 - len(self._seen))
+                if self._seen[number]:
+                    self.twice += 1
+                else:
+                    self._seen[number] = 1
+                    self.received += 1
