@@ -182,7 +182,7 @@ class _Demo:
                 f"{(traffic.sent - before.sent) / took_s:.0f}/s sent, "
                 f"{(traffic.received - before.received) / took_s:.0f}/s received"
             )
-        gap = f"last gap {traffic.last_gap_s:.1f} s" if traffic.last_gap_s else "no gap yet"
+        gap = f"last gap {traffic.gaps[-1][1]:.2f} s" if traffic.gaps else "no gap yet"
         return f"{self._rates_text or '-'}; {gap}; {self._story.balance()}"
 
     def _end(self) -> int:

@@ -9,12 +9,14 @@ Times are those of time.monotonic().
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rmq.client.blocking.replicas import ReplicaSet
 
+SETTLE_S = 1.0  # after an election; an answer of the old master may be the last one before
+FLOWS_S = 0.1  # sends go on when the last answer is no older
 LONG_S = 5.0  # without a master; then that is told
 
 
@@ -25,8 +27,7 @@ class Counts(Protocol):
     received: int
     twice: int
     last_sent_s: float
-    last_gap_s: float
-    gap_end_s: float
+    gaps: Sequence[tuple[float, float]]  # (when it ended, seconds)
 
     def on_the_way(self) -> int: ...
 
@@ -79,13 +80,16 @@ class Story:
         switch = self._switch
         if switch is None:
             return
-        if switch.elected_s is not None and self._counts.last_sent_s > switch.elected_s:
+        if switch.elected_s is not None and self._go_on(switch.elected_s, now_s):
             self._tell(f"{switch.text}; {self._stood_still(switch)}; {self.balance()}")
             self._switch = None
         elif not switch.is_told and now_s - switch.began_s > LONG_S:
             switch.is_told = True
             why = "it takes no sends" if switch.elected_s is not None else "nobody is master"
             self._tell(f"{switch.text}; {why} after {LONG_S:.0f} s")
+
+    def _go_on(self, elected_s: float, now_s: float) -> bool:
+        return now_s - elected_s >= SETTLE_S and now_s - self._counts.last_sent_s < FLOWS_S
 
     def _look_at_master(self, found: ReplicaSet, now_s: float) -> None:
         epoch = found.master_epoch or 0
@@ -113,9 +117,10 @@ class Story:
                 self._tell(f"broker {number} is back, and in sync {after_s:.1f} s after its start")
 
     def _stood_still(self, switch: _Switch) -> str:
-        if self._counts.gap_end_s < switch.began_s:
+        gaps_s = sum(length_s for end_s, length_s in self._counts.gaps if end_s >= switch.began_s)
+        if not gaps_s:
             return "sends went on without a gap that people see"
-        return f"sends stood still for {self._counts.last_gap_s:.2f} s"
+        return f"sends stood still for {gaps_s:.2f} s"
 
     def balance(self, *, is_end: bool = False) -> str:
         """What was sent and what came of it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from typing import Any
 
 from rmq.errors import RmqError
@@ -36,8 +37,7 @@ class Traffic:
         self.began_s = 0.0
         self.last_error = ""
         self.last_sent_s = time.monotonic()
-        self.last_gap_s = 0.0  # the last one that people saw
-        self.gap_end_s = 0.0  # and when it ended
+        self.gaps: deque[tuple[float, float]] = deque(maxlen=64)  # (when it ended, seconds)
         self._seen = bytearray()
         self._lock = threading.Lock()
         self._stops = threading.Event()
@@ -102,7 +102,7 @@ class Traffic:
     def _acknowledged(self) -> None:
         now = time.monotonic()
         if now - self.last_sent_s >= GAP_S:
-            self.last_gap_s, self.gap_end_s = now - self.last_sent_s, now
+            self.gaps.append((now, now - self.last_sent_s))
         self.sent, self.last_sent_s = self.sent + 1, now
 
     def _take(self, messages: Any, _: object) -> None:

@@ -1,0 +1,115 @@
+"""Goal: operators see replicas, switch masters, and take replicas off and add them.
+
+Method: the demo's cluster of real processes, and the command line; a plain pair beside it.
+Not shown here: two machines (what a master lets in by address).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_pair import Pair
+from support.waiting import wait_until
+
+from rmq.demo.children import Child
+from rmq.demo.cluster import DemoCluster
+
+
+def rmq(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rmq", *arguments], capture_output=True, text=True, timeout=120,
+        input=text,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[DemoCluster]:
+    made = DemoCluster(tmp_path / "cluster", 3)
+    try:
+        made.start(lambda _: None)
+        wait_until(lambda: len(in_sync(made)) == 3)
+        yield made
+    finally:
+        made.stop()
+
+
+def broker_set(cluster: DemoCluster) -> dict[str, Any]:
+    done = rmq("replica", "status", "--json", "-n", cluster.namesrv)
+    brokers: list[dict[str, Any]] = json.loads(done.stdout)["brokers"]
+    assert [each["name"] for each in brokers] == ["broker-a"]
+    return brokers[0]
+
+
+def in_sync(cluster: DemoCluster) -> list[int]:
+    rows = broker_set(cluster)["replicas"]
+    return [each["id"] for each in rows if each["in_sync"] and each["alive"]]
+
+
+def test_replicas_are_shown_switched_taken_off_and_added(
+    cluster: DemoCluster, tmp_path: Path
+) -> None:
+    names = ("-n", cluster.namesrv)
+    ready = [child.log_path.read_text() for child in cluster.brokers.values()]
+    assert "(ASYNC_FLUSH), master of epoch 1. Try" in ready[0]
+    assert f"slave 2 of {cluster.addresses[1]} (epoch 1)" in ready[1]
+
+    shown = rmq("replica", "status", *names)
+    assert shown.returncode == 0
+    assert re.search(r"broker-a  1 +127.0.0.1:\d+ +master +yes +yes +1 ", shown.stdout)
+    assert "broker-a: master 1 of epoch 1; in sync [1, 2, 3]" in shown.stdout
+    leads = [line for line in shown.stdout.splitlines() if line.endswith(": leads")]
+    assert len(leads) == 1 and "does not answer" not in shown.stdout
+    by_controller = rmq("replica", "status", "--controller", cluster.controllers[-1], *names)
+    assert "master 1 of epoch 1" in by_controller.stdout
+
+    assert "no replica 9; there are 1, 2, 3" in rmq("replica", "promote", "broker-a", "9", *names).stderr
+    assert "it knows broker-a" in rmq("replica", "promote", "broker-x", "1", *names).stderr
+    assert "already" in rmq("replica", "promote", "broker-a", "1", *names).stdout
+    done = rmq("replica", "promote", "broker-a", "2", "--json", *names)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ready_ms"] < 30_000
+    wait_until(lambda: in_sync(cluster) == [1, 2, 3])
+    now = broker_set(cluster)
+    assert (now["master_id"], now["master_epoch"]) == (2, 2)
+
+    assert "stop it first" in rmq("replica", "remove", "broker-a", "3", "--yes", *names).stderr
+    cluster.brokers[3].kill()
+    wait_until(lambda: in_sync(cluster) == [1, 2])
+    assert rmq("replica", "status", *names).returncode == 1
+    assert "is down: start it" in rmq("replica", "promote", "broker-a", "3", *names).stderr
+    assert rmq("replica", "remove", "broker-a", "3", *names, text="n\n").returncode != 0
+    removed = rmq("replica", "remove", "broker-a", "3", *names, text="y\n")
+    assert removed.returncode == 0 and "Its disk is not touched" in removed.stdout
+    assert [each["id"] for each in broker_set(cluster)["replicas"]] == [1, 2]
+
+    port = cluster.addresses[3].rpartition(":")[2]
+    file = tmp_path / "four.properties"
+    where = ("--port", port, "--store", str(tmp_path / "four"))
+    added = rmq("replica", "add", "broker-a", "--write", str(file), *where, *names)
+    assert added.returncode == 0, added.stderr
+    four = Child("four", [sys.executable, "-m", "rmq", "broker", "-c", str(file)], tmp_path)
+    try:
+        four.start()
+        wait_until(lambda: in_sync(cluster) == [1, 2, 4])
+    finally:
+        four.stop()
+
+
+def test_a_broker_without_a_controller_is_shown_and_not_promoted(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    try:
+        names = ("-n", pair.master.namesrv)
+        wait_until(lambda: "slave" in rmq("replica", "status", *names).stdout)
+        shown = rmq("replica", "status", *names)
+        assert "no controller; its master is the one that brokerRole says" in shown.stdout
+        refused = rmq("replica", "promote", "broker-a", "1", *names)
+        assert refused.returncode == 2 and "brokerRole=SYNC_MASTER" in refused.stderr
+    finally:
+        pair.kill()
