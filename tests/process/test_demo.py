@@ -1,4 +1,4 @@
-"""Goal: `rmq demo cluster` kills a master, tells of it, loses nothing, and leaves no process behind.
+"""Goal: `rmq demo cluster` kills a master, tells of it, loses nothing, and leaves nothing running.
 
 Method: the command as a process; what it says is read. Not shown here: the table on a terminal.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.broker_pair import Pair
+from support.broker_process import broker_process
 from support.waiting import wait_until
 
 from rmq.demo.children import Child
@@ -69,7 +69,10 @@ def test_replicas_are_shown_switched_taken_off_and_added(
     by_controller = rmq("replica", "status", "--controller", cluster.controllers[-1], *names)
     assert "master 1 of epoch 1" in by_controller.stdout
 
-    assert "no replica 9; there are 1, 2, 3" in rmq("replica", "promote", "broker-a", "9", *names).stderr
+    assert (
+        "no replica 9; there are 1, 2, 3"
+        in rmq("replica", "promote", "broker-a", "9", *names).stderr
+    )
     assert "it knows broker-a" in rmq("replica", "promote", "broker-x", "1", *names).stderr
     assert "already" in rmq("replica", "promote", "broker-a", "1", *names).stdout
     done = rmq("replica", "promote", "broker-a", "2", "--json", *names)
@@ -103,13 +106,18 @@ def test_replicas_are_shown_switched_taken_off_and_added(
 
 
 def test_a_broker_without_a_controller_is_shown_and_not_promoted(tmp_path: Path) -> None:
-    pair = Pair(tmp_path)
-    try:
-        names = ("-n", pair.master.namesrv)
-        wait_until(lambda: "slave" in rmq("replica", "status", *names).stdout)
-        shown = rmq("replica", "status", *names)
-        assert "no controller; its master is the one that brokerRole says" in shown.stdout
-        refused = rmq("replica", "promote", "broker-a", "1", *names)
-        assert refused.returncode == 2 and "brokerRole=SYNC_MASTER" in refused.stderr
-    finally:
-        pair.kill()
+    with broker_process(tmp_path / "master", ["--set", "brokerRole=ASYNC_MASTER"]) as master:
+        names = ("-n", master.namesrv)
+        store = str(tmp_path / "slave")
+        command = ("broker", "--replica-of", master.address, "--store", store, "--port", "0")
+        slave = Child("slave", [sys.executable, "-m", "rmq", *command], tmp_path)
+        try:
+            slave.start()
+            wait_until(lambda: rmq("replica", "status", "broker-a", *names).returncode == 0)
+            wait_until(lambda: "slave" in rmq("replica", "status", *names).stdout)
+            shown = rmq("replica", "status", *names)
+            assert "no controller; its master is the one that brokerRole says" in shown.stdout
+            refused = rmq("replica", "promote", "broker-a", "1", *names)
+            assert refused.returncode == 2 and "brokerRole=SYNC_MASTER" in refused.stderr
+        finally:
+            slave.stop()
