@@ -9,7 +9,7 @@ Times are those of time.monotonic().
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,7 +27,9 @@ class Counts(Protocol):
     received: int
     twice: int
     last_sent_s: float
-    gaps: Sequence[tuple[float, float]]  # (when it ended, seconds)
+    @property
+    def gaps(self) -> Iterable[tuple[float, float]]:
+        """(when it ended, seconds) of each that people see."""
 
     def on_the_way(self) -> int: ...
 

@@ -116,6 +116,8 @@ async def test_what_operators_ask(tmp_path: Path) -> None:
                 "inSyncReplicas": [{**row, "brokerId": 1, "brokerAddress": one.address}],
                 "notInSyncReplicas": [{**row, "brokerId": 2, "brokerAddress": two.address}],
             }}}  # fmt: skip
+            everything = json.loads((await one.call(1006, rmqAll=True)).body)
+            assert everything == body and json.loads((await one.call(1006)).body) != body
             cleaned = {**NAME, "brokerControllerIdsToClean": "2"}
             assert (await one.call(1011, **cleaned)).code == 2009
             assert (

@@ -13,6 +13,7 @@ from rmq.observe.sample import (
     LagSample,
     RpcSample,
     Sample,
+    SlaveSample,
     TopicSample,
     as_dict,
     decode,
@@ -53,6 +54,26 @@ def parsed(text: bytes) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
             assert key not in table, (row.name, key)
             table[key] = row.value
     return found
+
+
+def test_roles_and_lags_of_replicas() -> None:
+    led = sample()
+    led.role, led.master_epoch, led.in_sync, led.in_sync_min = "master", 4, 2, 2
+    led.slaves = [SlaveSample("127.0.0.1:4011", 300, 20, 2), SlaveSample("127.0.0.1:4012", 0, 0)]
+    follower = sample(1)
+    follower.role, follower.master_epoch, follower.follows = "slave", 4, "127.0.0.1:10912"
+    found = parsed(render([led, follower]))
+    first, second = ("shard", "0"), ("shard", "1")
+    assert found["rmq_role"] == {
+        (("role", "master"), first): 1, (("role", "slave"), first): 0,
+        (("role", "master"), second): 0, (("role", "slave"), second): 1,
+    }  # fmt: skip
+    assert found["rmq_replication_lag_bytes"] == {
+        (("replica", "2"), first): 300, (("replica", "127.0.0.1:4012"), first): 0,
+    }  # fmt: skip
+    assert found["rmq_in_sync_replicas"] == found["rmq_in_sync_replicas_min"] == {(first,): 2}
+    assert found["rmq_master_epoch"] == {(first,): 4, (second,): 4}
+    assert "rmq_role" not in parsed(render([sample()]))
 
 
 def test_rocketmq_names_carry_the_numbers() -> None:
