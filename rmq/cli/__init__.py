@@ -5,6 +5,7 @@
     controller          controller
     replica_of          the settings of a slave, taken from its master
     replica             replica status, promote, remove, add
+    replica_switch      a planned switch that loses nothing, whatever acks need
     replica_settings    the settings of one more replica
     demo                demo cluster
     shards              broker shards, drain, restart, shrink

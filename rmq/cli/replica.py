@@ -22,6 +22,7 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
+from rmq.cli.replica_switch import acks_of_all
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
@@ -139,18 +140,21 @@ def promote(
         if found.master_id == broker_id:
             _say(as_json, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
             return
-        began = time.monotonic()
-        reply = replicas.elect(broker_name, broker_id)
-        waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
-        if reply.code not in (ResponseCode.SUCCESS, waits):
-            raise RemoteError(reply.code, reply.remark or "no reason given")
-        if reply.code == waits and not as_json:
-            click.echo(f"{reply.remark}; waiting")
-        until = began + timeout_s
-        while _master_of(replicas, broker_name) != broker_id:
-            _check(until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}")
-            time.sleep(LOOK_S)
-        elected_s = time.monotonic() - began
+        with acks_of_all(replicas, found, broker_id, timeout_s):
+            began = time.monotonic()
+            reply = replicas.elect(broker_name, broker_id)
+            waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+            if reply.code not in (ResponseCode.SUCCESS, waits):
+                raise RemoteError(reply.code, reply.remark or "no reason given")
+            if reply.code == waits and not as_json:
+                click.echo(f"{reply.remark}; waiting")
+            until = began + timeout_s
+            while _master_of(replicas, broker_name) != broker_id:
+                _check(
+                    until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}"
+                )
+                time.sleep(LOOK_S)
+            elected_s = time.monotonic() - began
         while not _takes_sends(replicas, target.address):
             _check(until, f"{broker_id} is master, and takes no sends after {timeout_s:g} s: fewer "
                           "brokers are in sync than minInSyncReplicas")  # fmt: skip

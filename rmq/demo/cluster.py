@@ -15,7 +15,7 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rmq.demo.children import Child
@@ -29,8 +29,10 @@ START_S = 60.0
 class DemoCluster:
     """Used by the main thread."""
 
-    def __init__(self, directory: Path, replicas: int) -> None:
-        """ConfigError: the directory is of something else."""
+    def __init__(self, directory: Path, replicas: int, pairs: Sequence[str] = ()) -> None:
+        """`pairs`: more settings of the brokers, key=value. ConfigError: the directory is of
+        something else."""
+        self._pairs = [word for pair in pairs for word in ("--set", pair)]
         self.directory = directory
         _make_empty(directory)
         self._logs = directory / "logs"
@@ -96,7 +98,7 @@ class DemoCluster:
         return self._child(
             f"broker-{number}", "broker", "--store", str(self.directory / f"broker-{number}"),
             "--port", address.rpartition(":")[2], "-n", self.namesrv,
-            "--controller", ";".join(self.controllers), "--set", f"brokerName={NAME}",
+            "--controller", ";".join(self.controllers), "--set", f"brokerName={NAME}", *self._pairs,
         )  # fmt: skip
 
     def _child(self, name: str, *arguments: str) -> Child:

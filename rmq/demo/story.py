@@ -27,6 +27,7 @@ class Counts(Protocol):
     received: int
     twice: int
     last_sent_s: float
+
     @property
     def gaps(self) -> Iterable[tuple[float, float]]:
         """(when it ended, seconds) of each that people see."""

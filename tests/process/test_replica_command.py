@@ -18,8 +18,12 @@ import pytest
 from support.broker_process import broker_process
 from support.waiting import wait_until
 
+from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.replicas import Replicas
 from rmq.demo.children import Child
 from rmq.demo.cluster import DemoCluster
+from rmq.demo.traffic import TOPIC, Traffic
 
 
 def rmq(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -103,6 +107,40 @@ def test_replicas_are_shown_switched_taken_off_and_added(
         wait_until(lambda: in_sync(cluster) == [1, 2, 4])
     finally:
         four.stop()
+
+
+@pytest.mark.parametrize("all_ack", [True, False])
+def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool) -> None:
+    """Nor waits for the lease (5 s), whatever acks need."""
+    pairs = [] if all_ack else ["allAckInSyncStateSet=false"]
+    cluster = DemoCluster(tmp_path / "cluster", 3, pairs)
+    traffic = Traffic(cluster.namesrv)
+    names = ("-n", cluster.namesrv)
+    try:
+        cluster.start(lambda _: None)
+        wait_until(lambda: in_sync(cluster) == [1, 2, 3])
+        with Cluster(cluster.namesrv) as view:
+            create_topic(view, TOPIC, 4)
+        traffic.start()
+        for master in (2, 3):
+            before = traffic.sent
+            wait_until(lambda before=before: traffic.sent > before + 50)  # type: ignore[misc]
+            wait_until(lambda: in_sync(cluster) == [1, 2, 3])
+            done = rmq("replica", "promote", "broker-a", str(master), *names)
+            assert done.returncode == 0, done.stderr
+            assert "waiting" not in done.stdout and f"{master} at" in done.stdout
+        after = traffic.sent
+        wait_until(lambda: traffic.sent > after + 50)
+        traffic.stop_sending()
+        wait_until(lambda: traffic.on_the_way() == 0)
+        with Cluster(cluster.namesrv) as view:
+            for address in cluster.addresses.values():
+                settings = Replicas(view, []).settings(address)
+                assert settings["allAckInSyncStateSet"] == "false"  # as it was, set or not
+            assert Replicas(view, []).acks_of_all(cluster.addresses[3]) is all_ack
+    finally:
+        traffic.close()
+        cluster.stop()
 
 
 def test_a_broker_without_a_controller_is_shown_and_not_promoted(tmp_path: Path) -> None:

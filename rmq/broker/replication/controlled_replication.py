@@ -160,6 +160,7 @@ class ControlledReplication(Replication):
             row["inSync"] = broker_id in members
             row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
         found["inSyncSlaveNums"] = max(len(members) - 1, 0)
+        found["rmqAllAck"] = acks_of_whole_set(self._settings)
         return found
 
     def observe(self, sample: Sample) -> None:

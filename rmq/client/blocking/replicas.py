@@ -105,6 +105,7 @@ class _Status(msgspec.Struct):
     masterCommitLogMaxOffset: int = 0
     haConnectionInfo: list[_Connection] = []
     haClientRuntimeInfo: _Client | None = None
+    rmqAllAck: bool | None = None
 
 
 class _Sample(msgspec.Struct):
@@ -238,6 +239,27 @@ class Replicas:
             return dict(java_properties.parse(body.decode("utf-8"), address))
         except (UnicodeDecodeError, ConfigError) as error:
             raise ProtocolError(f"{address}: its settings cannot be read: {error}") from None
+
+    def set_setting(self, address: str, key: str, text: str) -> None:
+        """At run time; the change holds until that process ends."""
+        self._call(address, RequestCode.UPDATE_BROKER_CONFIG, body=f"{key}={text}".encode())
+
+    def acks_of_all(self, master: str) -> bool | None:
+        """Whether a send waits for all that are in sync; None: this master does not say."""
+        status = self._status(master)
+        return status.rmqAllAck if status is not None and status.master else None
+
+    def log_end(self, master: str) -> int:
+        status = self._status(master)
+        if status is None:
+            raise UnreachableError(f"{master} does not say where its log ends")
+        return status.masterCommitLogMaxOffset
+
+    def acked(self, master: str, broker_id: int) -> int:
+        """How far that replica has the log, as its master knows."""
+        status = self._status(master)
+        rows = status.haConnectionInfo if status is not None else []
+        return max((row.slaveAckOffset for row in rows if row.rmqBrokerId == broker_id), default=0)
 
     def takes_sends(self, address: str) -> bool:
         """Whether this broker leads, and enough are in sync with it."""

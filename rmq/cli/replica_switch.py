@@ -1,0 +1,57 @@
+"""Replica switch: a planned one that loses nothing, also where acks do not need all in sync.
+
+    with acks_of_all(replicas, found, 2, timeout_s):
+        replicas.elect("broker-a", 2)
+
+With allAckInSyncStateSet=false the chosen replica may lack what was acknowledged, and the
+controller would wait for the end of the master's lease. So the master is told to wait for all that
+are in sync (the setting may change at run time), and the replica is elected when it has what was
+there before.
+Then the lease that the master renews is a covered one (rmq/controller/leases.py), and the next one
+is elected at once. The old master gets its setting back, whatever happens; if this process is
+killed in between, it waits for all until it is restarted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rmq.client.blocking.replicas import Replicas, ReplicaSet
+from rmq.errors import RemoteError, RmqError, UnreachableError
+
+KEY = "allAckInSyncStateSet"
+RENEWAL_S = 1.5  # a master renews its lease each second, and says then what its acks need
+LOOK_S = 0.01
+
+
+@contextmanager
+def acks_of_all(
+    replicas: Replicas, found: ReplicaSet, broker_id: int, timeout_s: float
+) -> Iterator[None]:
+    """RmqError: the replica does not get what was acknowledged."""
+    master = found.master
+    if master is None or not master.alive or replicas.acks_of_all(master.address) is not False:
+        yield
+        return
+    replicas.set_setting(master.address, KEY, "true")
+    try:
+        end, until = replicas.log_end(master.address), time.monotonic() + timeout_s
+        time.sleep(RENEWAL_S)
+        while replicas.acked(master.address, broker_id) < end:
+            if time.monotonic() > until:
+                raise RmqError(
+                    f"replica {broker_id} has not got all that was acknowledged within "
+                    f"{timeout_s:g} s: `rmq replica status` shows what it lacks"
+                )
+            time.sleep(LOOK_S)
+        yield
+    finally:
+        try:
+            replicas.set_setting(master.address, KEY, "false")
+        except (UnreachableError, RemoteError) as error:
+            raise RmqError(
+                f"{master.address} waits for all in sync until it is restarted: {error}. Set it "
+                f"back: mqadmin updateBrokerConfig -b {master.address} -k {KEY} -v false"
+            ) from None
