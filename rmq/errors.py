@@ -75,6 +75,10 @@ class UnreachableError(RmqError):
     """A peer cannot be reached, hung up, or does not answer in time; the text names it."""
 
 
+class NoControllerError(UnreachableError):
+    """No controller that leads can be reached."""
+
+
 class RequestTimeoutError(UnreachableError):
     """There was no answer in time. What was asked for may have been done nevertheless."""
 

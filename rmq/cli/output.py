@@ -22,6 +22,7 @@ import click
 
 from rmq.errors import (
     ConfigError,
+    NoControllerError,
     NotBuiltError,
     RemoteError,
     RmqError,
@@ -107,6 +108,11 @@ def describe_error(error: RmqError) -> tuple[str, int]:
         hint = _ANSWER_HINTS.get(error.code)
         text = f"refused with code {error.code}: {error.remark.strip()}"
         return (f"{text}\n  {hint}" if hint else text), code
+    if isinstance(error, NoControllerError):
+        return (
+            f"{error}\n  Start one with `rmq controller`, or say where it is: "
+            "--controller HOST:PORT"
+        ), code
     if isinstance(error, UnreachableError):
         return (
             f"{error}\n  Start one with `rmq standalone`, or say where it is: -n HOST:PORT "

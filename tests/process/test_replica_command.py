@@ -143,6 +143,34 @@ def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool
         cluster.stop()
 
 
+def test_a_controller_that_is_away_is_said_wherever_it_matters(tmp_path: Path) -> None:
+    cluster = DemoCluster(tmp_path / "cluster", 2)
+    names = ("-n", cluster.namesrv)
+    try:
+        cluster.start(lambda _: None)
+        wait_until(lambda: in_sync(cluster) == [1, 2])
+        top = json.loads(rmq("top", "--once", "--json", *names).stdout)
+        assert [(row["role"], row["epoch"], row["in_sync"]) for row in top] == [
+            ("master of 1", 1, 2), ("slave", 1, None),
+        ]  # fmt: skip
+        for child in cluster.others:
+            if child.name.startswith("controller"):
+                child.stop()
+        lost = rmq("replica", "status", *names)
+        assert lost.returncode == 3 and "Start one with `rmq controller`" in lost.stderr
+        wait_until(lambda: "no controller" in rmq("broker", "status", *names).stdout)
+        shown = rmq("broker", "status", *names)
+        assert shown.returncode == 1 and "no controller leads" in shown.stderr
+        two = cluster.brokers[2]
+        two.stop()
+        two.start()
+        two.wait_ready(60)
+        line = two.log_path.read_text().rpartition(" is ready ")[2]
+        assert "no role yet: no controller leads: " in line
+    finally:
+        cluster.stop()
+
+
 def test_a_broker_without_a_controller_is_shown_and_not_promoted(tmp_path: Path) -> None:
     with broker_process(tmp_path / "master", ["--set", "brokerRole=ASYNC_MASTER"]) as master:
         names = ("-n", master.namesrv)

@@ -1,7 +1,7 @@
 """Replicas: who copies whom, as controllers and brokers say it; and what an operator changes of it.
 
     replicas = Replicas(cluster, ["127.0.0.1:9878"])
-    replicas.leader()                    the controller that leads; UnreachableError when none does
+    replicas.leader()                    the controller that leads; NoControllerError: none does
     for found in replicas.sets(): found.name, found.master_id, found.replicas
     replicas.elect("broker-a", 2)        2 is to be master (1002); the code of the answer
 
@@ -20,7 +20,14 @@ import msgspec
 from rmq import java_properties
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
+from rmq.errors import (
+    ConfigError,
+    NoControllerError,
+    ProtocolError,
+    RemoteError,
+    RmqError,
+    UnreachableError,
+)
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 
@@ -167,7 +174,7 @@ class Replicas:
             if found := reply.text_field("controllerLeaderAddress"):
                 return str(found)
             problems.append(f"{address} knows of no leader")
-        raise UnreachableError("no controller leads: " + "; ".join(problems))
+        raise NoControllerError("no controller leads: " + "; ".join(problems))
 
     def elect(self, name: str, broker_id: int) -> Command:
         """The answer, whatever its code: SUCCESS; CONTROLLER_MASTER_STILL_EXIST: not yet."""
