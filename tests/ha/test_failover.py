@@ -7,6 +7,7 @@ shown here: clients of every kind under it (test_rounds.py).
 
 from __future__ import annotations
 
+import errno
 import signal
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.ha.cluster import Broker, Trio
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
 ACKED_S = 60.0
+COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
 FED_AT = 48  # in rmqTimers/position: cext/store/timer_position.pxd
 
 
@@ -119,6 +121,24 @@ def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:
     wait_until(lambda: b"after" in bodies(trio.nodes["master"]))
     shown = bodies(trio.nodes["master"])
     assert sorted(shown) == sorted([b"timed %d" % n for n in range(20)] + [b"after"])
+
+
+def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_next(
+    trio: Trio,
+) -> None:
+    old = trio.nodes["master"]
+    until_acked(trio, b"late", "DELAY\x011\x02")
+    for operation in ("pwrite", "fallocate"):
+        old.disk.fail(operation, errno.ENOSPC, path="commitlog/")
+    wait_until(lambda: old.disk.hits(0))
+    # Its level has moved on at the master; slaves look at that each second.
+    ends = time.monotonic() + COPY_S
+    while time.monotonic() < ends:
+        assert send(old, b"refused") != 0
+        time.sleep(0.05)
+    assert bodies(old) == []
+    old.kill()
+    wait_until(lambda: bodies(trio.nodes["master"]) == [b"late"])
 
 
 def fed(node: Broker) -> int:

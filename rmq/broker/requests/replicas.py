@@ -69,12 +69,14 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
 
 def _where(context: Context) -> dict[str, object]:
     timers = context.core.timers_delivered()
+    # Offsets speak of all that was appended, also of what could not be written.
+    appended = context.core.delay_offsets()[1]
     begin, end, durable = context.core.log_range()
     return {
         "masterAddress": context.address,
         "masterFlushOffset": durable,
         "masterHaAddress": context.replication.ha_address or None,
-        "rmqLogEnd": end,
+        "rmqLogEnd": max(end, appended),
         "rmqLogStart": begin,
         "rmqTimers": " ".join(map(str, timers)) if timers is not None else None,
     }
