@@ -55,7 +55,9 @@ class Host:
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The command that runs there; its process becomes the program's."""
-        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        # Not `ip netns exec`: that makes a namespace of mounts as well, in which file systems that
+        # other tests unmount (tests/support/loop_disk.py) live on.
+        inside = ["nsenter", f"--net={NAMESPACES / self.namespace}"] if self.namespace else []
         return [*inside, *words]
 
 

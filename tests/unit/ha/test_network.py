@@ -102,7 +102,7 @@ def test_what_a_killed_test_left_is_swept_away(hosts: Network) -> None:
     ended.wait()
     name = f"rmqha{ended.pid}-a"
     network.ip("netns", "add", name)
-    lives_on = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "600"])
+    lives_on = subprocess.Popen(["nsenter", f"--net={network.NAMESPACES / name}", "sleep", "600"])
     wait_until(lambda: str(lives_on.pid) in network.ip("netns", "pids", name))
     assert network.sweep() == [name]
     assert lives_on.wait(10) == -9
