@@ -69,6 +69,7 @@ class _Demo:
         self._rates = _Rates()
         self._rates_text = ""
         self._killed_s = time.monotonic()
+        self._has_killed = False
         self._shown_s = 0.0
 
     def run(self) -> int:
@@ -118,12 +119,17 @@ class _Demo:
     def _follow(self) -> None:
         until = time.monotonic() + (self._options.seconds or float("inf"))
         self._killed_s = time.monotonic()
-        while time.monotonic() < until:
+        while time.monotonic() < until or self._is_to_kill(until):
             self._look()
             time.sleep(LOOK_S)
         settled = time.monotonic() + LAST_S  # a failover that is under way is told to its end
         while not self._story.is_calm(self._look()) and time.monotonic() < settled:
             time.sleep(LOOK_S)
+
+    def _is_to_kill(self, until: float) -> bool:
+        """A busy machine may not have come to it in time: once a master is killed in any case."""
+        is_asked = self._options.kill_every_s is not None and not self._has_killed
+        return is_asked and time.monotonic() < until + LAST_S
 
     def _look(self) -> ReplicaSet | None:
         self._look_at_children()
@@ -157,8 +163,10 @@ class _Demo:
         every_s, left = self._options.kill_every_s, self._options.seconds
         if every_s is None or now_s - self._killed_s < every_s or not self._story.is_calm(found):
             return
-        if self._story.master_id is not None and (left is None or now_s < self._until(left)):
+        is_time = left is None or now_s < self._until(left) or not self._has_killed
+        if self._story.master_id is not None and is_time:
             self._killed_s = now_s
+            self._has_killed = True
             self._cluster.brokers[self._story.master_id].kill()
 
     def _until(self, seconds: float) -> float:

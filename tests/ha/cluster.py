@@ -35,7 +35,7 @@ from tools.ports import free_port
 ROOT = Path(__file__).parents[2]
 PR_SET_PDEATHSIG = 1
 FLUSH_OFFSETS_MS = 500
-LOSES_MS = 2500  # of commits, by a kill: the interval, and what a busy machine adds
+LOSES_MS = 6000  # of commits, by a kill: the interval, and what a busy machine adds
 SETTINGS = (
     *PATIENT,
     "--set", f"mappedFileSizeCommitLog={16 << 20}",

@@ -44,6 +44,9 @@ class ControllerError(RmqError):
         super().__init__(text)
         self.code = code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, str(self)), self.__dict__
+
 
 @dataclass(frozen=True)
 class ReplicaInfo:
