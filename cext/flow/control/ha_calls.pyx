@@ -6,6 +6,7 @@ from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.role cimport set_in_sync_short
 from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
+from cext.flow.replication.ha_lease cimport grant_lease
 from cext.flow.replication.ha_master cimport follow_master, leave_master
 from cext.flow.replication.ha_members cimport forget_members, move_replicated, set_members
 from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
@@ -136,7 +137,7 @@ cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
 
 
 cdef void set_lease(HAService s, const int64_t* end_ms) noexcept nogil:
-    s.turn.lease_end_ms = end_ms[0]
+    grant_lease(s, end_ms[0])
 
 
 cdef class HACalls(ReplicaCalls):

@@ -1,4 +1,6 @@
 """HA lease. See ha_lease.pxd."""
+from libc.stdint cimport int64_t
+
 from cext.flow.append.acknowledgement cimport refuse_all
 from cext.flow.context.role cimport LEASE_IS_OVER, set_lease_over
 from cext.flow.context.step cimport RunStep
@@ -10,6 +12,11 @@ cdef void look_at_lease(HAService s) noexcept nogil:
         set_lease_over(s.turn, over)
     if over:
         refuse_all(s.append, LEASE_IS_OVER)
+
+
+cdef void grant_lease(HAService s, int64_t end_ms) noexcept nogil:
+    s.turn.lease_end_ms = end_ms
+    look_at_lease(s)
 
 
 cdef Step lease_step(HAService s) noexcept:
