@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
-from rmq.broker.replication.role import serves_slaves, slaves_needed
+from rmq.broker.replication.role import is_controlled, serves_slaves, slaves_needed
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.config import Settings
@@ -93,7 +93,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "idle_ms": settings.serverChannelMaxIdleTimeSeconds * 1000,
         "listen_host": settings.bindAddress,
         "listen_port": settings.listenPort,
-        "fast_port": serves_slaves(settings),
+        "fast_port": serves_slaves(settings) or is_controlled(settings),
         "store_ip": _packed(settings.brokerIP1),
         "region": settings.regionId.encode(),
         "broker_permission": settings.brokerPermission,

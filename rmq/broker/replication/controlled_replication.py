@@ -75,6 +75,7 @@ class ControlledReplication(Replication):
         )
         self._watch: SyncWatch | None = None  # of a master
         self._learners: set[int] = set()
+        self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
         self._epoch = 0  # that of the role
         self._has_role = False
         self._has_followed = False
@@ -122,6 +123,7 @@ class ControlledReplication(Replication):
 
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         others = self._watch.others if self._watch is not None else frozenset[int]()
+        others -= self._polling
         if not others or not acks_of_whole_set(self._settings):
             return None
         timeout_s = self._settings.slaveTimeout / 1000
@@ -294,10 +296,10 @@ class ControlledReplication(Replication):
         greeting = await greet_slave(sock, self._core.log_range()[1], self._epochs.value)
         if greeting.broker_id == self._role.broker_id:
             raise RmqError(f"it says that it is broker {greeting.broker_id}, which this one is")
-        if greeting.is_learner:
-            self._learners.add(greeting.broker_id)
-        else:
-            self._learners.discard(greeting.broker_id)
+        for ids, belongs in (
+            (self._learners, greeting.is_learner), (self._polling, not greeting.is_rmq)
+        ):  # fmt: skip
+            (ids.add if belongs else ids.discard)(greeting.broker_id)
         return greeting.broker_id
 
     async def _greet_master(self, sock: socket.socket, master: Master) -> None:

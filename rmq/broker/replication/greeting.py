@@ -4,7 +4,9 @@
     master  i32 1 · i32 bytes of epochs · i64 end of its log · i32 its epoch
             then for each epoch i32 epoch · i64 where it starts
 
-These are RocketMQ's (AutoSwitchHAClient, AutoSwitchHAConnection). From both epochs the slave finds
+These are RocketMQ's (AutoSwitchHAClient, AutoSwitchHAConnection). Learner is 0 or 1; a slave of rmq
+that is none says 2, which is no to RocketMQ's masters: so ours know who copies their tables as soon
+as they change (exchange.py), and who polls for them. From both epochs the slave finds
 how much of its log the master has too (epochs.py), cuts the rest, and reports where its log ends.
 
 Each side reads the other's greeting and not a byte more: the socket is the reactor's then. A slave
@@ -33,6 +35,7 @@ TIMEOUT_S = 10.0  # a RocketMQ master that got the greeting in pieces waits for 
 T = TypeVar("T")
 
 _HANDSHAKE = 1
+RMQ = 2  # in place of 0 for a slave that is no learner
 _SLAVE = struct.Struct(">ihhq")
 _MASTER = struct.Struct(">iiqi")
 _EPOCH = struct.Struct(">iq")
@@ -45,6 +48,7 @@ class SlaveGreeting:
     broker_id: int
     is_learner: bool = False
     from_last_file: bool = False
+    is_rmq: bool = False  # of a learner nothing is known
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ async def greet_master(
 ) -> MasterGreeting:
     """As slave, on a socket that is connected and does not block. ProtocolError: that is no such
     master; UnreachableError: it hung up, or is silent."""
-    hello = encode_slave(SlaveGreeting(broker_id, is_learner, from_last_file))
+    hello = encode_slave(SlaveGreeting(broker_id, is_learner, from_last_file, is_rmq=True))
     return await _in_time(_greet_master(sock, hello), "the master", timeout_s)
 
 
@@ -115,18 +119,21 @@ async def _exactly(sock: socket.socket, count: int) -> bytes:
 
 
 def encode_slave(greeting: SlaveGreeting) -> bytes:
-    return _SLAVE.pack(_HANDSHAKE, greeting.from_last_file, greeting.is_learner, greeting.broker_id)
+    learner = 1 if greeting.is_learner else RMQ if greeting.is_rmq else 0
+    return _SLAVE.pack(_HANDSHAKE, greeting.from_last_file, learner, greeting.broker_id)
 
 
 def decode_slave(hello: bytes) -> SlaveGreeting:
     """ProtocolError for anything but a slave's greeting."""
-    state, from_last_file, is_learner, broker_id = _SLAVE.unpack(hello)
+    state, from_last_file, learner, broker_id = _SLAVE.unpack(hello)
     _check_state(state)
-    if from_last_file not in (0, 1) or is_learner not in (0, 1):
-        raise ProtocolError(f"flags {from_last_file} and {is_learner} in its greeting: 0 or 1")
+    if from_last_file not in (0, 1) or learner not in (0, 1, RMQ):
+        raise ProtocolError(
+            f"flags {from_last_file} and {learner} in its greeting: 0 or 1, and 0, 1 or {RMQ}"
+        )
     if broker_id < FIRST_ID:
         raise ProtocolError(f"broker id {broker_id} in its greeting: ids begin with {FIRST_ID}")
-    return SlaveGreeting(broker_id, bool(is_learner), bool(from_last_file))
+    return SlaveGreeting(broker_id, learner == 1, bool(from_last_file), is_rmq=learner == RMQ)
 
 
 def encode_master(log_end: int, epochs: Epochs) -> bytes:

@@ -113,10 +113,11 @@ class MasterSearch:
         return found
 
     async def _log_start(self, link: RemotingClient) -> str:
-        """As RocketMQ's brokers say it among other things (28)."""
+        """As RocketMQ's brokers say it among other things (28); -1 is a log without files."""
         reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
         table = fastjson.loads_object(reply.body).get("table") if reply.body else None
-        return str(table.get("commitLogMinOffset", "0")) if isinstance(table, dict) else "0"
+        found = str(table.get("commitLogMinOffset", "0")) if isinstance(table, dict) else "0"
+        return "0" if found == "-1" else found
 
 
 def _master_of(reply: Command, name: str) -> str:

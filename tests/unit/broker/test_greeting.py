@@ -56,6 +56,10 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_the_bytes_are_those_of_rocketmq() -> None:
     assert encode_slave(SlaveGreeting(2, is_learner=True)) == SLAVE
+    # Their master reads 1 as yes, and anything else as no.
+    assert encode_slave(SlaveGreeting(2, is_rmq=True)).hex() == "00000001000000020000000000000002"
+    for one in (SlaveGreeting(2), SlaveGreeting(2, is_rmq=True)):
+        assert decode_slave(encode_slave(one)) == one
     assert encode_master(8192, EPOCHS) == MASTER
     assert encode_master(0, Epochs())[:8] == bytes.fromhex("00000001 00000000")
 
