@@ -109,6 +109,10 @@ class Replica:
     def kill(self) -> None:
         self._server.kill()
 
+    def pause(self) -> None:
+        """Until it is killed."""
+        os.kill(self._server.pid, signal.SIGSTOP)
+
     def status(self) -> dict[str, Any]:
         """What 907 says."""
         return fastjson.loads_object(ask(self.address, Code.GET_BROKER_HA_STATUS).body)
@@ -148,9 +152,6 @@ class ControlledSet:
             self._servers.append(rmq_process("controller", folder, *words, configStorePath=path))
         for server in self._servers:
             server.start()
-
-    def pause_controller(self, stops: bool) -> None:
-        os.kill(self._servers[1].pid, signal.SIGSTOP if stops else signal.SIGCONT)
 
     def end(self) -> None:
         for replica in self.replicas.values():
@@ -288,8 +289,9 @@ class Sender:
             "i": f"KEYS\x01k{number}\x02", "j": 0, "k": False,
         }  # fmt: skip
 
-    def unheard(self, count: int, address: str) -> None:
+    def unheard(self, count: int) -> None:
         """Messages "-1" that the master stores and cannot acknowledge; nobody waits for it."""
+        address = self._brokers.master.address
         began = log_end(address)
         with Connection(address) as connection:
             for number in range(count):
