@@ -97,7 +97,7 @@ class Settings:
         if row.acted and not row.run_time and not row.refusal:  # of these all that pass mean "off"
             if value != self._values[key]:
                 raise ForbiddenError(
-                    f"{key}={text.strip()}: cannot be changed while the broker runs; set it in "
+                    f"{key}={text.strip()}: cannot be changed at run time; set it in "
                     "the property file and restart"
                 )
             return

@@ -264,18 +264,21 @@ async def _elect(c: Requests, request: Command, connection: object) -> Command:
     if after is None or not (elected or stays):
         return _refused(request, decision)
     body: dict[str, Any] = {"syncStateSet": sorted(after.sync_state_set)}
-    if elected:
-        body["brokerMemberGroup"] = _member_group(after)
+    if elected:  # mqadmin reads the group from the body itself, brokers from its place in it
+        group = _member_group(after)
+        body |= {**group, "brokerMemberGroup": group}
     return request.reply(
         decision.code, decision.remark, fields=_master_fields(after), body=fastjson.dumps(body)
     )
 
 
 def _member_group(found: BrokerSet) -> dict[str, Any]:
+    """With ids as texts: in a body of Apache's controller, which has them bare, its own mqadmin
+    finds an unquoted name and gives up."""
     return {
         "cluster": found.cluster,
         "brokerName": found.name,
-        "brokerAddrs": {key: each.address for key, each in sorted(found.replicas.items())},
+        "brokerAddrs": {str(key): each.address for key, each in sorted(found.replicas.items())},
     }
 
 

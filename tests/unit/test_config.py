@@ -84,7 +84,7 @@ def test_keys_of_rocketmq_without_effect_are_kept_and_named() -> None:
 
 def test_run_time_changes_are_all_or_nothing() -> None:
     settings = Settings()
-    with pytest.raises(ForbiddenError, match="listenPort=1: cannot be changed while"):
+    with pytest.raises(ForbiddenError, match="listenPort=1: cannot be changed at run time"):
         settings.change({"fileReservedTime": "48", "listenPort": "1"})
     assert settings.fileReservedTime == 72
     assert not settings.given("fileReservedTime")
