@@ -233,7 +233,8 @@ class ControlledSet:
         """Asserts that all have the same log, to the byte; where it ends."""
         end = log_end(self.master.address)
         for replica in self.replicas.values():
-            wait(f"the whole log at {replica.address}", lambda at=replica: log_end(at.address) == end)
+            what = f"the whole log at {replica.address}"
+            wait(what, lambda at=replica: log_end(at.address) == end)
         logs = {number: each.log_bytes(0, end) for number, each in self.replicas.items()}
         expected = logs[self.master_id() or 0]
         assert len(expected) == end > 0

@@ -1,8 +1,8 @@
 """Goal: a controller of either kind leads brokers of either kind, and nothing acknowledged is lost.
 
 Method: Apache RocketMQ 5.5.0 and rmq as processes: controller, brokers of one name, killed with
-SIGKILL. Each acknowledgement needs all who are in sync, two at least. Logs are compared to the byte,
-and a push consumer of Java's reads over all of it. Numbers of the wire: tests/unit/controller and
+SIGKILL. Each acknowledgement needs all who are in sync, two at least. Logs are compared to the
+byte, and a push consumer of Java's reads over all of it. Numbers of the wire: tests/unit/controller and
 tests/unit/broker. Cannot prove: what several controllers of Apache's do among themselves.
 """
 

@@ -167,7 +167,7 @@ class Cluster(Protocol):
     clients: Host  # where the clients run
     network: Network | None
     all_copies: bool  # each store has all that was answered SEND_OK
-    elects: bool  # another master may take over, which has commits as of a moment before
+    has_replicas: bool  # who answer clients while the master is gone
     faults: tuple[tuple[str, str], ...]  # (fault, node) that it is to survive
 
     def __enter__(self) -> Cluster: ...
@@ -183,7 +183,7 @@ class PlainCluster:
 
     kind = ""
     all_copies = False
-    elects = False
+    has_replicas = False
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
 
@@ -267,6 +267,7 @@ class PlainPair(PlainCluster):
 
     kind = "pair"
     all_copies = True
+    has_replicas = True
     hosts = ("master", "slave")
     faults = (
         *(("kill", name) for name in ("master", "slave")),
@@ -327,7 +328,7 @@ class Trio(PlainCluster):
 
     kind = "trio"
     all_copies = True
-    elects = True
+    has_replicas = True
     hosts = ("a", "b", "c")
     faults = (
         ("kill", "master"), ("restart", "master"), ("pause", "master"), ("disk-full", "master"),

@@ -24,22 +24,26 @@ from tests.ha.network import Network
 
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
+RETURN_MS = 35_000  # until clients have gone back to the master: they try it again after 30 s
 AHEAD_S = 10
 CLIENTS = "clients"
 
 
 @contextlib.contextmanager
-def noted(history: Writer, name: str, target: str, loses_ms: int = 0) -> Iterator[None]:
-    history.add(Fault(name=name, target=target, loses_ms=loses_ms))
+def noted(
+    history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0
+) -> Iterator[None]:
+    history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms))
     try:
         yield
     finally:
         history.add(Fault(name=name, target=target, ends=True))
 
 
-def _taken_over(cluster: Cluster) -> int:
-    """What another master may not have of commits; before and during the fault."""
-    return LOSES_MS if cluster.elects else 0
+def _taken_over(cluster: Cluster) -> tuple[int, int]:
+    """What is not kept of commits where others answer for a master that is gone: the next one has
+    them as of a moment before, and a slave's are overruled when the master is back."""
+    return (LOSES_MS, RETURN_MS) if cluster.has_replicas else (0, 0)
 
 
 def _kill(node: Broker, history: Writer) -> None:
@@ -51,18 +55,19 @@ def _kill(node: Broker, history: Writer) -> None:
 def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """kill -9; started again at the end."""
     node = cluster.nodes[target]
-    _kill(node, history)
-    try:
-        yield
-    finally:
-        node.start()
+    with noted(history, "kill, until it is back", node.name, *_taken_over(cluster)):
+        _kill(node, history)
+        try:
+            yield
+        finally:
+            node.start()
 
 
 @contextlib.contextmanager
 def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Stopped by SIGTERM, which loses nothing of its own; started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "restart", target, _taken_over(cluster)):
+    with noted(history, "restart", target, *_taken_over(cluster)):
         code = node.stop()
         assert code == 0, f"{target} ended with {code}\n{node.log()[-3000:]}"
         try:
@@ -75,7 +80,7 @@ def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """SIGSTOP until the end."""
     node = cluster.nodes[target]
-    with noted(history, "pause", target, _taken_over(cluster)):
+    with noted(history, "pause", target, *_taken_over(cluster)):
         node.signal(signal.SIGSTOP)
         try:
             yield
@@ -88,7 +93,8 @@ def disk_full(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
     """No write and no new file of the log succeeds. A log that this has poisoned is opened again by
     a kill and a start; since it was, offsets reach no file."""
     node = cluster.nodes[target]
-    with noted(history, "disk-full", target, LOSES_MS), _failing_disk(node, history):
+    after_ms = _taken_over(cluster)[1]
+    with noted(history, "disk-full", target, LOSES_MS, after_ms), _failing_disk(node, history):
         for operation in ("pwrite", "fallocate"):
             node.disk.fail(operation, errno.ENOSPC, path="commitlog/")
         yield
@@ -100,7 +106,8 @@ def disk_error(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     node = cluster.nodes[target]
     operation = maker.choice(("pwrite", "fdatasync"))
     name = f"disk-error {operation}"
-    with noted(history, name, target, LOSES_MS), _failing_disk(node, history):
+    after_ms = _taken_over(cluster)[1]
+    with noted(history, name, target, LOSES_MS, after_ms), _failing_disk(node, history):
         node.disk.fail(operation, errno.EIO, path="commitlog/", count=1)
         yield
 
@@ -178,7 +185,7 @@ def _network(cluster: Cluster) -> Network:
 
 @contextlib.contextmanager
 def _partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
-    with noted(history, name, target, _taken_over(cluster)):
+    with noted(history, name, target, *_taken_over(cluster)):
         try:
             yield
         finally:

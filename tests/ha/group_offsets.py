@@ -43,7 +43,7 @@ def _losses(faults: list[Fault]) -> list[Loss]:
         if fault.loses_ms and not fault.ends:
             ends = [each.at for each in faults if each.ends and each.at >= fault.at
                     and (each.name, each.target) == (fault.name, fault.target)]  # fmt: skip
-            end = min(ends, default=1 << 62)
+            end = min(ends, default=1 << 62) + fault.after_ms * MS
             found.append(Loss(fault.at - fault.loses_ms * MS, fault.at, end))
     return found
 

@@ -145,12 +145,14 @@ class Drained(Event, tag="drained"):
 
 class Fault(Event, tag="fault"):
     """What a nemesis did, from `at` until its end. `loses_ms`: offsets that were committed less
-    than that before may fall by it, as docs/promises.md has it."""
+    than that before, or until `after_ms` behind its end, may fall by it, as docs/promises.md and
+    docs/operations.md have it."""
 
     name: str
     target: str = ""
     ends: bool = False
     loses_ms: int = 0
+    after_ms: int = 0
 
 
 AnyEvent = (

@@ -20,7 +20,6 @@ from support.name_server import Client, in_loop
 
 from rmq.controller.server import ControllerServer
 from rmq.errors import ConfigError
-from rmq.format import fastjson
 from rmq.format.remoting import Command, decode
 
 
