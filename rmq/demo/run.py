@@ -132,10 +132,10 @@ class _Demo:
         return is_asked and time.monotonic() < until + LAST_S
 
     def _look(self) -> ReplicaSet | None:
-        self._look_at_children()
         now_s = time.monotonic()
         is_shown = now_s - self._shown_s >= SHOW_S
         found = self._found(details=is_shown)
+        self._look_at_children()  # behind it: a new master is news of a death, not of a switch
         self._story.look(found, time.monotonic())
         if is_shown:
             self._shown_s = now_s

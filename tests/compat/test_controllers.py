@@ -2,8 +2,8 @@
 
 Method: Apache RocketMQ 5.5.0 and rmq as processes: controller, brokers of one name, killed with
 SIGKILL. Each acknowledgement needs all who are in sync, two at least. Logs are compared to the
-byte, and a push consumer of Java's reads over all of it. Numbers of the wire: tests/unit/controller and
-tests/unit/broker. Cannot prove: what several controllers of Apache's do among themselves.
+byte, and a push consumer of Java's reads over all of it. Numbers of the wire: tests/unit/controller
+and tests/unit/broker. Cannot prove: what several controllers of Apache's do among themselves.
 """
 
 from __future__ import annotations
