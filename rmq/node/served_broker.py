@@ -37,6 +37,7 @@ class ServedBroker:
         self._stop = stop
         self._prepare = prepare
         self._cutting: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._failure: BaseException | None = None
 
     async def start(self) -> None:
@@ -50,6 +51,8 @@ class ServedBroker:
             broker.replication.cut = self._cut
 
     def _cut(self, point: int) -> None:
+        if self._is_stopping or (self._cutting is not None and not self._cutting.done()):
+            return  # the next start, or the next broker, asks again
         self._cutting = asyncio.get_running_loop().create_task(self._truncate(point))
 
     async def _truncate(self, point: int) -> None:
@@ -62,6 +65,7 @@ class ServedBroker:
             self._stop.set()
 
     async def stop(self) -> None:
+        self._is_stopping = True
         if self._cutting is not None:
             await asyncio.gather(self._cutting, return_exceptions=True)
         if self._failure is not None:

@@ -198,11 +198,12 @@ class ControlledReplication(Replication):
         await self._end_watch()
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
+        core.set_lease(0)  # nothing is taken before all is set
         start = core.log_range()[1]
         await self._epochs.begin(epoch, start)
-        core.set_lease(0)  # nothing is taken before all is set
         if self._has_followed:
             core.restart_timers(0)  # they go on where the master was
+            self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
             self._role.altered, self._learners.__contains__, self._count_acks,
@@ -336,7 +337,8 @@ class ControlledReplication(Replication):
             self._core.check_truncation(point)
         log.warning("the log is cut at %d, it ends at %d: what is above, the master %s has not",
                     point, end, master)  # fmt: skip
-        await self._epochs.cut(point)
+        # The epochs are trimmed at the next start, by where the log ends then. If they were before,
+        # a crash would leave bytes of an epoch that its file does not know.
         self.cut(point)
         await asyncio.Event().wait()
 

@@ -39,9 +39,6 @@ class LogEpochs:
         one ends and that the master does not have."""
         await self._change(self.value.cut(own_end).taught(theirs, own_end))
 
-    async def cut(self, point: int) -> None:
-        await self._change(self.value.cut(point))
-
     async def drop_head(self, log_start: int) -> None:
         """Without those of which nothing is left."""
         await self._change(self.value.drop_head(log_start))

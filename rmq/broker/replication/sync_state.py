@@ -5,7 +5,8 @@ The set is the controller's, which elects none but its members; the master asks 
 
     joins    its log reaches what is confirmed, and the beginning of the master's last epoch, and
              the end of the log at the last look; never a learner
-    leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s
+    leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s,
+             or has less than is confirmed
 
 From before the question until its answer acknowledgements need the members of both sets: the
 controller may have taken the new one already, and elect by it. A question whose answer was lost
@@ -69,16 +70,24 @@ def wanted(
     """The set as it should be. `behind_ms`: haMaxTimeSlaveNotCatchup; `began_ms`: when this
     mastership did: a member that has not come since counts as gone from then on."""
     known = {each.broker_id: each for each in slaves if each.broker_id != own_id}
-    stay = {each for each in members if _stays(known.get(each), now_ms, behind_ms, began_ms)}
+    stay = {
+        each
+        for each in members
+        if _stays(known.get(each), look.confirm, now_ms, behind_ms, began_ms)
+    }
     join = {each.broker_id for each in known.values() if _joins(each, look)}
     return frozenset({own_id} | stay | (join - members))
 
 
-def _stays(slave: Slave | None, now_ms: int, behind_ms: int, began_ms: int) -> bool:
+def _stays(
+    slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began_ms: int
+) -> bool:
     if slave is None:
         return now_ms - began_ms <= GONE_MS
     if slave.is_learner:
         return False
+    if slave.closed_ms is None and 0 <= slave.acked < confirm:
+        return False  # it came back with less than it had: after a power cut, or wiped
     if slave.closed_ms is not None:
         return now_ms - slave.closed_ms <= GONE_MS
     return now_ms - max(slave.caught_up_ms, began_ms) <= behind_ms

@@ -110,8 +110,9 @@ class SyncWatch:
 
     async def _look(self) -> None:
         now = now_ms()
+        confirmed = self._confirmed()  # before the acks are read, which are beyond it
         self._note_slaves(now)
-        look = LogLook(self._end, self._confirmed(), self._mastership.start)
+        look = LogLook(self._end, confirmed, self._mastership.start)
         self._end = self._core.log_range()[1]
         goal = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
@@ -145,9 +146,11 @@ class SyncWatch:
                 self._slaves[broker_id] = replace(known, closed_ms=now)
 
     def _confirmed(self) -> int:
-        """Of a set of one's own that is all there is; the end at the last look says no more."""
-        stats = self._core.stats() if self.others else None
-        return stats["log_dispatched"] if stats is not None else self._end
+        """Of a set of one's own that is all there is; the end at the last look says no more. Where
+        one ack is enough nothing is."""
+        if not acks_of_whole_set(self._settings):
+            return 0
+        return self._core.stats()["log_dispatched"] if self.others else self._end
 
     async def _ask(self, goal: frozenset[int]) -> None:
         change, mastership = self._change, self._mastership

@@ -44,8 +44,10 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1}, [at_end(1)], LOOK, {1}),
         ({1}, [at_end(acked=0)], LogLook(0, 0, 0), {1, 2}),
         # --- stays, and leaves
-        ({1, 2}, [at_end(acked=10, ago_ms=15_000)], LOOK, {1, 2}),
-        ({1, 2}, [at_end(acked=10, ago_ms=15_001)], LOOK, {1}),
+        ({1, 2}, [at_end(acked=450, ago_ms=15_000)], LOOK, {1, 2}),
+        ({1, 2}, [at_end(acked=450, ago_ms=15_001)], LOOK, {1}),
+        ({1, 2}, [at_end(acked=399)], LOOK, {1}),  # came back with less than is confirmed
+        ({1, 2}, [at_end(acked=-1)], LOOK, {1, 2}),  # has said nothing yet
         ({1, 2}, [at_end(closed_ms=NOW - 1000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(closed_ms=NOW - 1001)], LOOK, {1}),
         ({1, 2}, [], LOOK, {1}),
@@ -64,7 +66,7 @@ def test_who_is_to_be_in_sync(
 
 def test_a_new_mastership_gives_time() -> None:
     """A member that has not come yet, or was at the end before this mastership."""
-    for slaves in ([], [Slave(2, 10, 0)]):
+    for slaves in ([], [Slave(2, 450, 0)]):
         found = wanted(
             1, frozenset((1, 2)), slaves, LOOK, NOW, behind_ms=15_000, began_ms=NOW - 900
         )
