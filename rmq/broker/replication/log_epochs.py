@@ -39,10 +39,6 @@ class LogEpochs:
         one ends and that the master does not have."""
         await self._change(self.value.cut(own_end).taught(theirs, own_end))
 
-    async def drop_head(self, log_start: int) -> None:
-        """Without those of which nothing is left."""
-        await self._change(self.value.drop_head(log_start))
-
     async def _change(self, value: Epochs) -> None:
         if value != self.value:
             await asyncio.to_thread(self._file.write, value)
