@@ -24,9 +24,9 @@ from run import RESULTS, machine, print_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
 
+from rmq.demo.ports import free_port
 from rmq.pytest_plugin import embedded_broker
 from tools.peers.kafka import Kafka
-from tools.ports import free_port
 
 HERE = Path(__file__).resolve().parent
 SIZES = {128: 1_000_000, 1024: 500_000}

@@ -37,18 +37,19 @@ class DemoCluster:
         _make_empty(directory)
         self._logs = directory / "logs"
         self._logs.mkdir()
-        taken: set[int] = set()
-        self.namesrv = f"127.0.0.1:{free_port(taken)}"
+        self.namesrv = f"127.0.0.1:{free_port()}"
         self.others: list[Child] = [self._namesrv()]
         self.has_etcd = shutil.which("etcd") is not None
         self._etcd = ""
         if self.has_etcd:
-            self.others.append(self._etcd_member(free_port(taken), free_port(taken)))
+            self.others.append(self._etcd_member(free_port(), free_port()))
         self.controllers = []
         for number in range(1, 3 if self.has_etcd else 2):
-            self.controllers.append(f"127.0.0.1:{free_port(taken)}")
+            self.controllers.append(f"127.0.0.1:{free_port()}")
             self.others.append(self._controller(number, self.controllers[-1]))
-        self.addresses = {each: f"127.0.0.1:{free_port(taken)}" for each in range(1, replicas + 1)}
+        self.addresses = {
+            each: f"127.0.0.1:{free_port(below=2, above=1)}" for each in range(1, replicas + 1)
+        }
         self.brokers = {key: self._broker(key, where) for key, where in self.addresses.items()}
 
     def start(self, say: Callable[[str], None]) -> None:

@@ -25,6 +25,7 @@ from compat.targets import ROOT
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
+from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
@@ -32,7 +33,6 @@ from tools.peers.apache import ApacheStandalone
 from tools.peers.apache_controller import ApacheController
 from tools.peers.probe import answers
 from tools.peers.server import Server
-from tools.ports import free_port
 
 NAME, CLUSTER = "set-a", "DefaultCluster"
 SETTINGS = {

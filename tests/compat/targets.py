@@ -22,10 +22,10 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from rmq.demo.ports import free_port
 from tools.peers.apache import ApacheStandalone
 from tools.peers.probe import answers, has_route
 from tools.peers.server import Server
-from tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

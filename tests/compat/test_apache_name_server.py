@@ -22,9 +22,9 @@ from support.broker_client import BrokerClient
 from support.name_server import Client
 
 from rmq.codes import RequestCode as Code
+from rmq.demo.ports import free_port
 from rmq.format.remoting import Command
 from tools.peers.apache import ApacheStandalone
-from tools.ports import free_port
 
 CHANGES = 5  # rounds of each test
 

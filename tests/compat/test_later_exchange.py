@@ -19,7 +19,7 @@ import pytest
 from compat.targets import Target, make_target
 from support.shard import Client, messages, pull, send
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(16 << 20),

@@ -65,8 +65,8 @@ def wait_for(what: Callable[[], bool], seconds: float = 30) -> None:
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    from rmq.demo.ports import free_port
     from tools.peers.apache import ApacheStandalone
-    from tools.ports import free_port
 
     folder = tmp_path_factory.mktemp("name-server")
     port, broker_port = free_port(), free_port(below=2, above=1)

@@ -18,8 +18,8 @@ from compat.targets import Target, make_target
 from compat.test_pops import BATCH_ACK, Popper, bodies
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.demo.ports import free_port
 from rmq.format import fastjson
-from tools.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1024 * 1024),

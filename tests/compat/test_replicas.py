@@ -21,11 +21,11 @@ from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
+from rmq.demo.ports import free_port
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from tools.peers.apache import ApacheStandalone
-from tools.ports import free_port
 
 MIB = 1 << 20
 COMMON = {

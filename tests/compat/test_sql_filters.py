@@ -22,10 +22,10 @@ from support.sql_table import TABLE
 
 from cext.wire.sql_program import Program
 from rmq.broker.clients.subscription_filters import NO_CLASS_FILTERS
+from rmq.demo.ports import free_port
 from rmq.filters.parser import TrailingText, parse
 from rmq.filters.program import compile_tree
 from rmq.filters.tokens import SqlError
-from tools.ports import free_port
 
 GROWN, SOUP = 8000, 4000
 LETTERS: dict[object, str] = {True: "T", False: "F", None: "N", FAILED: "X"}

@@ -23,8 +23,8 @@ import pytest
 from compat.runner import ScenarioRunner
 from compat.targets import Target, make_target
 
+from rmq.demo.ports import free_port
 from rmq.offline.checker import check_store
-from tools.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1024 * 1024),

@@ -27,10 +27,10 @@ from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format import fastjson
 from tests.ha.network import LOCAL, Host, Network
-from tools.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PR_SET_PDEATHSIG = 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from support.broker_process import broker_process
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

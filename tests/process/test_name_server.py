@@ -16,7 +16,7 @@ from support.calm_clock import calm_seconds
 from support.name_server import Client
 from support.sanitized import SANITIZED, SLOWNESS
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 START = """
 import sys

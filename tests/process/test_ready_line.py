@@ -18,7 +18,7 @@ import pytest
 from support.machine import Machine, machine
 from support.waiting import wait_until
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 FEW = ["--set", "rmqShardFailuresMax=2"]
 

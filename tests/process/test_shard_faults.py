@@ -25,6 +25,7 @@ from support.machine import Machine, is_shard, machine
 from support.stored_table import stored
 from support.waiting import TOLD_S, wait_until
 
+from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from shards.command_client import CommandClient
 from shards.messages import (
@@ -38,7 +39,6 @@ from shards.messages import (
     Welcome,
     encode,
 )
-from tools.ports import free_port
 
 TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
 NO_TOPIC = 17

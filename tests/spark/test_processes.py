@@ -22,8 +22,8 @@ from support.source_tree import ROOT
 from support.spark_topics import make, producer
 
 from rmq import Message
+from rmq.demo.ports import free_port
 from rmq.format.fastjson import MessageQueue
-from tools.ports import free_port
 
 EXAMPLE = ROOT / "tools" / "examples" / "orders.py"
 DRIVER = ROOT / "tests" / "support" / "spark_driver.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.broker_process import start_broker
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 SMALL = (
     "--set", f"mappedFileSizeCommitLog={32 << 20}",

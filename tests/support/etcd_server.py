@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.ports import free_port
+from rmq.demo.ports import free_port
 
 TIMEOUT_S = 60
 

@@ -23,9 +23,9 @@ from support.broker_process import PATIENT
 from support.waiting import wait_until
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.demo.ports import free_port
 from shards.command_client import CommandClient
 from shards.messages import M, Message, ShardStatus, Status, StatusReply
-from tools.ports import free_port
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216")

@@ -23,10 +23,10 @@ from pathlib import Path
 from support.broker_process import PATIENT
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply
-from tools.ports import free_port
 
 RESTART_S = 0.2
 UP_S = 60.0

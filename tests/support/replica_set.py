@@ -19,9 +19,9 @@ from rmq import Admin, Message, Producer
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-from tools.ports import free_port
 
 SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576",
          "--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000",

@@ -31,8 +31,8 @@ from rmq.broker.replication.role_changes import RoleChanges
 from rmq.broker.replication.sync_state import SyncState
 from rmq.codes import RequestCode
 from rmq.config import load_properties
+from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
-from tools.ports import free_port
 
 
 class Broker:

@@ -25,9 +25,9 @@ from rmq.broker.replication.controller_link import ControllerError, ControllerLi
 from rmq.broker.replication.sync_state import SyncState
 from rmq.config import Settings, load_properties
 from rmq.controller.server import ControllerServer
+from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 from rmq.format.remoting import encode
-from tools.ports import free_port
 
 NAMES = {"brokerClusterName": "c", "brokerName": "broker-a"}
 ADDRESS = "127.0.0.1:10911"

@@ -17,11 +17,11 @@ from support.unwritable import not_saved
 from rmq.broker.broker import Broker
 from rmq.broker.registration import registration
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.demo.ports import free_port
 from rmq.errors import StoreError
 from rmq.format.remoting import Command
 from rmq.namesrv.server import NameServer
 from rmq.serving.remoting_client import CallError, parse_address
-from tools.ports import free_port
 
 REQUEST_CODE_NOT_SUPPORTED = 3
 

@@ -22,6 +22,7 @@ from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply, reply_of
 from cext.client.request import encode_answer, encode_request
+from rmq.demo.ports import free_port
 from rmq.errors import (
     BusyError,
     ClosedError,
@@ -32,7 +33,6 @@ from rmq.errors import (
 )
 from rmq.format import remoting
 from rmq.format.remoting import Command
-from tools.ports import free_port
 
 SLOTS = 1 << 14
 ECHO = {30: lambda request: request.reply(0, None, request.fields, request.body)}
