@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rmq.demo.children import Child
+from rmq.system.child import Child
 from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""Children: processes that end with this one, however it ends.
+"""Child: a process that ends with this one, however it ends.
 
     child = Child("broker-1", command, Path("logs"))
     child.start()
