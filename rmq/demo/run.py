@@ -15,6 +15,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.demo.cluster import NAME, DemoCluster
+from rmq.demo.interrupts import Interrupts
 from rmq.demo.screen import Screen
 from rmq.demo.story import Story
 from rmq.demo.traffic import TOPIC, Traffic
@@ -48,9 +49,9 @@ def run_demo(options: Options) -> int:
     """RmqError: something does not start."""
     cluster = DemoCluster(options.directory, options.replicas)
     try:
-        with Screen(options.every_s) as screen:
+        with Screen(options.every_s) as screen, Interrupts() as interrupts:
             try:
-                return _Demo(options, cluster, screen).run()
+                return _Demo(options, cluster, screen, interrupts).run()
             except KeyboardInterrupt:
                 return 0  # before there was traffic
     finally:
@@ -58,8 +59,11 @@ def run_demo(options: Options) -> int:
 
 
 class _Demo:
-    def __init__(self, options: Options, cluster: DemoCluster, screen: Screen) -> None:
+    def __init__(
+        self, options: Options, cluster: DemoCluster, screen: Screen, interrupts: Interrupts
+    ) -> None:
         self._options = options
+        self._interrupts = interrupts
         self._cluster = cluster
         self._screen = screen
         self._traffic = Traffic(cluster.namesrv)
@@ -107,6 +111,7 @@ class _Demo:
     def _await_calm(self) -> None:
         until = time.monotonic() + READY_S
         while not self._story.is_calm(found := self._found()):
+            self._interrupts.check()
             self._story.look(found, time.monotonic())
             if time.monotonic() > until:
                 raise RmqError(
@@ -132,6 +137,7 @@ class _Demo:
         return is_asked and time.monotonic() < until + LAST_S
 
     def _look(self) -> ReplicaSet | None:
+        self._interrupts.check()
         now_s = time.monotonic()
         is_shown = now_s - self._shown_s >= SHOW_S
         found = self._found(details=is_shown)
