@@ -187,7 +187,7 @@ BROKER: tuple[Setting, ...] = (
     _bool("storeReplyMessageEnable", True, run_time=True),
     _bool("enableMixedMessageType", False, run_time=True),
     _text("configBlackList", "configBlackList;brokerConfigPath"),
-    _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
+    _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX, run_time=True),
     # Apache: off, and every other user's first SQL92 subscription fails; docs/design/filters.md.
     _bool("enablePropertyFilter", True, run_time=True),
     _bool("filterSupportRetry", False, run_time=True),

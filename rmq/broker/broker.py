@@ -90,6 +90,7 @@ CORE_OPTIONS = {
     "slaveReadEnable": "slave_read",
     "shortPollingTimeMills": "short_polling_ms",
     "slaveTimeout": "slave_timeout_ms",
+    "startAcceptSendRequestTimeStamp": "sends_from_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
     "timerMaxDelaySec": "timer_max_delay_sec",
     "waitTimeMillsInSendQueue": "send_wait_ms",

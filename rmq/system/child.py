@@ -71,14 +71,15 @@ class Child:
         until = time.monotonic() + timeout_s
         while not (is_ready or self.says_ready)():
             if self.pid is None:
-                raise RmqError(f"{self.name} did not start: {self._last_line()}")
+                raise RmqError(f"{self.name} did not start: {self.last_line()}")
             if time.monotonic() > until:
                 raise RmqError(
                     f"{self.name} is not ready after {timeout_s:g} s: see {self.log_path}"
                 )
             time.sleep(LOOK_S)
 
-    def _last_line(self) -> str:
+    def last_line(self) -> str:
+        """What it said last."""
         lines = self.log_path.read_text(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it says nothing")
 
@@ -94,13 +95,14 @@ class Child:
         if self.pid is not None and self._process is not None:
             self._process.kill()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Asks it to end; kills it when it has not by then."""
         if self._process is None:
             return
         if self.pid is not None:
             self._process.terminate()
         try:
-            self._process.wait(STOP_S)
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

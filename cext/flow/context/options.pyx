@@ -83,6 +83,8 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.slow_bytes = share(options.memory_bytes, value)
     elif name == "broker_permission":
         options.broker_permission = <int32_t> value
+    elif name == "sends_from_ms":
+        options.sends_from_ms = value
     elif name == "fast_failure":
         options.fast_failure = value != 0
     elif name == "send_wait_ms":

@@ -4,7 +4,7 @@ None of them is in the log. A master of rmq answers when something has changed (
 RocketMQ's all is asked for each syncControllerMetadataPeriod.
 
     topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
-    how far timed messages are: with the answer to 906
+    how far timed messages are: with the answer to 906; of RocketMQ's masters 60
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
 request. Offsets are taken also where they are lower than ours: a reset at the master is one here.
@@ -46,6 +46,8 @@ BEHIND_LOG = ("offsets", "delays")
 REACH_LOOK_S = 0.02
 TIMERS_NUMBERS = 6
 NUMBER_DIGITS_MAX = 18
+TIMER_CHECK_BYTES = 24  # of those that are read; it has 56
+CLOCKS_DIFFER_MS = 60_000
 
 
 class CoreCalls(LogCalls, DelayCalls, Protocol):
@@ -126,7 +128,7 @@ class MetadataCopy:
                 f"{link.address}: its log ends below {own_end}, where this slave's does: it has "
                 "lost what is here, and its tables with it"
             )
-        await self._reach(reply)
+        await self._reach(told_end(reply))
         for name, (code, take) in self._takers.items():
             if versions is not None and versions.get(name) == self._known.get(name, ""):
                 continue
@@ -140,11 +142,13 @@ class MetadataCopy:
             if versions is not None and name in BEHIND_LOG:
                 # Offsets say what was done with the log up to now.
                 now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
-                await self._reach(await link.call(now, ANSWER_S))
+                await self._reach(told_end(await link.call(now, ANSWER_S)))
             await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
-        if versions is not None and versions.get("timers") != self._known.get("timers", ""):
+        if versions is None:
+            await self._fired(link)
+        elif versions.get("timers") != self._known.get("timers", ""):
             await self._timers(link, versions.get("timers", ""))
         if lacks:
             self._say(logging.WARNING, "; ".join(lacks))
@@ -157,17 +161,30 @@ class MetadataCopy:
         """How far timed messages are: should this slave be promoted, it goes on from there."""
         now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
         told = await link.call(now, ANSWER_S)
-        await self._reach(told)
+        await self._reach(told_end(told))
         text = told.text_field("rmqTimers")
         if text:
             self._core.set_timers_delivered(read_timers(text))
         self._known["timers"] = version
 
-    async def _reach(self, told: Command) -> None:
+    async def _fired(self, link: RemotingClient) -> None:
+        """The same of RocketMQ's master, whose wheel says up to when it has fired. What it had put
+        into the log by then is waited for, or the next master would leave it out."""
+        check = await link.call(Command(code=RequestCode.GET_TIMER_CHECK_POINT), ANSWER_S)
+        if check.code != ResponseCode.SUCCESS or not check.body:
+            return  # RocketMQ 4, or one without a wheel
+        fired_ms, taken = read_timer_check(check.body, clock.wall())
+        if fired_ms == 0:
+            return
+        told = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
+        end = log_end(told)
+        await self._reach(end)
+        self._core.set_timers_delivered((fired_ms + 1, 0, fired_ms + 1, 0, taken, end))
+
+    async def _reach(self, end: int) -> None:
         """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
         that was deleted may have messages on their way here, and an offset says that what is below
         it was delivered. CallError: the log does not come so far, and nothing is copied."""
-        end = told.int_field("rmqLogEnd", 0, 0)
         until = clock.monotonic() + REACH_S
         while self._core.log_range()[1] < end:
             if clock.monotonic() > until:
@@ -205,6 +222,32 @@ class MetadataCopy:
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))
+
+
+def told_end(told: Command) -> int:
+    """Where the master's log ended when it answered 906; 0: it does not say."""
+    return told.int_field("rmqLogEnd", 0, 0)
+
+
+def log_end(told: Command) -> int:
+    """The same from what RocketMQ's brokers say of themselves (28)."""
+    table = fastjson.loads_object(told.body).get("table") if told.body else None
+    text = str(table.get("commitLogMaxOffset", "")) if isinstance(table, dict) else ""
+    if not text.isdecimal() or len(text) > NUMBER_DIGITS_MAX:
+        raise ProtocolError(f"commitLogMaxOffset: {text[:30]!r}")
+    return int(text)
+
+
+def read_timer_check(body: bytes, now_s: float) -> tuple[int, int]:
+    """(up to when the wheel has fired in ms, 0: it has not begun; how much of its queue it has
+    taken in) of RocketMQ's timer check point, eight-byte numbers without a checksum. ProtocolError:
+    it cannot be."""
+    numbers = [int.from_bytes(body[at : at + 8], "big", signed=True) for at in (0, 16)]
+    fired_ms, taken = numbers
+    latest_ms = int(now_s * 1000) + CLOCKS_DIFFER_MS
+    if len(body) < TIMER_CHECK_BYTES or not 0 <= fired_ms <= latest_ms or not 0 <= taken < 1 << 50:
+        raise ProtocolError(f"timer check point: {body[:TIMER_CHECK_BYTES].hex()}")
+    return fired_ms, taken
 
 
 def read_timers(text: str) -> tuple[int, int, int, int, int, int]:

@@ -1,0 +1,189 @@
+"""`rmq takeover`: a running master is replaced by a broker of rmq, under its name, with all it has."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.options import parse_pairs
+from rmq.cli.server import bind_options, set_option
+
+if TYPE_CHECKING:
+    from rmq.takeover.follower import Follower
+    from rmq.takeover.old_master import OldMaster
+    from rmq.takeover.switch import Switch
+
+PORT = 10911
+NEAR_BYTES = 1 << 20  # the copy is as good as there
+LOOK_S = 0.2
+SAID_S = 5.0
+MIB = 1 << 20
+FILE = "takeover.conf"
+
+
+@click.command()
+@click.option("--from", "master", metavar="HOST[:PORT]", required=True,
+              help="The master that is to be replaced.")  # fmt: skip
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"),
+              show_default=True, help="The new store; one of an earlier try goes on.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65535),
+              help="Of the new master.  [default: the old one's]")  # fmt: skip
+@click.option("-n", "--namesrv", metavar="HOST:PORT[;...]",
+              help="Name servers.  [default: the old master's]")  # fmt: skip
+@bind_options
+@set_option
+@click.option("--stop-command", metavar="COMMAND",
+              help="Ends the old master, when it is time; else you are asked to.")  # fmt: skip
+@click.option("--old-is-off", is_flag=True,
+              help="Take it that the old master has ended when its machine does not answer.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Switch as soon as the copy is there, without asking.")
+def takeover(
+    master: str,
+    store: Path,
+    port: int | None,
+    namesrv: str | None,
+    bind: str | None,
+    insecure: bool,
+    pairs: tuple[str, ...],
+    stop_command: str | None,
+    old_is_off: bool,
+    yes: bool,
+) -> None:
+    """Replace a running master, Apache RocketMQ's or ours, while its clients work.
+
+    \b
+      copy      a slave of it is started on --store, and follows until nothing lacks
+      switch    the old master refuses sends, you stop it (mqshutdown broker)
+      serve     this process becomes the broker, with its name, its port and all it had
+
+    Producers try again in between: a second or two, and as long as you take to stop it. Consumers
+    go on where they were; as ever, what they had not committed comes again.
+
+    Until the old master has ended nothing is decided: end this command (Ctrl-C) and the old one
+    goes on as before; start it again, and it goes on with what is copied.
+
+    The settings of the new master are in STORE/takeover.conf, and from the next time on it is
+    started with: rmq broker -c STORE/takeover.conf
+    """
+    from rmq.takeover.old_master import OldMaster
+    from rmq.takeover.switch import Switch
+
+    old = OldMaster(master if ":" in master else f"{master}:{PORT}")
+    for note in old.check():
+        _say(f"note: {note}")
+    root = store.expanduser().absolute()
+    servers = namesrv or old.name_servers
+    if not servers:
+        raise click.UsageError(f"{old.address} names no name servers: give them with -n")
+    port = port or old.port
+    _check_port(bind or "127.0.0.1", port, old)
+    follower = _follower(old, root, servers, bind, insecure, pairs)
+    switch = Switch(old, follower, root / "commitlog", _say, old_is_off)
+    try:
+        follower.start()
+        _say(f"{old.name} at {old.address} is copied to {root}, by a slave at {follower.address}")
+        _copy(switch, follower, old)
+        if not yes and not click.confirm(
+            "The copy is there, and follows. Switch now? The old master refuses sends from then on",
+            err=True,
+        ):
+            raise click.Abort
+        switch.run(lambda: _end(old, stop_command))
+    finally:
+        follower.stop()
+    own = {"storePathRootDir": str(root), "listenPort": str(port), "namesrvAddr": servers}
+    if bind is not None:
+        own["bindAddress"] = bind
+    _become(root, old, own | parse_pairs(pairs, "--set"), insecure, switch)
+
+
+def _say(text: str) -> None:
+    click.echo(f"rmq takeover: {text}", err=True)
+
+
+def _check_port(host: str, port: int, old: OldMaster) -> None:
+    """While the old master runs, and not when it has ended. Its own port is free then."""
+    if port == old.port:
+        return
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((host, port))
+        except OSError as error:
+            raise click.UsageError(f"--port {port}: {error.strerror}; give another one") from None
+
+
+def _follower(
+    old: OldMaster, store: Path, servers: str, bind: str | None, insecure: bool,
+    pairs: tuple[str, ...],
+) -> Follower:  # fmt: skip
+    from rmq.client.blocking.cluster import Cluster
+    from rmq.takeover.follower import Follower
+
+    cluster = Cluster(servers)
+    try:
+        found = next((each for each in cluster.brokers() if each.name == old.name), None)
+    finally:
+        cluster.close()
+    taken = set(found.addresses) if found is not None else {0}
+    role = ("--set", "brokerRole=SLAVE", "--set", f"brokerId={max(taken) + 1}")
+    options = ["--namesrv", servers, *role]
+    if bind is not None:
+        options += ["--bind", bind]
+    if insecure:
+        options.append("--insecure")
+    return Follower(old.address, store, [*options, *(f"--set={pair}" for pair in pairs)])
+
+
+def _copy(switch: Switch, follower: Follower, old: OldMaster) -> None:
+    """Until as good as nothing lacks; shows how far it is."""
+    from rmq.cli.store_places import progress_bar
+
+    begin = min(old.log_range()[0], follower.log_range()[0])
+    said_at = time.monotonic()
+    with progress_bar("copying") as progress:
+        while (lag := switch.lag()) > NEAR_BYTES:
+            end = old.log_range()[1]
+            progress("the log", end - lag - begin, end - begin)
+            if time.monotonic() - said_at > SAID_S:
+                said_at = time.monotonic()
+                problem = follower.sample().replication_problem
+                _say(f"{lag / MIB:,.0f} MiB behind{f': {problem}' if problem else ''}")
+            time.sleep(LOOK_S)
+
+
+def _end(old: OldMaster, command: str | None) -> None:
+    from rmq.errors import RmqError
+
+    if command is None:
+        _say(f"stop the old master now (mqshutdown broker): {old.address} takes no sends")
+        return
+    done = subprocess.run(command, shell=True, check=False)
+    if done.returncode:
+        raise RmqError(
+            f"--stop-command ended with code {done.returncode}: the old master takes sends again"
+        )
+
+
+def _become(
+    root: Path, old: OldMaster, own: dict[str, str], insecure: bool, switch: Switch
+) -> None:
+    """This process becomes the broker."""
+    from rmq.takeover.carried import carried, write
+
+    path = root / FILE
+    write(path, carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own)
+    _say(
+        f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. "
+        f"From the next time on: rmq broker -c {path}"
+    )
+    sys.stderr.flush()
+    arguments = [sys.executable, "-m", "rmq", "broker", "-c", str(path)]
+    os.execv(sys.executable, [*arguments, *(["--insecure"] if insecure else [])])
