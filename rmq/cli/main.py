@@ -28,7 +28,9 @@ COMMANDS = {
     "replica": (
         "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
     ),
-    "takeover": ("rmq.cli.takeover", "takeover", "Replace a running master, Apache RocketMQ's or ours, while its clients work."),
+    "takeover": (
+        "rmq.cli.takeover", "takeover", "Replace a running master, Apache RocketMQ's or ours."
+    ),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
     "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),

@@ -1,4 +1,4 @@
-"""`rmq takeover`: a running master is replaced by a broker of rmq, under its name, with all it has."""
+"""`rmq takeover`: a running master is replaced by a broker of rmq, with its name and all it has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FILE = "takeover.conf"
 @click.option("--stop-command", metavar="COMMAND",
               help="Ends the old master, when it is time; else you are asked to.")  # fmt: skip
 @click.option("--old-is-off", is_flag=True,
-              help="Take it that the old master has ended when its machine does not answer.")  # fmt: skip
+              help="If its machine does not answer, the old master has ended.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Switch as soon as the copy is there, without asking.")
 def takeover(
     master: str,
@@ -56,7 +56,9 @@ def takeover(
     old_is_off: bool,
     yes: bool,
 ) -> None:
-    """Replace a running master, Apache RocketMQ's or ours, while its clients work.
+    """Replace a running master, Apache RocketMQ's or ours.
+
+    Its clients go on working:
 
     \b
       copy      a slave of it is started on --store, and follows until nothing lacks
@@ -99,6 +101,7 @@ def takeover(
     finally:
         follower.stop()
     own = {"storePathRootDir": str(root), "listenPort": str(port), "namesrvAddr": servers}
+    own |= _ha_port(bind or "127.0.0.1", port)
     if bind is not None:
         own["bindAddress"] = bind
     _become(root, old, own | parse_pairs(pairs, "--set"), insecure, switch)
@@ -110,14 +113,29 @@ def _say(text: str) -> None:
 
 def _check_port(host: str, port: int, old: OldMaster) -> None:
     """While the old master runs, and not when it has ended. Its own port is free then."""
-    if port == old.port:
-        return
+    if port != old.port and not _is_free(host, port):
+        raise click.UsageError(f"--port {port}: it is in use here; give another one")
+
+
+def _ha_port(host: str, port: int) -> dict[str, str]:
+    """A setting if the usual port is not free: RocketMQ's broker has its own for some seconds after
+    it has ended for its clients. Slaves ask where it is."""
+    ports = (port + 1, *range(port + 3, min(port + 100, 65536)))
+    found = next((each for each in ports if _is_free(host, each)), port + 1)
+    if found == port + 1:
+        return {}
+    _say(f"port {port + 1} is in use: slaves are served at {found} (haListenPort)")
+    return {"haListenPort": str(found)}
+
+
+def _is_free(host: str, port: int) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             attempt.bind((host, port))
-        except OSError as error:
-            raise click.UsageError(f"--port {port}: {error.strerror}; give another one") from None
+        except OSError:
+            return False
+    return True
 
 
 def _follower(

@@ -18,9 +18,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rmq.system.child import Child
 from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
+from rmq.system.child import Child
 
 NAME = "broker-a"
 START_S = 60.0

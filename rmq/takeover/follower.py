@@ -65,9 +65,7 @@ class Follower:
 
     def sample(self) -> Sample:
         with Connection(self.address) as connection:
-            body = connection.call(
-                RequestCode.GET_BROKER_RUNTIME_INFO, {"rmqDetail": "brief"}
-            ).body
+            body = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, {"rmqDetail": "brief"}).body
         table = fastjson.loads_object(body).get("table")
         text = table.get("rmqSample") if isinstance(table, dict) else None
         if not isinstance(text, str):

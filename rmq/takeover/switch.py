@@ -23,17 +23,16 @@ from pathlib import Path
 
 from rmq.errors import RmqError, UnreachableError
 from rmq.takeover.follower import Follower
-from rmq.takeover.old_master import OldMaster, Presence, offsets
+from rmq.takeover.old_log import left_over
+from rmq.takeover.old_master import OldMaster, Presence, delivered_to, offsets
 
 FREEZE_S = 30.0
 RENEW_S = 10.0
 LOOK_S = 0.05
 MATCH_S = 10.0
-OFFSETS_S = 3.0
+TABLES_S = 3.0
 GONE_LOOKS = 3  # in a row
 DETACHED_S = 10.0
-MAGIC = 0xDAA320A7  # of a record
-COMPARED_BYTES = 4096
 
 Say = Callable[[str], None]
 
@@ -95,14 +94,21 @@ class Switch:
                 break
             before = self._end
             time.sleep(LOOK_S)
-        self._match_offsets()
+        self._match_tables()
 
-    def _match_offsets(self) -> None:
-        until = time.monotonic() + OFFSETS_S
-        while (missing := self._offsets_missing()) and time.monotonic() < until:
+    def _match_tables(self) -> None:
+        """What consumers and deliveries do goes on; what they had done by now is to be here."""
+        until, delivered = time.monotonic() + TABLES_S, delivered_to(self._old.address)
+        while (missing := self._offsets_missing()) or self._is_behind(delivered):
+            if time.monotonic() > until:
+                break
             time.sleep(LOOK_S)
         if missing:
             self._say(f"consumers commit meanwhile: up to {missing} messages may come again")
+
+    def _is_behind(self, delivered: dict[str, int]) -> bool:
+        ours = delivered_to(self._follower.address)
+        return any(ours.get(what, 0) < place for what, place in delivered.items())
 
     def _offsets_missing(self) -> int:
         """How many messages are consumed there, and not yet as far as is known here."""
@@ -153,41 +159,14 @@ class Switch:
                 f"the copy ends at {end}, and the old master's log at {self._end}: start the old "
                 "master again, and then this command"
             )
-        if has_more(self._old.settings, end, self._log_directory):
+        lacking = left_over(self._old.settings, end, self._log_directory)
+        if lacking:
             raise RmqError(
-                f"the old master's files hold messages beyond {end}, where the copy ends: start "
-                "the old master again, and then this command"
+                f"the old master's files hold {len(lacking)} messages beyond {end}, where the copy "
+                f"ends (the first of topic {lacking[0].topic}): start the old master again, and "
+                "then this command"
             )
 
     def _is_attached(self) -> bool:
         sample = self._follower.sample()
         return bool(sample.follows) and not sample.replication_problem
-
-
-def has_more(settings: dict[str, str], end: int, copy: Path) -> bool:
-    """Whether the old master's files, if they are on this machine, hold a record at `end`, where
-    the copy ends. They are the same log when the bytes before `end` are."""
-    text = settings.get("storePathCommitLog") or ""
-    root = settings.get("storePathRootDir") or ""
-    theirs = Path(text) if text else Path(root) / "commitlog"
-    segment_bytes = int(settings.get("mappedFileSizeCommitLog") or 0)
-    if not (text or root) or segment_bytes <= 0 or theirs == copy:
-        return False
-    begin = end // segment_bytes * segment_bytes
-    at = end - begin
-    compared = min(at, COMPARED_BYTES)
-    try:
-        there = _bytes_of(theirs / f"{begin:020d}", at - compared, compared + 8)
-        here = _bytes_of(copy / f"{begin:020d}", at - compared, compared)
-    except OSError:
-        return False
-    if there[:compared] != here or len(there) < compared + 8:
-        return False
-    size, magic = (int.from_bytes(there[compared + i : compared + i + 4], "big") for i in (0, 4))
-    return size > 0 and magic == MAGIC
-
-
-def _bytes_of(path: Path, at: int, count: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(at)
-        return file.read(count)

@@ -21,9 +21,9 @@ from support.waiting import wait_until
 from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.replicas import Replicas
-from rmq.system.child import Child
 from rmq.demo.cluster import DemoCluster
 from rmq.demo.traffic import TOPIC, Traffic
+from rmq.system.child import Child
 
 
 def rmq(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

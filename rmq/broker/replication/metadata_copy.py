@@ -34,6 +34,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.format.timer_position import NUMBER_DIGITS_MAX, read_timer_check, read_timers
 from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.metadata_copy")
@@ -44,10 +45,6 @@ TABLE_S = 30.0
 REACH_S = 5.0
 BEHIND_LOG = ("offsets", "delays")
 REACH_LOOK_S = 0.02
-TIMERS_NUMBERS = 6
-NUMBER_DIGITS_MAX = 18
-TIMER_CHECK_BYTES = 24  # of those that are read; it has 56
-CLOCKS_DIFFER_MS = 60_000
 
 
 class CoreCalls(LogCalls, DelayCalls, Protocol):
@@ -226,7 +223,8 @@ class MetadataCopy:
 
 def told_end(told: Command) -> int:
     """Where the master's log ended when it answered 906; 0: it does not say."""
-    return told.int_field("rmqLogEnd", 0, 0)
+    end: int = told.int_field("rmqLogEnd", 0, 0)
+    return end
 
 
 def log_end(told: Command) -> int:
@@ -236,29 +234,6 @@ def log_end(told: Command) -> int:
     if not text.isdecimal() or len(text) > NUMBER_DIGITS_MAX:
         raise ProtocolError(f"commitLogMaxOffset: {text[:30]!r}")
     return int(text)
-
-
-def read_timer_check(body: bytes, now_s: float) -> tuple[int, int]:
-    """(up to when the wheel has fired in ms, 0: it has not begun; how much of its queue it has
-    taken in) of RocketMQ's timer check point, eight-byte numbers without a checksum. ProtocolError:
-    it cannot be."""
-    numbers = [int.from_bytes(body[at : at + 8], "big", signed=True) for at in (0, 16)]
-    fired_ms, taken = numbers
-    latest_ms = int(now_s * 1000) + CLOCKS_DIFFER_MS
-    if len(body) < TIMER_CHECK_BYTES or not 0 <= fired_ms <= latest_ms or not 0 <= taken < 1 << 50:
-        raise ProtocolError(f"timer check point: {body[:TIMER_CHECK_BYTES].hex()}")
-    return fired_ms, taken
-
-
-def read_timers(text: str) -> tuple[int, int, int, int, int, int]:
-    """ProtocolError for anything but six numbers that can be."""
-    words = text.split(" ")
-    if len(words) != TIMERS_NUMBERS or not all(
-        word.isdecimal() and len(word) <= NUMBER_DIGITS_MAX for word in words
-    ):
-        raise ProtocolError(f"rmqTimers: {text[:100]!r}")
-    a, b, c, d, e, f = map(int, words)
-    return a, b, c, d, e, f
 
 
 def read_versions(text: str | None) -> dict[str, str] | None:

@@ -1,0 +1,170 @@
+"""Goal: a running Apache RocketMQ 5.5.0 is replaced by rmq while Java clients work, and back.
+
+Method: Apache's name server and broker, `rmq takeover`, a producer and a push consumer of Java's
+with their defaults. Each number that was acknowledged has to come; what comes twice is counted.
+Both logs are compared to the byte. The same between two of ours: tests/process/test_takeover.py.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from compat.runner import ScenarioRunner
+from compat.targets import ApacheTarget
+from compat.test_replicas import COMMON, ApacheSlave, ends, log_of, send_all, wait
+
+from rmq import Admin, Message, Producer
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.format import fastjson
+
+TIMED = 20
+
+
+class Takeover:
+    """`rmq takeover` of this Apache broker, which is then the broker at its port."""
+
+    def __init__(self, folder: Path, old: ApacheTarget) -> None:
+        self.store = folder / "new"
+        self.said_path = folder / "takeover.txt"
+        pid = old.servers.broker.pid
+        with self.said_path.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rmq", "takeover", "--from", old.broker, "--yes",
+                 "--store", str(self.store), "--stop-command", f"kill {pid}"],
+                stdout=said, stderr=said,
+            )  # fmt: skip
+
+    def wait_ready(self) -> None:
+        def ready() -> bool:
+            assert self.process.poll() is None, self.said_path.read_text()
+            return " is ready " in self.said_path.read_text()
+
+        wait(ready)
+
+    def log_end(self) -> int:
+        """Of the copy, when it became the master's."""
+        found = re.search(r"log_end (\d+)", self.said_path.read_text())
+        assert found is not None
+        return int(found[1])
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def messages(namesrv: str, topic: str) -> list[bytes]:
+    command = [sys.executable, "-m", "rmq", "consume", topic, "-n", namesrv, "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return [msgspec.json.decode(line)["body"].encode() for line in done.stdout.splitlines()]
+
+
+def test_java_clients_work_through_it(
+    java: Callable[[str], ScenarioRunner], tmp_path: Path
+) -> None:
+    client = java("java-5.5.0-json")
+    old = ApacheTarget(tmp_path / "old", COMMON)
+    takeover: Takeover | None = None
+    old.start()
+    try:
+        with Admin(namesrv_addr=old.name_server) as admin:
+            admin.create_topic("t", 4)
+            admin.create_topic("later", 1)
+        soon_ms = int(time.time() * 1000) + 2000
+        with Producer("p", namesrv_addr=old.name_server, send_msg_timeout=60_000) as producer:
+            for number in range(TIMED):
+                when = {"TIMER_DELIVER_MS": str(soon_ms + 1500 * number)}
+                properties = when if number % 2 else {"DELAY": "4" if number % 4 else "3"}
+                producer.send(Message("later", b"%d" % number, properties=properties))
+        one = {"run": "takeover", "nameServer": old.name_server, "topic": "t"}
+        client.run("replica_open", group="g", **one, **{"as": "reader"})
+        client.run("writer_open", **one, **{"as": "writer"})
+        client.run("writer_wait", count=500, **one, **{"as": "writer"})
+        takeover = Takeover(tmp_path, old)
+        takeover.wait_ready()
+        ready_ms = time.time() * 1000
+        client.run("writer_wait", count=500, **one, **{"as": "writer"})
+        sent = client.run("writer_close", **one, **{"as": "writer"})
+        client.run("replica_wait", count=sent["sent"], **one, **{"as": "reader"})
+        found = client.run("replica_close", **one, **{"as": "reader"})
+        print("writer", sent, "twice", len(found["twice"]), takeover.said_path.read_text())
+        assert found["numbers"] == sent["sent"]
+        assert sum(found["twice"].values()) < sent["sent"] / 5
+        everything = {b"%d" % number for number in range(TIMED)}
+        wait(lambda: set(messages(old.name_server, "later")) == everything)
+        counts = Counter(messages(old.name_server, "later"))
+        print("later", counts)
+        late = [n for n in range(1, TIMED, 2) if soon_ms + 1500 * n > ready_ms]
+        assert late
+        assert all(counts[b"%d" % number] == 1 for number in late)
+        assert max(counts.values()) <= 2
+        # Beyond that the old one has what it delivered while it ended, and we deliver that, too.
+        count = takeover.log_end()
+        assert log_of(takeover.store, count) == log_of(old.store, count)
+    finally:
+        if takeover is not None:
+            takeover.stop()
+        old.stop()
+
+
+def test_the_way_back(tmp_path: Path) -> None:
+    """Taken over from Apache's, and an Apache broker takes over from that: it follows as a slave,
+    both are stopped, and it starts as the master."""
+    old = ApacheTarget(tmp_path / "old", COMMON)
+    takeover: Takeover | None = None
+    back: ApacheSlave | None = None
+    old.start()
+    try:
+        send_all(old.broker, "t", 400)
+        with Admin(namesrv_addr=old.name_server) as admin:
+            admin.create_group("g")
+        commit(old.broker, 50)
+        takeover = Takeover(tmp_path, old)
+        takeover.wait_ready()
+        assert committed(old.broker) == 50
+        send_all(old.broker, "t", 400)
+        commit(old.broker, 70)
+        role = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": ha(old.broker)}
+        back = ApacheSlave(tmp_path / "back", {**COMMON, **role}, old.name_server)
+        back.start()
+        wait(lambda: ends(back.broker, "t") == ends(old.broker, "t"))
+        wait(lambda: committed(back.broker) == 70)
+        takeover.stop()
+        back.end("clean")
+        back.servers.settings |= {"brokerRole": "ASYNC_MASTER", "brokerId": "0"}
+        back.start()
+        # Delayed messages that wait are in their queue, and come from whoever is master then.
+        wait(lambda: sum(ends(back.broker, "t")) == 800)
+        assert committed(back.broker) == 70
+        send_all(back.broker, "t", 40)
+    finally:
+        for each in (back, takeover, old):
+            if each is not None:
+                each.stop()
+
+
+def ha(address: str) -> str:
+    with Connection(address) as connection:
+        return str(connection.call(RequestCode.EXCHANGE_BROKER_HA_INFO).fields["masterHaAddress"])
+
+
+PLACE = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+
+
+def commit(address: str, offset: int) -> None:
+    with Connection(address) as connection:
+        connection.call(RequestCode.UPDATE_CONSUMER_OFFSET, {**PLACE, "commitOffset": offset})
+
+
+def committed(address: str) -> int:
+    with Connection(address) as connection:
+        body = connection.call(RequestCode.GET_ALL_CONSUMER_OFFSET).body
+    table = fastjson.loads_object(body).get("offsetTable") or {}
+    return int((table.get("t@g") or {}).get("0", (table.get("t@g") or {}).get(0, -1)))

@@ -1,0 +1,200 @@
+"""Goal: a master is replaced while clients work, and nothing acknowledged is lost.
+
+Method: a name server, a broker and `rmq takeover` as processes, with the demo's traffic: numbers
+that are sent one after the other, and a consumer that counts what comes. With Apache's broker as
+the old one: tests/compat/test_takeover.py.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.waiting import wait_until
+
+from rmq import Admin, Message, Producer
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.demo.ports import free_port
+from rmq.demo.traffic import TOPIC, Traffic
+from rmq.errors import ConfigError
+from rmq.system.child import Child
+from rmq.takeover.old_master import OldMaster
+
+RMQ = [sys.executable, "-m", "rmq"]
+SMALL = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=262144",
+         "--set", "waitTimeMillsInSendQueue=60000")  # fmt: skip
+READY_S = 60.0
+
+
+class Machine:
+    """A name server, and the old master at a port that both masters have in turn."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.namesrv, self.address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port(2, 1)}"
+        self.names = self._child("namesrv", "namesrv", "--port", self.namesrv[10:])
+        self.old = self._child(
+            "old", "broker", "--store", str(folder / "old"), "--port", self.address[10:],
+            "-n", self.namesrv, "--set", f"haListenPort={int(self.address[10:]) + 1}", *SMALL,
+        )  # fmt: skip
+        for child in (self.names, self.old):
+            child.start()
+            child.wait_ready(READY_S)
+        self.takeover: subprocess.Popen[str] | None = None
+
+    def _child(self, name: str, *words: str) -> Child:
+        return Child(name, [*RMQ, *words], self.folder)
+
+    def take_over(self, *words: str) -> subprocess.Popen[str]:
+        self.takeover = subprocess.Popen(
+            [*RMQ, "takeover", "--from", self.address, "--store", str(self.folder / "new"), *words],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return self.takeover
+
+    def said(self, pattern: str) -> str:
+        """What the takeover says up to a line like this."""
+        assert self.takeover is not None
+        assert self.takeover.stdout is not None
+        text = ""
+        for line in self.takeover.stdout:
+            text += line
+            if re.search(pattern, line):
+                return text
+        raise AssertionError(f"it ended without {pattern!r}:\n{text}")
+
+    def end(self) -> None:
+        if self.takeover is not None:
+            self.takeover.kill()
+            self.takeover.communicate()
+        for child in (self.old, self.names):
+            child.stop()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.end()
+
+
+def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
+    with Admin(namesrv_addr=machine.namesrv) as admin:
+        admin.create_topic(TOPIC, 4)
+        admin.create_topic("later", 1)
+    soon_ms = int(time.time() * 1000) + 500  # some come before the switch, some after it
+    with Producer("p", namesrv_addr=machine.namesrv, send_msg_timeout=60_000) as producer:
+        for number in range(20):
+            when = {"TIMER_DELIVER_MS": str(soon_ms + number * 400)}
+            properties = when if number % 2 else {"DELAY": "2"}
+            producer.send(Message("later", b"%d" % number, properties=properties))
+    traffic = Traffic(machine.namesrv)
+    traffic.start()
+    try:
+        wait_until(lambda: traffic.received > 200)
+        machine.take_over("--yes", "--stop-command", f"kill {machine.old.pid}")
+        text = machine.said(" is ready ")
+        assert f"at {machine.address}" in text
+        sent, ready_ms = traffic.sent, time.time() * 1000
+        wait_until(lambda: traffic.received > sent + 100)
+        traffic.stop_sending()
+        wait_until(lambda: traffic.on_the_way() == 0)
+        assert traffic.twice <= traffic.sent / 10  # what was not committed
+    finally:
+        traffic.close()
+    with Cluster(machine.namesrv) as cluster:
+        assert [entry.addresses for entry in cluster.brokers()] == [{0: machine.address}]
+    wait_until(lambda: set(bodies(machine, "later")) == {b"%d" % n for n in range(20)})
+    # What was delivered in the moments before the old master's end may be so once more.
+    counts = Counter(bodies(machine, "later"))
+    late = [n for n in range(1, 20, 2) if soon_ms + n * 400 > ready_ms]
+    assert late
+    assert all(counts[b"%d" % n] == 1 for n in late)
+    assert max(counts.values()) <= 2
+    # What the old master had is how the new one's log begins.
+    there, here = (log_of(machine.folder / name) for name in ("old", "new"))
+    assert len(there) > 1000
+    assert here.startswith(there)
+
+
+def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
+    process = machine.take_over("--yes", "--stop-command", f"kill {machine.old.pid}")
+    machine.said(" is ready ")
+    process.terminate()
+    assert process.wait(60) == 0
+    command = [*RMQ, "broker", "-c", str(machine.folder / "new" / "takeover.conf")]
+    again = Child("again", command, machine.folder)
+    again.start()
+    try:
+        again.wait_ready(READY_S)
+        settings = OldMaster(machine.address).settings
+        assert (settings["brokerName"], settings["brokerId"]) == ("broker-a", "0")
+        assert settings["mappedFileSizeCommitLog"] == str(1 << 20)
+    finally:
+        again.stop()
+
+
+@pytest.mark.parametrize("way", ["no", "interrupt", "command"])
+def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: str) -> None:
+    if way == "command":
+        process = machine.take_over("--yes", "--stop-command", "exit 3")
+    else:
+        process = machine.take_over()
+    assert process.stdin is not None
+    if way == "no":
+        process.stdin.write("n\n")
+        process.stdin.flush()
+    elif way == "interrupt":
+        process.stdin.write("y\n")
+        process.stdin.flush()
+        machine.said("stop the old master now")
+        assert send_code(machine.address) == ResponseCode.SYSTEM_ERROR
+        process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    if way == "command":
+        assert "ended with code 3" in text
+    assert send_code(machine.address) == ResponseCode.SUCCESS
+    assert not (machine.folder / "new" / "takeover.conf").exists()
+
+
+def test_a_slave_and_a_broker_of_a_controller_are_refused(machine: Machine) -> None:
+    for key, text in (("brokerRole=SLAVE", "name its master"), ("aclEnable=true", "no accounts")):
+        old = OldMaster(machine.address)
+        name, _, value = key.partition("=")
+        old.settings[name] = value
+        with pytest.raises(ConfigError, match=text):
+            old.check()
+
+
+def log_of(store: Path) -> bytes:
+    files = sorted((store / "commitlog").iterdir())
+    return b"".join(path.read_bytes() for path in files).rstrip(b"\0")
+
+
+def bodies(machine: Machine, topic: str) -> list[bytes]:
+    """All that is in the topic."""
+    command = [*RMQ, "consume", topic, "-n", machine.namesrv, "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return [msgspec.json.decode(line)["body"].encode() for line in done.stdout.splitlines()]
+
+
+def send_code(address: str) -> int:
+    fields = {
+        "a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": int(time.time() * 1000),
+        "h": 0, "i": "", "j": 0, "k": False,
+    }  # fmt: skip
+    with Connection(address) as connection:
+        return connection.ask(RequestCode.SEND_MESSAGE_V2, fields, b"x").code
