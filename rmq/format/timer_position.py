@@ -15,7 +15,10 @@ NUMBERS = 6
 NUMBER_DIGITS_MAX = 18
 TIMER_CHECK_BYTES = 24  # of those that are read
 CLOCKS_DIFFER_MS = 60_000
+SLOT_MS = 1000  # of RocketMQ's wheel
 TAKEN_MAX = 1 << 50
+
+Position = tuple[int, int, int, int, int, int]
 
 
 def read_timer_check(body: bytes, now_s: float) -> tuple[int, int]:
@@ -34,7 +37,7 @@ def read_timer_check(body: bytes, now_s: float) -> tuple[int, int]:
     return fired_ms, taken
 
 
-def read_timers(text: str) -> tuple[int, int, int, int, int, int]:
+def read_timers(text: str) -> Position:
     """ProtocolError for anything but six numbers that can be."""
     words = text.split(" ")
     if len(words) != NUMBERS or not all(
@@ -43,3 +46,11 @@ def read_timers(text: str) -> tuple[int, int, int, int, int, int]:
         raise ProtocolError(f"rmqTimers: {text[:100]!r}")
     a, b, c, d, e, f = map(int, words)
     return a, b, c, d, e, f
+
+
+def timer_check(position: Position, now_s: float) -> bytes:
+    """RocketMQ's timer check point of a position: whole slots, and rather one less."""
+    wall_ms, _, steady_ms, _, fed, _ = position
+    fired_ms = max(min(wall_ms, steady_ms) - 1, 0) // SLOT_MS * SLOT_MS
+    numbers = (fired_ms, 0, fed, fed, 0, int(now_s * 1000), 1)
+    return b"".join(number.to_bytes(8, "big") for number in numbers)

@@ -1,8 +1,9 @@
-"""Replicas: handlers of 45 delay offsets, 906 exchange, 907 status, 908, 1007 epochs, 1008 role.
+"""Replicas: handlers of 45 delay offsets, 60 and 61 timers, 906 exchange, 907 status, 908, 1007
+epochs, 1008 role.
 
 906 tells a slave where the log is to be had; a slave of rmq is also told what has changed among the
 tables, when it has (rmq/broker/replication/exchange.py). 908 is for a figure of RocketMQ's slaves
-that nothing reads: taken, and without effect.
+that nothing reads: taken, and without effect. 60 and 61 are asked by RocketMQ's slaves, each 3 s.
 
 Example: 906 -> masterAddress 10.0.0.1:10911, masterHaAddress 10.0.0.1:10912, masterFlushOffset
 5000.
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
@@ -25,6 +27,7 @@ from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
+from rmq.format.timer_position import timer_check
 
 BROKER_ID_MAX = 2**31 - 1
 
@@ -47,6 +50,21 @@ class Context(Protocol):
 
 def get_delay_offsets(context: Context, request: Request) -> Reply:
     return request.command.reply(body=fastjson.dumps(context.delays.content()))
+
+
+def get_timer_check(context: Context, request: Request) -> Reply:
+    """How far timed messages are, as RocketMQ's wheel would say it: a slave of that kind which
+    becomes master goes on from there."""
+    position = context.core.timers_delivered()
+    if position is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "no timed messages here: timerWheelEnable=false")
+    return request.command.reply(body=timer_check(position, clock.wall()))
+
+
+def get_timer_metrics(context: Context, request: Request) -> Reply:
+    """How many wait of each topic: RocketMQ's figure, which a wheel keeps and a heap does not."""
+    version = {"stateVersion": 0, "timestamp": 0, "counter": 0}
+    return request.command.reply(body=fastjson.dumps({"dataVersion": version, "timingCount": {}}))
 
 
 def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
@@ -114,6 +132,8 @@ def controlled(context: Context) -> ControlledReplication:
 
 HANDLERS: dict[int, Handler[Context]] = {
     Code.GET_ALL_DELAY_OFFSET: get_delay_offsets,
+    Code.GET_TIMER_CHECK_POINT: get_timer_check,
+    Code.GET_TIMER_METRICS: get_timer_metrics,
     Code.EXCHANGE_BROKER_HA_INFO: exchange,
     Code.GET_BROKER_HA_STATUS: get_ha_status,
     Code.RESET_MASTER_FLUSH_OFFSET: reset_flush_offset,
