@@ -7,6 +7,7 @@
     replica             replica status, promote, remove, add
     replica_switch      a planned switch that loses nothing, whatever acks need
     replica_settings    the settings of one more replica
+    takeover            takeover: a running master is replaced
     demo                demo cluster
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top

@@ -6,6 +6,7 @@
     memory_limit        how much memory this process may use
     descriptors         how many files and clients it may have
     checks              what `rmq check` compares
+    child               a process that ends with this one
 
 Read from /proc and /sys; set by system calls, of this process alone.
 """

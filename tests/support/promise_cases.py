@@ -405,6 +405,8 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (28, ""): (ask(28), 0),
     (315, ""): (ask(315, statsName="BROKER_PUT_NUMS", statsKey="DefaultCluster"), 0),
     (45, ""): (ask(45), 0),
+    (60, ""): (ask(60), 0),
+    (61, ""): (ask(61), 0),
     (906, ""): (ask(906), 0),
     (907, ""): (ask(907), 0),
     (908, ""): (ask(908, masterFlushOffset=0), None),
