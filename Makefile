@@ -26,7 +26,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-client bench-spark lint docs debug clean
+.PHONY: help build run test test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-replicas bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -42,6 +42,7 @@ help:
 	@echo 'make bit-rot      200 rounds of damage to each kind of file (RMQ_BIT_ROT_ROUNDS), 25 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-stages  each stage of the core: ns, and instructions against the file (UPDATE=1)'
+	@echo 'make bench-replicas  against an Apache pair; failovers, planned switches, catching up; 10 minutes'
 	@echo 'make bench-topics  10,000 topics created and found at a restart; 1,000,000 offsets; 2 minutes'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
@@ -140,6 +141,10 @@ bench-stages: tools
 	$(BIN)/python -m pytest bench/stages/nanoseconds.py -p no:xdist --benchmark-columns min,median,iqr,rounds \
 		--benchmark-json build/bench/nanoseconds.json $(PYTEST_ARGS)
 	$(BIN)/python -m bench.stages.instructions $(if $(UPDATE),--update)
+
+bench-replicas: tools
+	@tools/need.sh java17 maven etcd
+	PYTHONPATH=. $(BIN)/python bench/replicas.py
 
 bench-topics: tools
 	$(BIN)/python bench/topics.py

@@ -52,6 +52,7 @@ class Bench:
     pending_timers: int = 50_000_000
     many_topics: int = 100
     body_bytes: int = 256
+    catch_up_bytes: int = 10 << 30
 
     def places(self, sync: bool) -> list[int]:
         """CPUs of a server. Group commit lives from the disk working beside the CPU: not pinned."""

@@ -28,8 +28,9 @@ GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people 
 class Traffic:
     """Counts are written by one thread each, and read by any."""
 
-    def __init__(self, namesrv: str) -> None:
+    def __init__(self, namesrv: str, routes_ms: int = ROUTES_MS) -> None:
         self._namesrv = namesrv
+        self._routes_ms = routes_ms
         self.sent = 0  # numbers below it are acknowledged
         self.received = 0  # different ones
         self.twice = 0  # deliveries of what had come already
@@ -52,8 +53,8 @@ class Traffic:
         self.began_s = time.monotonic()
         self._consumer = PushConsumer(
             "demo-consumer", self._take, namesrv_addr=self._namesrv,
-            poll_name_server_interval=ROUTES_MS, consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            consume_message_batch_max_size=32,
+            poll_name_server_interval=self._routes_ms, consume_message_batch_max_size=32,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
         )  # fmt: skip
         self._consumer.subscribe(TOPIC, "*")
         self._consumer.start()
@@ -84,7 +85,7 @@ class Traffic:
 
         with Producer(
             "demo-producer", namesrv_addr=self._namesrv, send_msg_timeout=TIMEOUT_MS,
-            poll_name_server_interval=ROUTES_MS,
+            poll_name_server_interval=self._routes_ms,
         ) as producer:  # fmt: skip
             self.last_sent_s = time.monotonic()
             while not self._stops.is_set():

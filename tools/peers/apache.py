@@ -11,6 +11,7 @@ Layout of the folder given: home/ (logs, name server's files), store/ (the broke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rmq.names import SELF_TEST_TOPIC
@@ -41,6 +42,8 @@ BROKER_DEFAULTS = {
     "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
 }
 
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon; not for measuring
+
 
 class ApacheStandalone:
     """Name server and broker; `settings` are lines of broker.conf."""
@@ -53,6 +56,7 @@ class ApacheStandalone:
         settings: dict[str, str] | None = None,
         store: Path | None = None,
         heap: str = "512m",
+        jvm: Sequence[str] = SMALL_JVM,
     ) -> None:
         self.folder = folder
         self.store = store or folder / "store"
@@ -68,6 +72,7 @@ class ApacheStandalone:
             **(settings or {}),
         }
         self.heap = heap
+        self.jvm = jvm
         self._write_configuration()
         self.name_server = self._name_server()
         self.broker = self._broker()
@@ -120,8 +125,7 @@ class ApacheStandalone:
             f"-Xms{heap}",
             f"-Xmx{heap}",
             "-XX:MaxDirectMemorySize=512m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            *self.jvm,
             f"-Duser.home={self.folder / 'home'}",
             "-cp",
             f"{self.folder / 'conf'}:{apache_jars()}/*",

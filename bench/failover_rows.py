@@ -1,0 +1,132 @@
+"""Failover rows: how long a producer waits when its master is killed, or changed as planned.
+
+Three brokers under two controllers with etcd (one without), as `rmq demo cluster` has them; the
+producer sends numbers one after the other and looks at the routes each second. A wait is the time
+between two acknowledgements.
+
+    outcomes = kill(Bench(root=Path("/tmp/x"), rounds=5))       5 kills
+"""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from rounds import Outcome, middle
+from rows import Bench
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.replicas import Replicas, ReplicaSet
+from rmq.demo.cluster import NAME, DemoCluster
+from rmq.demo.traffic import GAP_S, TOPIC, Traffic
+from rmq.errors import RmqError
+
+REPLICAS = 3
+ROUTES_MS = 1000
+CALM_S = 60.0
+FLOW_S = 1.0  # of sends before and after
+LOOK_S = 0.01
+
+
+class Scene:
+    """The cluster with its traffic."""
+
+    def __init__(self, cluster: DemoCluster) -> None:
+        self.cluster = cluster
+        self.view = Cluster(cluster.namesrv)
+        self.replicas = Replicas(self.view, cluster.controllers)
+        self.traffic = Traffic(cluster.namesrv, ROUTES_MS)
+
+    def calm(self) -> ReplicaSet:
+        """Waits until there is a master, and all are in sync."""
+        until = time.monotonic() + CALM_S
+        while time.monotonic() < until:
+            with contextlib.suppress(RmqError):
+                found = self.replicas.sets([NAME], details=False)[0]
+                in_sync = [each for each in found.replicas if each.alive and each.in_sync]
+                if found.master is not None and len(in_sync) == REPLICAS:
+                    return found
+            time.sleep(LOOK_S)
+        raise RuntimeError(f"not all are in sync after {CALM_S:.0f} s")
+
+    def flows(self) -> None:
+        """Waits until sends have gone on for a while."""
+        began = self.traffic.sent
+        until = time.monotonic() + CALM_S
+        while self.traffic.sent < began + 50:
+            if time.monotonic() > until:
+                raise RuntimeError(f"no send is acknowledged: {self.traffic.last_error}")
+            time.sleep(LOOK_S)
+        time.sleep(FLOW_S)
+
+    def longest_s(self, since_s: float) -> float:
+        """The longest wait that ended since then; at most GAP_S when there was none to speak of."""
+        return max((gap for at, gap in self.traffic.gaps if at > since_s), default=GAP_S)
+
+
+@contextlib.contextmanager
+def scene(bench: Bench) -> Iterator[Scene]:
+    cluster = DemoCluster(bench.root / "cluster", REPLICAS)
+    try:
+        cluster.start(lambda _: None)
+        scene = Scene(cluster)
+        scene.calm()
+        admin.create_topic(scene.view, TOPIC, 4)
+        scene.traffic.start()
+        try:
+            scene.flows()
+            yield scene
+            scene.traffic.stop_sending()
+            until = time.monotonic() + CALM_S
+            while scene.traffic.on_the_way() and time.monotonic() < until:
+                time.sleep(LOOK_S)
+            if lost := scene.traffic.on_the_way():
+                raise RuntimeError(f"{lost} acknowledged messages did not come")
+        finally:
+            scene.traffic.close()
+            scene.view.close()
+    finally:
+        cluster.stop()
+
+
+def kill(bench: Bench) -> list[Outcome]:
+    half = Outcome("kill", "kill -9 of the master: until the next ack, p50", 1.5, unit=" s")
+    longest = Outcome("kill", "kill -9 of the master: until the next ack, max", 5.0, unit=" s")
+    waits = []
+    with scene(bench) as now:
+        for _ in range(bench.rounds):
+            found = now.calm()
+            now.flows()
+            assert found.master_id is not None
+            child, killed_s = now.cluster.brokers[found.master_id], time.monotonic()
+            child.kill()
+            now.flows()
+            waits.append(now.longest_s(killed_s))
+            child.died()
+            child.start()
+        twice, sent = now.traffic.twice, now.traffic.sent
+    half.values, longest.values = waits, [max(waits)]
+    half.notes.append(f"{len(waits)} kills: {' '.join(f'{each:.2f}' for each in sorted(waits))}")
+    longest.notes.append(f"{sent} sent, none lost, {twice} came twice")
+    return [half, longest]
+
+
+def switch(bench: Bench) -> list[Outcome]:
+    wait = Outcome("switch", "planned switch: the longest wait for an ack", 300.0, unit=" ms")
+    failed = Outcome("switch", "planned switch: sends that fail", 0.0, unit="")
+    with scene(bench) as now:
+        for _ in range(bench.rounds):
+            found = now.calm()
+            now.flows()
+            other = next(each.id for each in found.replicas if each.id != found.master_id)
+            refused, began_s = now.traffic.refused, time.monotonic()
+            command = [sys.executable, "-m", "rmq", "replica", "promote", NAME, str(other)]
+            subprocess.run([*command, "-n", now.cluster.namesrv], check=True, capture_output=True)
+            now.flows()
+            wait.values.append(now.longest_s(began_s) * 1000)
+            failed.values.append(now.traffic.refused - refused)
+    wait.notes.append(f"waits below {GAP_S * 1000:.0f} ms are not looked at; middle "
+                      f"{middle(wait.values):.0f} ms")  # fmt: skip
+    return [wait, failed]
