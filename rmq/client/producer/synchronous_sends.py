@@ -5,11 +5,17 @@
     sends.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
 
 Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
-was chosen, by the user, a selector or a sharding key, is kept.
+was chosen, by the user, a selector or a sharding key, is kept. Where there is no other broker a try
+waits a little: a replica that becomes master needs some tenths of a second, and RocketMQ's client
+has made all its tries by then.
+
+Example: the only master is killed. The first try fails at once, so does the one 0.1 s later; the one
+0.5 s after that finds the new master.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +28,8 @@ from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.targets import Selector, Targets
 from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
+
+PAUSES_MS = (100.0, 500.0, 1000.0)  # before the second try at the same broker, the third, ..
 
 
 class SynchronousSends:
@@ -37,6 +45,13 @@ class SynchronousSends:
 
     def _until(self, timeout_ms: float | None) -> float:
         return monotonic_ms() + (self._producer.timeout_ms if timeout_ms is None else timeout_ms)
+
+    def _pause(self, failed: Target, attempt: int, until: float) -> None:
+        """Before the next try, if it can only go to the broker that has just failed."""
+        if self._targets.has_other(failed):
+            return
+        pause_ms = PAUSES_MS[min(attempt, len(PAUSES_MS) - 1)]
+        time.sleep(max(min(pause_ms, until - monotonic_ms()), 0.0) / 1000)
 
     # ---- one message
 
@@ -73,6 +88,7 @@ class SynchronousSends:
                 if not attempts.may_retry(error) or attempt + 1 == tries:
                     break
                 targets.look_again(message.topic)
+                self._pause(target, attempt, until)
             else:
                 targets.note(target, monotonic_ms() - began, None)
                 if result.is_ok or not producer.retries_not_stored:
@@ -160,4 +176,5 @@ class SynchronousSends:
                     raise
                 avoid = target.broker_name
                 self._targets.look_again(part[0].topic)
+                self._pause(target, attempt, until)
         raise AssertionError("the last attempt returns or raises")

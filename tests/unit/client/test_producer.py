@@ -347,6 +347,22 @@ def test_three_tries_and_then_the_error(way: str) -> None:
         assert len(cluster.sends(0)) == 1
 
 
+def test_the_only_broker_is_given_time_and_another_one_is_tried_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("rmq.client.producer.synchronous_sends.time.sleep", pauses.append)
+    with Cluster(refused(14)) as cluster, cluster.producer() as producer:
+        for send in (lambda one: producer.send(one), lambda one: producer.send_batch([one, one])):
+            with pytest.raises(RemoteError, match="code 14"):
+                send(Message("t", b"x"))
+        assert pauses == [0.1, 0.5, 0.1, 0.5]
+    with Cluster(refused(14), refused(14)) as cluster, cluster.producer() as producer:
+        with pytest.raises(RemoteError, match="code 14"):
+            producer.send(Message("t", b"x"))
+    assert len(pauses) == 4
+
+
 def test_silence_is_not_tried_again() -> None:
     with Cluster(silent, silent) as cluster, cluster.producer(send_msg_timeout=150) as producer:
         with pytest.raises(RequestTimeoutError):
