@@ -44,6 +44,9 @@ OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 OFFSET_CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 
+# Of the name servers' key-value configuration: topic -> "broker-a:4;broker-b:4".
+ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
+
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"  # its offsets: how far half and op messages are ended
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # how far the revive log is read
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"

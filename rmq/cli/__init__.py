@@ -17,6 +17,7 @@
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, describe, delete
+    cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
     message, trace      messages found again, and what clients traced of them
     bench               bench producer, consumer, pop

@@ -1,9 +1,10 @@
-"""`rmq cluster list`."""
+"""`rmq cluster list | plan | apply`; the latter two are in cluster_plan."""
 
 from __future__ import annotations
 
 import click
 
+from rmq.cli.cluster_plan import apply, plan
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows
 from rmq.client.blocking import admin
@@ -13,7 +14,11 @@ from rmq.errors import UnreachableError
 
 @click.group()
 def cluster() -> None:
-    """List brokers and what they are doing."""
+    """List brokers; add, drain and remove them."""
+
+
+cluster.add_command(plan)
+cluster.add_command(apply)
 
 
 @cluster.command("list")

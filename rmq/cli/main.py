@@ -31,7 +31,7 @@ COMMANDS = {
     "takeover": (
         "rmq.cli.takeover", "takeover", "Replace a running master, Apache RocketMQ's or ours."
     ),
-    "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
+    "cluster": ("rmq.cli.cluster", "cluster", "List brokers; add, drain and remove them."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
     "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),

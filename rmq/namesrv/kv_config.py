@@ -19,8 +19,9 @@ from typing import Any
 from rmq.base import atomic_file
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
+from rmq.names import ORDER_TOPIC_NAMESPACE
 
-ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+ORDER_TOPICS = ORDER_TOPIC_NAMESPACE
 
 # Each change rewrites the file, so its size is bounded.
 BYTES_MAX = 4 * 1024 * 1024

@@ -85,7 +85,7 @@ def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
     found = []
     for name in sorted({queue.broker_name for queue in cluster.route(topic).readable()}):
         reply = cluster.call_any(name, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
-        for queue, row in _queue_table(reply.body).items():
+        for queue, row in queue_table(reply.body).items():
             found.append(
                 QueueRange(
                     queue,
@@ -163,7 +163,7 @@ def group_progress(cluster: ClusterView, group: str) -> tuple[list[QueueProgress
                 continue  # this broker has no topic of the group
             raise
         rate += float(fastjson.loads_object(reply.body).get("consumeTps") or 0)
-        for queue, row in _queue_table(reply.body).items():
+        for queue, row in queue_table(reply.body).items():
             found.append(
                 QueueProgress(
                     queue,
@@ -287,7 +287,8 @@ def _call(
     return cluster.call(broker.master, code, fields, body)
 
 
-def _queue_table(body: bytes) -> dict[MessageQueue, dict[str, Any]]:
+def queue_table(body: bytes) -> dict[MessageQueue, dict[str, Any]]:
+    """The offsetTable of answers to 202 and 208."""
     table = fastjson.loads_object(body).get("offsetTable") or {}
     return {
         queue: row

@@ -1,0 +1,288 @@
+"""`rmq cluster plan|apply add|drain|undrain|remove|replace`: what will change, and doing it.
+
+    rmq cluster plan add broker-c                 what it would get; nothing is changed
+    rmq cluster apply add broker-c --topics a,b   the same, asks, and does it
+    rmq cluster apply drain broker-a              no more sends, until it is empty
+    rmq cluster apply undrain broker-a            it takes sends again
+    rmq cluster apply remove broker-a             nobody reads it any more: stop it
+    rmq cluster plan replace broker-a             how it comes back when its machine is gone
+
+Each verb is the same under both: what is planned is what is done (rmq/scaling).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows
+from rmq.client.blocking.cluster import Cluster
+from rmq.errors import RmqError
+from rmq.scaling import plan as plans
+from rmq.scaling.cluster_state import ClusterState
+from rmq.scaling.execution import QUIET_S, Execution, Outcome
+from rmq.scaling.replacement import replace
+from rmq.scaling.step import Plan, Step
+from rmq.scaling.survey import Survey
+from rmq.scaling.unconsumed import Unconsumed
+
+COLUMNS = ("BROKER", "WHAT", "FROM", "TO", "BY")
+
+Given = dict[str, Any]
+Decorator = Callable[[Any], Any]
+
+
+@dataclass
+class Planned:
+    state: ClusterState
+    plan: Plan
+    unconsumed: dict[str, Unconsumed]
+
+
+@dataclass(frozen=True)
+class Verb:
+    name: str
+    help: str
+    make: Callable[[Survey, ClusterState, Given], Planned]
+    options: tuple[Decorator, ...] = ()
+    doing: tuple[Decorator, ...] = ()  # options of apply alone
+
+
+@click.group("plan")
+def plan() -> None:
+    """Show what a change of the brokers would do; change nothing.
+
+    The verbs are those of `rmq cluster apply`, which shows the same and does it.
+    """
+
+
+@click.group("apply")
+def apply() -> None:
+    """Add, drain and remove brokers while clients work.
+
+    Shows the plan, asks, and does it. Interrupted or failed in part, the same command does what is
+    left.
+    """
+
+
+def _run(verb: Verb, applies: bool, given: Given) -> None:
+    as_json, yes = given["as_json"], given.get("yes", False)
+    if applies and as_json and not yes:
+        raise click.UsageError("--json asks nothing: say --yes as well")
+    with Cluster(given["namesrv"]) as cluster:
+        survey = Survey(cluster)
+        planned = verb.make(survey, survey.state(), given)
+        if not as_json:
+            _show(planned.plan)
+        if not applies:
+            if as_json:
+                show_json(_plain(planned))
+            return
+        _do(cluster, survey, planned, given)
+
+
+def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> None:
+    as_json, found = given["as_json"], planned.plan
+    if found.doable and not given["yes"]:
+        click.confirm("Do it?", abort=True)
+    execution = Execution(
+        cluster, survey, lambda line: click.echo(line, err=as_json),
+        given.get("quiet_s", QUIET_S), given.get("wait_s"), given.get("ignored", ()),
+    )  # fmt: skip
+    outcome = execution.run(found, planned.state.system)
+    if as_json:
+        show_json(_plain(planned) | _plain_outcome(outcome))
+    problem = _problem(found, outcome)
+    if problem and as_json:
+        sys.exit(1)
+    if problem:
+        raise RmqError(problem)
+    for name in outcome.drained if not as_json else ():
+        click.echo(f"{name} is drained; it may go: `rmq cluster apply remove {name}`")
+
+
+def _problem(found: Plan, outcome: Outcome) -> str:
+    """Why what is wanted is not so; empty when it is."""
+    if outcome.failed:
+        lines = [f"{step.broker}: {step.what}: {why}" for step, why in outcome.failed]
+        return "not done:\n  " + "\n  ".join(lines) + "\nThe same command does what is left"
+    waited = {each.broker for each in found.steps if each.what == plans.UNCONSUMED}
+    late = [name for name in found.brokers if name in waited and name not in outcome.drained]
+    if late:
+        rows = [f"{name}: {outcome.left[name].text() if name in outcome.left else 'not known'}"
+                for name in late]  # fmt: skip
+        return (
+            "not drained yet: " + "; ".join(rows) + ". They take no sends any more; the same "
+            "command waits on"
+        )
+    if found.by_hand and not found.doable and found.verb == "replace":
+        return "nothing of this can be done from here: these are steps for you"
+    return ""
+
+
+# ---- what is shown
+
+
+def _show(found: Plan) -> None:
+    if found.steps:
+        show_rows(COLUMNS, [(*each.row(), _by(each)) for each in found.steps], False)
+    else:
+        click.echo("there is nothing to do")
+    for note in dict.fromkeys(found.notes):
+        click.echo(f"note: {note}")
+
+
+def _by(step: Step) -> str:
+    return "rmq" if step.action is not None else "you"
+
+
+def _plain(planned: Planned) -> Given:
+    return {
+        "verb": planned.plan.verb,
+        "brokers": planned.plan.brokers,
+        "steps": [_plain_step(each) for each in planned.plan.steps],
+        "notes": list(dict.fromkeys(planned.plan.notes)),
+        "unconsumed": {name: _plain_left(left) for name, left in planned.unconsumed.items()},
+    }
+
+
+def _plain_step(step: Step) -> Given:
+    names = ("broker", "what", "from", "to")
+    return {**dict(zip(names, step.row(), strict=True)), "by": _by(step)}
+
+
+def _plain_left(left: Unconsumed) -> Given:
+    groups = [{"group": group, "topic": topic, "messages": count}
+              for (topic, group), count in sorted(left.by_group.items())]  # fmt: skip
+    return {
+        "messages": left.waited_for, "groups": groups, "internal": left.internal,
+        "unread": left.unread, "broadcast": sorted(left.broadcast),
+    }  # fmt: skip
+
+
+def _plain_outcome(outcome: Outcome) -> Given:
+    return {
+        "done": [_plain_step(each) for each in outcome.done],
+        "failed": [{**_plain_step(each), "why": why} for each, why in outcome.failed],
+        "drained": outcome.drained,
+        "unconsumed": {name: _plain_left(left) for name, left in outcome.left.items()},
+    }
+
+
+# ---- the verbs
+
+
+def _make_add(survey: Survey, state: ClusterState, given: Given) -> Planned:
+    text = given["topics"]
+    topics = None if text is None else [each.strip() for each in text.split(",") if each.strip()]
+    return Planned(state, plans.add(state, given["brokers"], topics), {})
+
+
+def _make_drain(survey: Survey, state: ClusterState, given: Given) -> Planned:
+    left = _unconsumed(survey, state, given)
+    return Planned(state, plans.drain(state, given["brokers"], left, given["force"]), left)
+
+
+def _make_undrain(survey: Survey, state: ClusterState, given: Given) -> Planned:
+    return Planned(state, plans.undrain(state, given["brokers"]), {})
+
+
+def _make_remove(survey: Survey, state: ClusterState, given: Given) -> Planned:
+    left = _unconsumed(survey, state, given)
+    return Planned(state, plans.remove(state, given["brokers"], left, given["force"]), left)
+
+
+def _make_replace(survey: Survey, state: ClusterState, given: Given) -> Planned:
+    (name,) = given["brokers"]
+    return Planned(state, replace(state, name), {})
+
+
+def _unconsumed(survey: Survey, state: ClusterState, given: Given) -> dict[str, Unconsumed]:
+    """Of those that answer."""
+    return {
+        name: survey.unconsumed(name, state.system).without(given["ignored"])
+        for name in given["brokers"]
+        if name in state.brokers and state.brokers[name].answers
+    }
+
+
+SEVERAL = click.argument("brokers", nargs=-1, required=True, metavar="BROKER...")
+ONE = click.argument("brokers", nargs=1, metavar="BROKER", callback=lambda _c, _p, name: (name,))
+IGNORED = click.option("--ignore", "ignored", multiple=True, metavar="GROUP",
+                       help="Do not wait for this group; may be given again.")  # fmt: skip
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
+
+VERBS = (
+    Verb(
+        "add",
+        """Give brokers the topics and groups of the others.
+
+        They have been started and are in `rmq cluster list`. Queues, permissions, order and
+        attributes of topics, and the settings of groups, are those elsewhere. Clients find the
+        new queues when they look at the routes, within half a minute.
+        """,
+        _make_add,
+        (SEVERAL, click.option("--topics", metavar="NAME[,...]",
+                               help="Only these topics.  [default: all of users]")),
+    ),
+    Verb(
+        "drain",
+        """Take no more sends, and wait for consumers.
+
+        Waited for are what groups have not consumed, retries too, delayed and timed messages, open
+        transactions and pops. Then a broker may be removed. Whatever happens, `undrain` takes
+        it back.
+        """,
+        _make_drain,
+        (SEVERAL, IGNORED,
+         click.option("--force", is_flag=True, help="Also when sends have nowhere else to go.")),
+        (click.option("--wait", "wait_s", type=click.FloatRange(0), metavar="SECONDS",
+                      help="For consumers, at most.  [default: until it is empty]"),
+         click.option("--quiet", "quiet_s", type=click.FloatRange(0), default=QUIET_S,
+                      show_default=True, metavar="SECONDS",
+                      help="Empty is where nothing has come for so long: clients send by old "
+                      "routes for up to 30.")),
+    ),
+    Verb("undrain", "Let brokers take sends again.", _make_undrain, (SEVERAL,)),
+    Verb(
+        "remove",
+        """Have clients leave drained brokers: stop them then.
+
+        Refused for one that takes sends, or holds what somebody has not read. Their processes
+        and stores are yours: nothing is stopped or deleted.
+        """,
+        _make_remove,
+        (SEVERAL, IGNORED,
+         click.option("--force", is_flag=True,
+                      help="All the same; the plan says what is lost.")),
+    ),
+    Verb(
+        "replace",
+        """Show how a broker comes back that is gone.
+
+        Its replicas have what it held: see `rmq replica`. Nothing of it is done from here.
+        """,
+        _make_replace,
+        (ONE,),
+    ),
+)  # fmt: skip
+
+
+def _register(group: click.Group, verb: Verb, applies: bool) -> None:
+    def command(**given: Any) -> None:
+        _run(verb, applies, given)
+
+    options = [*verb.options, *((*verb.doing, YES) if applies else ()), namesrv_option, json_option]
+    for option in reversed(options):
+        command = option(command)
+    group.command(verb.name, help=verb.help)(command)
+
+
+for _verb in VERBS:
+    _register(plan, _verb, False)
+    _register(apply, _verb, True)

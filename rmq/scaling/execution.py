@@ -1,0 +1,243 @@
+"""Execution: does the steps of a plan, one after the other, and waits for consumers.
+
+    execution = Execution(cluster, survey, report=print, quiet_s=35)
+    outcome = execution.run(plan, system)
+    outcome.done, outcome.failed, outcome.left
+
+A step that is refused does not keep the others from being done; one that nobody answers ends the
+run. Either way the plan made anew has what is left.
+
+Producers go on sending to a broker for as long as they have its old route: clients look every 30 s
+(pollNameServerInterval), and brokers take what comes, so that nothing fails. So a broker is empty
+when nothing has been unconsumed, and nothing has come, for QUIET_S.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rmq import java_properties
+from rmq.client.blocking.cluster import Cluster
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
+from rmq.errors import ProtocolError, RemoteError, UnreachableError
+from rmq.format import fastjson
+from rmq.names import AUTO_CREATE_TOPIC, ORDER_TOPIC_NAMESPACE
+from rmq.scaling.step import (
+    Action,
+    AwaitConsumers,
+    ForbidReading,
+    Plan,
+    PutGroup,
+    PutOrder,
+    PutRequestMode,
+    PutTopic,
+    SetPermission,
+    Step,
+    Unregister,
+)
+from rmq.scaling.survey import Survey
+from rmq.scaling.unconsumed import Unconsumed
+
+QUIET_S = 35.0
+LOOK_S = 0.5
+REPORT_S = 1.0  # between two lines of progress
+AGAIN_S = 10.0  # between two that say the same
+CHANGE_S = 15.0  # a change waits for a slave, and for name servers
+
+
+@dataclass
+class Outcome:
+    done: list[Step] = field(default_factory=list)
+    failed: list[tuple[Step, str]] = field(default_factory=list)
+    left: dict[str, Unconsumed] = field(default_factory=dict)  # what was unconsumed at the end
+    drained: list[str] = field(default_factory=list)
+
+
+class Execution:
+    """Used by one thread. `report` gets lines of progress."""
+
+    def __init__(
+        self, cluster: Cluster, survey: Survey, report: Callable[[str], None],
+        quiet_s: float = QUIET_S, wait_s: float | None = None, ignored: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """wait_s: how long consumers are waited for; None: until there is nothing left.
+        ignored: groups that are not waited for."""
+        self._cluster, self._survey, self._report = cluster, survey, report
+        self._quiet_s, self._wait_s, self._ignored = quiet_s, wait_s, tuple(ignored)
+
+    def run(self, plan: Plan, system: frozenset[str]) -> Outcome:
+        outcome = Outcome()
+        waits: list[Step] = []
+        for step in plan.doable:
+            if isinstance(step.action, AwaitConsumers):
+                waits.append(step)
+                continue
+            assert step.action is not None
+            try:
+                self._do(step.action)
+            except RemoteError as error:
+                outcome.failed.append((step, f"code {error.code}: {error.remark.strip()}"))
+                self._report(f"{step.broker}: {step.what}: refused: {error.remark.strip()}")
+            else:
+                outcome.done.append(step)
+                self._report(f"{step.broker}: {step.what}: {step.after or 'gone'}")
+        if waits and not any(isinstance(each.action, SetPermission) for each, _ in outcome.failed):
+            self._await(waits, system, outcome)
+        return outcome
+
+    # ---- single steps
+
+    def _do(self, action: Action) -> None:
+        if isinstance(action, PutGroup):
+            body = fastjson.dumps(dict(action.members))
+            self._change(action.address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+        elif isinstance(action, ForbidReading):
+            fields = {"group": action.group, "topic": action.topic, "readable": False}
+            self._change(action.address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, fields)
+        elif isinstance(action, PutTopic):
+            self._put_topic(action)
+        elif isinstance(action, PutRequestMode):
+            body = fastjson.dumps({
+                "topic": action.topic, "consumerGroup": action.group, "mode": action.mode,
+                "popShareQueueNum": action.pop_share_queue_num,
+            })  # fmt: skip
+            self._change(action.address, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, body)
+        elif isinstance(action, PutOrder):
+            self._put_order(action)
+        elif isinstance(action, SetPermission):
+            self._set_permission(action.address, action.permission)
+        elif isinstance(action, Unregister):
+            self._unregister(action)
+
+    def _put_topic(self, action: PutTopic) -> None:
+        settings = action.settings
+        fields: dict[str, object] = {
+            "topic": action.topic, "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": settings.read_queues, "writeQueueNums": settings.write_queues,
+            "perm": settings.perm, "topicFilterType": settings.filter_type,
+            "topicSysFlag": settings.sys_flag, "order": settings.order,
+        }  # fmt: skip
+        if action.changes:
+            fields["attributes"] = ",".join(action.changes)
+        self._change(action.address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+    def _put_order(self, action: PutOrder) -> None:
+        fields = {"namespace": ORDER_TOPIC_NAMESPACE, "key": action.topic}
+        for address in self._cluster.name_servers:
+            if action.order_conf:
+                more = {"value": action.order_conf}
+                self._change(address, RequestCode.PUT_KV_CONFIG, {**fields, **more})
+            else:
+                self._change(address, RequestCode.DELETE_KV_CONFIG, fields)
+
+    def _set_permission(self, address: str, permission: int) -> None:
+        """And looks whether it is so: a broker may answer with 0 what it does not do."""
+        body = java_properties.format([("brokerPermission", str(permission))]).encode()
+        self._change(address, RequestCode.UPDATE_BROKER_CONFIG, {}, body)
+        present = self._survey.permission(address)
+        if present != permission:
+            raise RemoteError(
+                ResponseCode.SYSTEM_ERROR, f"{address} goes on with brokerPermission={present}"
+            )
+
+    def _unregister(self, action: Unregister) -> None:
+        fields = {
+            "brokerName": action.name, "brokerAddr": action.address,
+            "clusterName": action.cluster, "brokerId": action.broker_id,
+        }  # fmt: skip
+        for address in self._cluster.name_servers:
+            self._change(address, RequestCode.UNREGISTER_BROKER, fields)
+
+    def _change(
+        self, address: str, code: RequestCode, fields: Mapping[str, object], body: bytes = b""
+    ) -> None:
+        self._cluster.call(address, code, fields, body, CHANGE_S)
+
+    # ---- consumers
+
+    def _await(self, waits: list[Step], system: frozenset[str], outcome: Outcome) -> None:
+        """Looks until each broker is empty, or time is up."""
+        began = time.monotonic()
+        watches = {step.broker: _Watch(step) for step in waits}
+        while True:
+            for name, watch in watches.items():
+                self._look(name, watch, system)
+            waiting = [each for each in watches.values() if each.quiet_for() < self._quiet_s]
+            for watch in watches.values():
+                watch.tell(self._report, self._quiet_s)
+            if not waiting:
+                break
+            if self._wait_s is not None and time.monotonic() - began >= self._wait_s:
+                break
+            time.sleep(LOOK_S)
+        for name, watch in watches.items():
+            if watch.left is not None:
+                outcome.left[name] = watch.left
+            if watch.quiet_for() >= self._quiet_s:
+                outcome.drained.append(name)
+                outcome.done.append(watch.step)
+
+    def _look(self, name: str, watch: _Watch, system: frozenset[str]) -> None:
+        try:
+            self._follow_master(name, watch)
+            watch.saw(self._survey.unconsumed(name, system).without(self._ignored))
+        except (UnreachableError, ProtocolError, RemoteError) as error:
+            watch.lost(str(error))
+
+    def _follow_master(self, name: str, watch: _Watch) -> None:
+        """Another replica that became master, or one that was started anew, is told, too."""
+        self._cluster.brokers()
+        address = self._cluster.address_of(name)
+        if self._survey.permission(address) & PERM_WRITE:
+            self._report(f"{name}: {address} takes sends again; it is told anew")
+            watch.disturbed()
+            self._set_permission(address, PERM_READ)
+
+
+class _Watch:
+    """What is seen of one broker that empties."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.left: Unconsumed | None = None
+        self._quiet_since: float | None = None
+        self._told = ("", float("-inf"))  # the last line, and when
+        self._trouble = ""
+
+    def saw(self, left: Unconsumed) -> None:
+        is_same = self.left is not None and self.left.ends == left.ends
+        if left.waited_for or not is_same:
+            self._quiet_since = None if left.waited_for else time.monotonic()
+        elif self._quiet_since is None:
+            self._quiet_since = time.monotonic()
+        self.left, self._trouble = left, ""
+
+    def lost(self, why: str) -> None:
+        self._trouble = why
+        self.disturbed()
+
+    def disturbed(self) -> None:
+        self._quiet_since = None
+
+    def quiet_for(self) -> float:
+        return -1.0 if self._quiet_since is None else time.monotonic() - self._quiet_since
+
+    def tell(self, report: Callable[[str], None], quiet_s: float) -> None:
+        """A line when there is something new, and now and then all the same."""
+        text, now = self._text(quiet_s), time.monotonic()
+        is_new, is_end = text != self._told[0], self.quiet_for() >= quiet_s
+        if now - self._told[1] >= (REPORT_S if is_new else AGAIN_S) or (is_new and is_end):
+            report(f"{self.step.broker}: {text}")
+            self._told = (text, now)
+
+    def _text(self, quiet_s: float) -> str:
+        if self._trouble:
+            return f"cannot be asked: {self._trouble}"
+        assert self.left is not None
+        if self.left.waited_for:
+            return f"{self.left.waited_for} unconsumed: {self.left.text()}"
+        if self.quiet_for() >= quiet_s:
+            return "nothing is unconsumed"
+        return f"nothing is unconsumed; looked at until nothing has come for {quiet_s:g} s"

@@ -1,0 +1,303 @@
+"""Plan: what has to change so that a cluster is as it is wanted. State in, steps out; no I/O.
+
+    add      topics and groups that the other brokers have, also on this one
+    drain    no more sends, then wait until its messages are consumed
+    undrain  sends again
+    remove   nothing is read of it any more; it may be stopped
+
+What is so already makes no step: a plan that was interrupted is made again and has what is left.
+
+How sends are kept from a broker. There are two ways in RocketMQ:
+
+    205 wipeWritePerm at each name server changes what that one process has in memory. It is
+        forgotten when the name server or the broker is started again, and where the broker
+        registers its topics anew (Apache's does with each topic that is made); a name server that
+        was down, or comes later, never hears of it; and producers of a topic of fixed order go by
+        ORDER_TOPIC_CONFIG and send all the same.
+    25  brokerPermission=4 is the broker's own: it says so in each registration, to all name
+        servers, of new topics too, and refuses what comes back for a retry (36: clients send that
+        to another broker then) and sends to ordered topics. It holds until the broker's process
+        ends; Apache's broker writes it into its property file, too.
+
+So it is 25, at each replica of the broker: one that becomes master is drained as well. What a
+restart forgets the same command does again, and until then nothing is lost: it takes sends.
+Topics of fixed order are taken out of ORDER_TOPIC_CONFIG first, or their sends would be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rmq.codes import PERM_READ, PERM_WRITE
+from rmq.errors import ConfigError, RmqError
+from rmq.scaling.cluster_state import READ_WRITE, BrokerState, ClusterState, perm_text
+from rmq.scaling.spread import is_spread, spread
+from rmq.scaling.step import (
+    AwaitConsumers,
+    Plan,
+    PutOrder,
+    SetPermission,
+    Step,
+    Unregister,
+)
+from rmq.scaling.unconsumed import Unconsumed
+
+UNREADABLE = 0  # brokerPermission of a broker that is left
+UNCONSUMED = "unconsumed"  # the step that waits for consumers
+SHOWN_MAX = 5  # topics named in a refusal
+
+
+def add(state: ClusterState, names: Sequence[str], topics: Sequence[str] | None = None) -> Plan:
+    """`topics` None: all that users have."""
+    plan = Plan("add", tuple(names))
+    orders = dict(state.orders)
+    for name in names:
+        broker = _answering(state, name)
+        sources = [
+            each for each in state.brokers.values()
+            if each.cluster == broker.cluster and each.name not in names and each.answers
+        ]  # fmt: skip
+        if not sources:
+            raise ConfigError(
+                f"no other broker of cluster {broker.cluster} answers: there is nothing that "
+                f"{name} could get. `rmq cluster list` shows all"
+            )
+        steps, notes = spread(state, broker, sources, topics)
+        plan.steps.extend(steps)
+        plan.notes.extend(notes)
+        queues = {topic: settings.write_queues
+                  for each in sources for topic, settings in each.topics.items()
+                  if topics is None or topic in topics}  # fmt: skip
+        _put_in_order(plan, orders, name, queues)
+        if not broker.takes_sends:
+            plan.notes.append(
+                f"{name} takes no sends (brokerPermission {broker.permission}): "
+                f"`rmq cluster apply undrain {name}`"
+            )
+    return plan
+
+
+def drain(
+    state: ClusterState, names: Sequence[str], unconsumed: Mapping[str, Unconsumed],
+    force: bool = False,
+) -> Plan:  # fmt: skip
+    """`unconsumed`: what each of them holds. `force`: also where sends have nowhere else to go."""
+    plan = Plan("drain", tuple(names))
+    orders = dict(state.orders)
+    lonely = _lonely_topics(state, names)
+    if lonely and not force:
+        shown = ", ".join(lonely[:SHOWN_MAX]) + (", .." if len(lonely) > SHOWN_MAX else "")
+        raise RmqError(
+            f"sends to {shown} would have nowhere to go: no other broker takes them. Spread "
+            f"{'it' if len(lonely) == 1 else 'them'} first, `rmq cluster apply add BROKER "
+            "--topics ..`, or say --force: they fail then"
+        )
+    for name in names:
+        broker = _answering(state, name)
+        _take_out_of_order(plan, orders, name)
+        plan.steps.extend(_permission_steps(broker, PERM_READ))
+        left = unconsumed[name]
+        before = "nothing" if not left.waited_for else f"{left.waited_for}: {left.text()}"
+        plan.steps.append(Step(name, UNCONSUMED, before, "nothing", AwaitConsumers()))
+        plan.notes.extend(_unheard(broker))
+        plan.notes.extend(_not_waited_for(name, left))
+    if lonely:
+        plan.notes.append(f"no broker is left that takes sends to {', '.join(lonely)}")
+    if any(isinstance(each.action, SetPermission) for each in plan.steps):
+        plan.notes.append(
+            "a broker of rmq that is started again takes sends again; do this again then, or "
+            "start it with --set brokerPermission=4"
+        )
+    return plan
+
+
+def undrain(state: ClusterState, names: Sequence[str]) -> Plan:
+    plan = Plan("undrain", tuple(names))
+    orders = dict(state.orders)
+    for name in names:
+        broker = _answering(state, name)
+        plan.steps.extend(_permission_steps(broker, READ_WRITE))
+        queues = {topic: settings.write_queues for topic, settings in broker.topics.items()
+                  if settings.perm & PERM_WRITE}  # fmt: skip
+        _put_in_order(plan, orders, name, queues)
+        plan.notes.extend(_unheard(broker))
+    return plan
+
+
+def remove(
+    state: ClusterState, names: Sequence[str], unconsumed: Mapping[str, Unconsumed],
+    force: bool = False,
+) -> Plan:  # fmt: skip
+    """`unconsumed`: of those that answer."""
+    plan = Plan("remove", tuple(names))
+    orders = dict(state.orders)
+    for name in names:
+        _take_out_of_order(plan, orders, name)
+        broker = state.brokers.get(name)
+        if broker is None:
+            plan.notes.append(f"{name} is registered nowhere: there is nothing to stop")
+        elif broker.answers:
+            _remove_answering(plan, broker, unconsumed[name], force)
+        else:
+            _remove_silent(plan, broker, force)
+    return plan
+
+
+def _remove_answering(plan: Plan, broker: BrokerState, left: Unconsumed, force: bool) -> None:
+    name = broker.name
+    lost = _lost(left)
+    writable = [at for at, perm in broker.permissions.items() if perm & PERM_WRITE]
+    if not force and (writable or lost):
+        why = f"it takes sends at {', '.join(writable)}" if writable else "; ".join(lost)
+        if lost and not writable and not left.waited_for:
+            way = "Read them, or say --force and they are lost with it"
+        else:
+            way = f"Drain it first, `rmq cluster apply drain {name}`, or say --force"
+        raise RmqError(f"{name} is not drained: {why}. {way}")
+    plan.notes.extend(f"{name}: lost with it: {each}" for each in lost)
+    if writable:
+        plan.notes.append(f"{name}: lost with it: what is sent to it from now on")
+    plan.steps.extend(_permission_steps(broker, UNREADABLE))
+    stops = ", ".join(broker.addresses.values())
+    plan.steps.append(Step(name, f"processes at {stops}", "running", "stopped, by you (SIGTERM)"))
+    if broker.controllers:
+        plan.notes.append(
+            f"{name} is under a controller, which forgets its replicas when told: "
+            f"`rmq replica remove {name} ID` for each once they are stopped"
+        )
+
+
+def _remove_silent(plan: Plan, broker: BrokerState, force: bool) -> None:
+    name = broker.name
+    if not force:
+        raise RmqError(
+            f"{name} is not known to be drained: its master does not answer. "
+            f"`rmq cluster plan replace {name}` shows how it comes back; with --force it is "
+            "forgotten, and what is in its store alone is lost"
+        )
+    for broker_id, address in sorted(broker.addresses.items()):
+        action = Unregister(name, broker.cluster, broker_id, address)
+        plan.steps.append(Step(name, f"route to {address}", "registered", None, action))
+    plan.notes.append(f"{name}: lost with it: all that is in its store and nowhere else")
+
+
+# ---- what several of them use
+
+
+def _answering(state: ClusterState, name: str) -> BrokerState:
+    broker = state.brokers.get(name)
+    if broker is None:
+        known = ", ".join(sorted(state.brokers)) or "none"
+        raise ConfigError(
+            f"no broker {name} is registered; there are: {known}. A new one is started first: "
+            "`rmq broker -n NAMESRV --set brokerName=..`"
+        )
+    if not broker.answers:
+        where = f"its master {broker.master} does not answer" if broker.master else "has no master"
+        raise RmqError(f"{name}: {where}. `rmq cluster plan replace {name}` shows what to do")
+    return broker
+
+
+def _permission_steps(broker: BrokerState, wanted: int) -> Iterator[Step]:
+    for _, address in sorted(broker.addresses.items()):
+        present = broker.permissions.get(address)
+        if present is None or present == wanted:
+            continue
+        yield Step(
+            broker.name, f"brokerPermission at {address}",
+            f"{present} ({perm_text(present)})", f"{wanted} ({perm_text(wanted)})",
+            SetPermission(address, wanted),
+        )  # fmt: skip
+
+
+def _unheard(broker: BrokerState) -> Iterator[str]:
+    for _, address in sorted(broker.addresses.items()):
+        if address not in broker.permissions:
+            yield (
+                f"{broker.name} at {address} does not answer, so its brokerPermission stays; do "
+                "this again when it is back"
+            )
+
+
+def _lonely_topics(state: ClusterState, names: Sequence[str]) -> list[str]:
+    """Topics that producers could not send to any more."""
+    going = [state.brokers[name] for name in names if name in state.brokers]
+    staying = [each for name, each in state.brokers.items() if name not in names]
+    found = set()
+    for broker in going:
+        for topic, settings in broker.topics.items():
+            is_sent = broker.takes_sends and settings.perm & PERM_WRITE and settings.write_queues
+            if not is_sent or not is_spread(state, topic):
+                continue
+            if not any(_takes(state, each, topic) for each in staying):
+                found.add(topic)
+    return sorted(found)
+
+
+def _takes(state: ClusterState, broker: BrokerState, topic: str) -> bool:
+    settings = broker.topics.get(topic)
+    if settings is None or not broker.takes_sends or not settings.perm & PERM_WRITE:
+        return False
+    conf = state.orders.get(topic)
+    return settings.write_queues > 0 and (not conf or broker.name in dict(order_rows(conf)))
+
+
+def _not_waited_for(name: str, left: Unconsumed) -> Iterator[str]:
+    if left.unread:
+        yield f"{name}: not waited for, no group reads them: {left.unread_text()}"
+    if left.broadcast:
+        yield (
+            f"{name}: not waited for, groups that broadcast keep their offsets themselves: "
+            f"{', '.join(sorted(left.broadcast))}"
+        )
+    if left.unknown:
+        yield f"{name}: not waited for, it does not say: {', '.join(left.unknown)}"
+
+
+def _lost(left: Unconsumed) -> list[str]:
+    lost = []
+    if left.waited_for:
+        lost.append(f"unconsumed {left.waited_for}: {left.text()}")
+    if left.unread:
+        lost.append(f"no group reads {left.unread_text()}")
+    return lost
+
+
+# ---- topics of fixed order
+
+
+def order_rows(conf: str) -> list[tuple[str, str]]:
+    """[("broker-a", "4"), ..]; what has no number is left out, as clients do."""
+    rows = (part.rpartition(":") for part in conf.split(";") if part.strip())
+    return [(name, queues) for name, _, queues in rows if name]
+
+
+def with_broker(conf: str, name: str, queues: int) -> str:
+    rows = order_rows(conf)
+    if name in dict(rows) or not rows or queues <= 0:
+        return conf
+    return ";".join(f"{broker}:{count}" for broker, count in [*rows, (name, str(queues))])
+
+
+def without_broker(conf: str, name: str) -> str:
+    rows = order_rows(conf)
+    if name not in dict(rows):
+        return conf
+    return ";".join(f"{broker}:{count}" for broker, count in rows if broker != name)
+
+
+def _put_in_order(plan: Plan, orders: dict[str, str], name: str, queues: Mapping[str, int]) -> None:
+    for topic in sorted(orders.keys() & queues.keys()):
+        _order_step(plan, orders, name, topic, with_broker(orders[topic], name, queues[topic]))
+
+
+def _take_out_of_order(plan: Plan, orders: dict[str, str], name: str) -> None:
+    for topic in sorted(orders):
+        _order_step(plan, orders, name, topic, without_broker(orders[topic], name))
+
+
+def _order_step(plan: Plan, orders: dict[str, str], name: str, topic: str, after: str) -> None:
+    before, orders[topic] = orders[topic], after
+    if before != after:
+        action = PutOrder(topic, after)
+        plan.steps.append(Step(name, f"order of {topic}", before, after or None, action))

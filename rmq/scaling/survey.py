@@ -1,0 +1,300 @@
+"""Survey: asks brokers and name servers what there is, for plans. Nothing is changed.
+
+    survey = Survey(cluster)
+    state = survey.state()                            ClusterState
+    left = survey.unconsumed("broker-b", state.system)
+
+A broker that does not answer is in the state without its tables. What a broker of an older version
+does not know (modes of consumers, before 5.0) is empty or, among what is unconsumed, None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rmq import java_properties, names
+from rmq.client.blocking.admin import queue_table
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ConfigError, ProtocolError, RemoteError, UnreachableError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+from rmq.scaling.cluster_state import BrokerState, ClusterState, Pair, TopicSettings
+from rmq.scaling.unconsumed import DELAYED, HALVES, POPS, TIMED, Member, Unconsumed, count
+
+ANSWER_S = 5.0
+FORBIDDEN_TO_READ = 4  # bit of forbiddenTable
+GONE = (UnreachableError, ProtocolError)
+
+
+class _Topic(msgspec.Struct):
+    readQueueNums: int = 16
+    writeQueueNums: int = 16
+    perm: int = 6
+    order: bool = False
+    topicFilterType: str = "SINGLE_TAG"
+    topicSysFlag: int = 0
+    attributes: dict[str, str] | None = None
+
+
+class _Topics(msgspec.Struct):
+    topicConfigTable: dict[str, _Topic] = {}
+    topicQueueMappingDetailMap: dict[str, Any] | None = None
+
+
+class _Groups(msgspec.Struct):
+    subscriptionGroupTable: dict[str, dict[str, Any]] = {}
+    forbiddenTable: dict[str, dict[str, int]] | None = None
+
+
+class _Mode(msgspec.Struct):
+    mode: str = "PULL"
+    popShareQueueNum: int = 0
+
+
+class _Modes(msgspec.Struct):
+    messageRequestModeMap: dict[str, dict[str, _Mode]] | None = None
+
+
+class _Offsets(msgspec.Struct):
+    offsetTable: dict[str, dict[int, int]] = {}
+
+
+class _Members(msgspec.Struct):
+    messageModel: str | None = None
+    subscriptionTable: dict[str, Any] | None = None
+
+
+class _Sample(msgspec.Struct):
+    half_messages: int = -1
+
+
+class Survey:
+    """Used by one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    # ---- the state
+
+    def state(self) -> ClusterState:
+        brokers = {entry.name: self._broker(entry) for entry in self._cluster.brokers()}
+        return ClusterState(brokers, self._orders(), self._system(brokers))
+
+    def _broker(self, entry: BrokerEntry) -> BrokerState:
+        permissions: dict[str, int] = {}
+        controllers: tuple[str, ...] = ()
+        for _, address in sorted(entry.addresses.items()):
+            try:
+                settings = self.settings(address)
+            except (*GONE, RemoteError):
+                continue
+            permissions[address] = _permission(settings, address)
+            if settings.get("enableControllerMode") == "true" and not controllers:
+                named = settings.get("controllerAddr", "").split(";")
+                controllers = tuple(each.strip() for each in named if each.strip())
+        if entry.master not in permissions:
+            return BrokerState(
+                entry.name, entry.cluster, entry.addresses, permissions, controllers=controllers
+            )
+        at = entry.master
+        topics = _convert(self._call(at, RequestCode.GET_ALL_TOPIC_CONFIG).body, _Topics, at)
+        groups = _convert(
+            self._call(at, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body, _Groups, at
+        )
+        return BrokerState(
+            entry.name, entry.cluster, entry.addresses, permissions,
+            topics={name: _settings(row) for name, row in topics.topicConfigTable.items()},
+            static_topics=frozenset(topics.topicQueueMappingDetailMap or ()),
+            groups=groups.subscriptionGroupTable,
+            forbidden=frozenset(
+                (group, topic) for group, rows in (groups.forbiddenTable or {}).items()
+                for topic, bits in rows.items() if bits & FORBIDDEN_TO_READ
+            ),
+            modes=self._modes(at),
+            controllers=controllers,
+        )  # fmt: skip
+
+    def settings(self, address: str) -> dict[str, str]:
+        body = self._call(address, RequestCode.GET_BROKER_CONFIG).body
+        try:
+            return dict(java_properties.parse(body.decode("utf-8"), address))
+        except (UnicodeDecodeError, ConfigError) as error:
+            raise ProtocolError(f"{address}: its settings cannot be read: {error}") from None
+
+    def permission(self, address: str) -> int:
+        """brokerPermission, as of now."""
+        return _permission(self.settings(address), address)
+
+    def _modes(self, address: str) -> dict[Pair, tuple[str, int]]:
+        reply = self._optional(address, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        table = _convert(reply.body, _Modes, address).messageRequestModeMap if reply else None
+        return {
+            (topic, group): (row.mode, row.popShareQueueNum)
+            for topic, rows in (table or {}).items()
+            for group, row in rows.items()
+        }
+
+    def _orders(self) -> dict[str, str]:
+        fields = {"namespace": names.ORDER_TOPIC_NAMESPACE}
+        try:
+            reply = self._cluster.name_server_call(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
+        except RemoteError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+        table = fastjson.loads_object(reply.body).get("table") or {}
+        return {str(topic): str(conf) for topic, conf in table.items()}
+
+    def _system(self, brokers: Mapping[str, BrokerState]) -> frozenset[str]:
+        """Names of brokers and clusters are topics, too."""
+        found = {*brokers, *(each.cluster for each in brokers.values())}
+        for broker in brokers.values():
+            found.add(names.reply_topic(broker.cluster))
+            if broker.answers and broker.master is not None:
+                reply = self._call(broker.master, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+                listed = fastjson.loads_object(reply.body).get("topicList") or []
+                found.update(map(str, listed))
+        return frozenset(found)
+
+    # ---- what is unconsumed
+
+    def unconsumed(self, name: str, system: frozenset[str]) -> Unconsumed:
+        """Of the broker's master, as of now. UnreachableError: it does not answer.
+
+        What moves meanwhile is seen once at least: offsets first, then what is on its way, and
+        the ends of queues last. A message that failed is sent back before its offset moves.
+        """
+        address = self._cluster.address_of(name)
+        topics = _convert(
+            self._call(address, RequestCode.GET_ALL_TOPIC_CONFIG).body, _Topics, address
+        ).topicConfigTable
+        groups = _convert(
+            self._call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body, _Groups, address
+        ).subscriptionGroupTable
+        mine = [each for each in topics if not (names.is_system(each) or each in system)]
+        revive = [each for each in topics if each.startswith(names.REVIVE_PREFIX)]
+        offsets = self._offsets(address)
+        internal = self._internal(address)
+        spans = self._spans(address, [*mine, *revive, names.HALF_TOPIC])
+        if internal[HALVES] is None and names.HALF_TOPIC in spans:
+            # Transactions are ended in their order in the queue, as far as its offset says.
+            internal[HALVES] = _behind(spans, offsets, names.HALF_TOPIC, names.TRANSACTION_GROUP)
+        internal[POPS] = sum(_behind(spans, offsets, each, names.REVIVE_GROUP) for each in revive)
+        members = self._members(address, list(groups))
+        return count(
+            {topic: spans[topic] for topic in mine if topic in spans}, offsets, members,
+            groups.keys(), internal,
+        )  # fmt: skip
+
+    def _offsets(self, address: str) -> dict[str, dict[str, dict[int, int]]]:
+        reply = self._call(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        found: dict[str, dict[str, dict[int, int]]] = {}
+        for key, queues in _convert(reply.body, _Offsets, address).offsetTable.items():
+            topic, _, group = key.partition("@")
+            found.setdefault(topic, {})[group] = queues
+        return found
+
+    def _spans(self, address: str, topics: Sequence[str]) -> dict[str, dict[int, tuple[int, int]]]:
+        rows = [{"topic": topic} for topic in topics]
+        replies = self._ask_all(address, RequestCode.GET_TOPIC_STATS_INFO, rows)
+        return {
+            topic: {
+                queue.queue_id: (int(row.get("minOffset", 0)), int(row.get("maxOffset", 0)))
+                for queue, row in queue_table(reply.body).items()
+            }
+            for topic, reply in zip(topics, replies, strict=True)
+            if reply.code == ResponseCode.SUCCESS  # else deleted meanwhile
+        }
+
+    def _members(self, address: str, groups: Sequence[str]) -> dict[str, Member]:
+        rows = [{"consumerGroup": group} for group in groups]
+        replies = self._ask_all(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, rows)
+        found = {}
+        for group, reply in zip(groups, replies, strict=True):
+            if reply.code == ResponseCode.SUCCESS:  # else nobody is online
+                said = _convert(reply.body, _Members, address)
+                found[group] = Member(
+                    frozenset(said.subscriptionTable or ()), said.messageModel == "BROADCASTING"
+                )
+        return found
+
+    def _internal(self, address: str) -> dict[str, int | None]:
+        fields = {"rmqDetail": "brief"}  # brokers of RocketMQ do not look at it
+        reply = self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
+        table = fastjson.loads_object(reply.body).get("table") or {}
+        delayed = [_waiting(text) for key, text in table.items()
+                   if str(key).startswith("scheduleMessageOffset_")]  # fmt: skip
+        timed: int | None = None
+        if "timerCongestNum" in table:
+            timed = _number(table["timerCongestNum"]) + _number(table.get("timerOffsetBehind"))
+        halves: int | None = None
+        if isinstance(text := table.get("rmqSample"), str):
+            told = _convert(text.encode(), _Sample, address).half_messages
+            halves = told if told >= 0 else None
+        return {DELAYED: sum(delayed), TIMED: timed, HALVES: halves}
+
+    # ---- requests
+
+    def _ask_all(
+        self, address: str, code: RequestCode, rows: Sequence[Mapping[str, Any]]
+    ) -> list[Command]:
+        with self._cluster.reaching(address):
+            return self._cluster.connect(address).ask_all(code, rows)
+
+    def _optional(self, address: str, code: RequestCode) -> Command | None:
+        """None: a broker of a version that does not know it."""
+        reply = self._cluster.ask(address, code, timeout_s=ANSWER_S)
+        return reply if reply.code == ResponseCode.SUCCESS else None
+
+    def _call(
+        self, address: str, code: RequestCode, fields: Mapping[str, Any] | None = None
+    ) -> Command:
+        try:
+            return self._cluster.call(address, code, fields, timeout_s=ANSWER_S)
+        except RemoteError as error:
+            raise RemoteError(error.code, f"{address}: {error.remark}") from None
+
+
+def _convert(body: bytes, kind: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(fastjson.loads_object(body), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{where}: {error}") from None
+
+
+def _settings(row: _Topic) -> TopicSettings:
+    return TopicSettings(
+        row.readQueueNums, row.writeQueueNums, row.perm, row.order, row.topicFilterType,
+        row.topicSysFlag, tuple(sorted((row.attributes or {}).items())),
+    )  # fmt: skip
+
+
+def _permission(settings: Mapping[str, str], address: str) -> int:
+    text = settings.get("brokerPermission", "").strip()
+    if not text.isdecimal() or len(text) > 3:
+        raise ProtocolError(f"{address}: brokerPermission is {text[:50]!r}, no permission")
+    return int(text)
+
+
+def _behind(
+    spans: Mapping[str, Mapping[int, tuple[int, int]]],
+    offsets: Mapping[str, Mapping[str, Mapping[int, int]]], topic: str, group: str,
+) -> int:  # fmt: skip
+    committed = offsets.get(topic, {}).get(group, {})
+    return sum(max(0, end - max(first, committed.get(queue_id, 0)))
+               for queue_id, (first, end) in spans.get(topic, {}).items())  # fmt: skip
+
+
+def _waiting(text: object) -> int:
+    """ "17,20": delivered up to 17 of 20."""
+    offset, _, end = str(text).partition(",")
+    return max(0, _number(end) - _number(offset))
+
+
+def _number(text: object) -> int:
+    digits = str(text).strip()
+    return int(digits) if digits.isdecimal() and len(digits) < 20 else 0
