@@ -43,7 +43,8 @@ class TopicSettings:
         queues = str(self.read_queues)
         if self.write_queues != self.read_queues:
             queues += f"/{self.write_queues}"
-        parts = [f"{queues} queues {perm_text(self.perm)}"]
+        noun = "queue" if queues == "1" else "queues"
+        parts = [f"{queues} {noun} {perm_text(self.perm)}"]
         if self.order:
             parts.append("order")
         if self.filter_type != "SINGLE_TAG":
@@ -68,6 +69,7 @@ class BrokerState:
     modes: Mapping[Pair, tuple[str, int]] = field(default_factory=dict)  # (topic, group) -> (mode,
     # popShareQueueNum), for consumers that ask the broker how they consume
     controllers: tuple[str, ...] = ()  # under whom it is, if it is
+    pops_in_rocksdb: bool = False  # RocketMQ's popConsumerKVServiceEnable: nobody can ask for them
 
     @property
     def master(self) -> str | None:

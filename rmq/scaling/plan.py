@@ -100,7 +100,7 @@ def drain(
         before = "nothing" if not left.waited_for else f"{left.waited_for}: {left.text()}"
         plan.steps.append(Step(name, UNCONSUMED, before, "nothing", AwaitConsumers()))
         plan.notes.extend(_unheard(broker))
-        plan.notes.extend(_not_waited_for(name, left))
+        plan.notes.extend(_not_waited_for(broker, left))
     if lonely:
         plan.notes.append(f"no broker is left that takes sends to {', '.join(lonely)}")
     if any(isinstance(each.action, SetPermission) for each in plan.steps):
@@ -242,7 +242,8 @@ def _takes(state: ClusterState, broker: BrokerState, topic: str) -> bool:
     return settings.write_queues > 0 and (not conf or broker.name in dict(order_rows(conf)))
 
 
-def _not_waited_for(name: str, left: Unconsumed) -> Iterator[str]:
+def _not_waited_for(broker: BrokerState, left: Unconsumed) -> Iterator[str]:
+    name = broker.name
     if left.unread:
         yield f"{name}: not waited for, no group reads them: {left.unread_text()}"
     if left.broadcast:
@@ -250,8 +251,9 @@ def _not_waited_for(name: str, left: Unconsumed) -> Iterator[str]:
             f"{name}: not waited for, groups that broadcast keep their offsets themselves: "
             f"{', '.join(sorted(left.broadcast))}"
         )
-    if left.unknown:
-        yield f"{name}: not waited for, it does not say: {', '.join(left.unknown)}"
+    unknown = [*left.unknown, *(["pops not acknowledged"] if broker.pops_in_rocksdb else [])]
+    if unknown:
+        yield f"{name}: not waited for, it does not say: {', '.join(unknown)}"
 
 
 def _lost(left: Unconsumed) -> list[str]:

@@ -11,6 +11,7 @@ does not know (modes of consumers, before 5.0) is empty or, among what is uncons
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from rmq.errors import ConfigError, ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.scaling.cluster_state import BrokerState, ClusterState, Pair, TopicSettings
-from rmq.scaling.unconsumed import DELAYED, HALVES, POPS, TIMED, Member, Unconsumed, count
+from rmq.scaling.unconsumed import DELAYED, HALVES, TIMED, Member, Unconsumed, count
 
 ANSWER_S = 5.0
 FORBIDDEN_TO_READ = 4  # bit of forbiddenTable
@@ -87,6 +88,7 @@ class Survey:
     def _broker(self, entry: BrokerEntry) -> BrokerState:
         permissions: dict[str, int] = {}
         controllers: tuple[str, ...] = ()
+        pops_in_rocksdb = False
         for _, address in sorted(entry.addresses.items()):
             try:
                 settings = self.settings(address)
@@ -96,6 +98,7 @@ class Survey:
             if settings.get("enableControllerMode") == "true" and not controllers:
                 named = settings.get("controllerAddr", "").split(";")
                 controllers = tuple(each.strip() for each in named if each.strip())
+            pops_in_rocksdb |= settings.get("popConsumerKVServiceEnable") == "true"
         if entry.master not in permissions:
             return BrokerState(
                 entry.name, entry.cluster, entry.addresses, permissions, controllers=controllers
@@ -116,6 +119,7 @@ class Survey:
             ),
             modes=self._modes(at),
             controllers=controllers,
+            pops_in_rocksdb=pops_in_rocksdb,
         )  # fmt: skip
 
     def settings(self, address: str) -> dict[str, str]:
@@ -183,12 +187,13 @@ class Survey:
         if internal[HALVES] is None and names.HALF_TOPIC in spans:
             # Transactions are ended in their order in the queue, as far as its offset says.
             internal[HALVES] = _behind(spans, offsets, names.HALF_TOPIC, names.TRANSACTION_GROUP)
-        internal[POPS] = sum(_behind(spans, offsets, each, names.REVIVE_GROUP) for each in revive)
         members = self._members(address, list(groups))
-        return count(
+        left = count(
             {topic: spans[topic] for topic in mine if topic in spans}, offsets, members,
             groups.keys(), internal,
         )  # fmt: skip
+        revived = sum(end for each in revive for _, end in spans.get(each, {}).values())
+        return replace(left, ends=left.ends + revived)
 
     def _offsets(self, address: str) -> dict[str, dict[str, dict[int, int]]]:
         reply = self._call(address, RequestCode.GET_ALL_CONSUMER_OFFSET)

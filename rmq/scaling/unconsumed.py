@@ -9,7 +9,11 @@ retry topics in any case. Not waited for, as nobody will come for them: topics w
 what groups that broadcast have read (they keep their offsets themselves). Messages of a topic that
 a group has left are not its business any more, unless it is offline: then nobody can tell.
 
-`internal` is what is on its way inside the broker, None where it does not say.
+`internal` is what is on its way inside the broker, None where it does not say. Pops that are not
+acknowledged are there, too: their check points are timed messages, until they are due. Then
+brokers read them from the revive topic, RocketMQ's within some seconds, and what was not
+acknowledged is in a retry topic. How far that topic is read says nothing: RocketMQ leaves its last
+records until others come. So its end counts among the `ends`, for which it is to be quiet.
 """
 
 from __future__ import annotations
@@ -24,8 +28,7 @@ Spans = Mapping[int, Span]  # by queue
 Offsets = Mapping[str, Mapping[str, Mapping[int, int]]]  # topic -> group -> queue -> offset
 
 SHOWN_MAX = 4  # rows named in a text
-DELAYED, TIMED = "delayed", "timed"
-HALVES, POPS = "open transactions", "pops under way"
+DELAYED, TIMED, HALVES = "delayed", "timed", "open transactions"
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Unconsumed:
     internal: Mapping[str, int | None] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)  # topics that no group consumes
     broadcast: frozenset[str] = frozenset()  # topics of groups that broadcast
-    ends: int = 0  # sum of the queues' ends: it grows when something comes
+    ends: int = 0  # sum of the queues' ends: it grows when something comes or is revived
 
     @property
     def waited_for(self) -> int:
