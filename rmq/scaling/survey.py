@@ -26,6 +26,7 @@ from rmq.format.remoting import Command
 from rmq.scaling.cluster_state import BrokerState, ClusterState, Pair, TopicSettings
 from rmq.scaling.unconsumed import DELAYED, HALVES, TIMED, Member, Unconsumed, count
 
+ALIVE_S = 2.0  # who says nothing for so long is away
 ANSWER_S = 5.0
 FORBIDDEN_TO_READ = 4  # bit of forbiddenTable
 GONE = (UnreachableError, ProtocolError)
@@ -62,6 +63,10 @@ class _Modes(msgspec.Struct):
 
 class _Offsets(msgspec.Struct):
     offsetTable: dict[str, dict[int, int]] = {}
+
+
+class _DelayOffsets(msgspec.Struct):
+    offsetTable: dict[int, int] | None = None
 
 
 class _Members(msgspec.Struct):
@@ -123,7 +128,7 @@ class Survey:
         )  # fmt: skip
 
     def settings(self, address: str) -> dict[str, str]:
-        body = self._call(address, RequestCode.GET_BROKER_CONFIG).body
+        body = self._call(address, RequestCode.GET_BROKER_CONFIG, timeout_s=ALIVE_S).body
         try:
             return dict(java_properties.parse(body.decode("utf-8"), address))
         except (UnicodeDecodeError, ConfigError) as error:
@@ -182,11 +187,14 @@ class Survey:
         mine = [each for each in topics if not (names.is_system(each) or each in system)]
         revive = [each for each in topics if each.startswith(names.REVIVE_PREFIX)]
         offsets = self._offsets(address)
+        levels = self._delay_offsets(address)
         internal = self._internal(address)
-        spans = self._spans(address, [*mine, *revive, names.HALF_TOPIC])
+        spans = self._spans(address, [*mine, *revive, names.HALF_TOPIC, names.SCHEDULE_TOPIC])
+        internal[DELAYED] = _behind(spans.get(names.SCHEDULE_TOPIC, {}), levels)
         if internal[HALVES] is None and names.HALF_TOPIC in spans:
             # Transactions are ended in their order in the queue, as far as its offset says.
-            internal[HALVES] = _behind(spans, offsets, names.HALF_TOPIC, names.TRANSACTION_GROUP)
+            ended = offsets.get(names.HALF_TOPIC, {}).get(names.TRANSACTION_GROUP, {})
+            internal[HALVES] = _behind(spans[names.HALF_TOPIC], ended)
         members = self._members(address, list(groups))
         left = count(
             {topic: spans[topic] for topic in mine if topic in spans}, offsets, members,
@@ -227,12 +235,19 @@ class Survey:
                 )
         return found
 
+    def _delay_offsets(self, address: str) -> dict[int, int]:
+        """Of each queue of delayed messages the first that was not delivered.
+
+        Runtime info has them, too, but not of a level at which RocketMQ has delivered nothing yet.
+        """
+        reply = self._call(address, RequestCode.GET_ALL_DELAY_OFFSET)
+        table = _convert(reply.body, _DelayOffsets, address).offsetTable or {}
+        return {level - 1: offset for level, offset in table.items()}
+
     def _internal(self, address: str) -> dict[str, int | None]:
         fields = {"rmqDetail": "brief"}  # brokers of RocketMQ do not look at it
         reply = self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
         table = fastjson.loads_object(reply.body).get("table") or {}
-        delayed = [_waiting(text) for key, text in table.items()
-                   if str(key).startswith("scheduleMessageOffset_")]  # fmt: skip
         timed: int | None = None
         if "timerCongestNum" in table:
             timed = _number(table["timerCongestNum"]) + _number(table.get("timerOffsetBehind"))
@@ -240,7 +255,7 @@ class Survey:
         if isinstance(text := table.get("rmqSample"), str):
             told = _convert(text.encode(), _Sample, address).half_messages
             halves = told if told >= 0 else None
-        return {DELAYED: sum(delayed), TIMED: timed, HALVES: halves}
+        return {DELAYED: None, TIMED: timed, HALVES: halves}
 
     # ---- requests
 
@@ -256,10 +271,11 @@ class Survey:
         return reply if reply.code == ResponseCode.SUCCESS else None
 
     def _call(
-        self, address: str, code: RequestCode, fields: Mapping[str, Any] | None = None
-    ) -> Command:
+        self, address: str, code: RequestCode, fields: Mapping[str, Any] | None = None,
+        timeout_s: float = ANSWER_S,
+    ) -> Command:  # fmt: skip
         try:
-            return self._cluster.call(address, code, fields, timeout_s=ANSWER_S)
+            return self._cluster.call(address, code, fields, timeout_s=timeout_s)
         except RemoteError as error:
             raise RemoteError(error.code, f"{address}: {error.remark}") from None
 
@@ -285,19 +301,9 @@ def _permission(settings: Mapping[str, str], address: str) -> int:
     return int(text)
 
 
-def _behind(
-    spans: Mapping[str, Mapping[int, tuple[int, int]]],
-    offsets: Mapping[str, Mapping[str, Mapping[int, int]]], topic: str, group: str,
-) -> int:  # fmt: skip
-    committed = offsets.get(topic, {}).get(group, {})
-    return sum(max(0, end - max(first, committed.get(queue_id, 0)))
-               for queue_id, (first, end) in spans.get(topic, {}).items())  # fmt: skip
-
-
-def _waiting(text: object) -> int:
-    """ "17,20": delivered up to 17 of 20."""
-    offset, _, end = str(text).partition(",")
-    return max(0, _number(end) - _number(offset))
+def _behind(spans: Mapping[int, tuple[int, int]], offsets: Mapping[int, int]) -> int:
+    return sum(max(0, end - max(first, offsets.get(queue_id, 0)))
+               for queue_id, (first, end) in spans.items())  # fmt: skip
 
 
 def _number(text: object) -> int:

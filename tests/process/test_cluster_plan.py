@@ -9,6 +9,7 @@ short. Not shown here: clients with old routes for half a minute; brokers of Apa
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,11 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import TRANSACTION_ROLLBACK_TYPE, RequestCode
 from rmq.demo.traffic import TOPIC, Traffic
+from rmq.errors import RmqError
 from rmq.format.fastjson import MessageQueue
+from rmq.scaling.execution import Execution
+from rmq.scaling.plan import remove
+from rmq.scaling.replacement import replace
 from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import HALVES, TIMED
 
@@ -38,7 +43,8 @@ class Brokers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.name_server = Server(folder / "n.txt", "namesrv")
+        memory = ("--set", "kvConfigPath=")  # by default it is a file for all of this user's
+        self.name_server = Server(folder / "n.txt", "namesrv", *memory)
         self.namesrv = self.name_server.address
         self.servers: dict[str, Server] = {}
 
@@ -229,7 +235,7 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
         assert left.internal[HALVES] == 1 and left.internal[TIMED]  # the pop's check point
         assert left.by_group == {}  # a pop moves the offset at once
 
-        extra = f"0 {popped['popTime']} 2500 {popped['reviveQid']} 0 broker-a 0"
+        extra = f"0 {popped['popTime']} 2000 {popped['reviveQid']} 0 broker-a 0"
         for offset in range(2):
             ack = {"consumerGroup": "g", "topic": "t", "queueId": 0, "offset": offset}
             view.call(at_a, RequestCode.ACK_MESSAGE, {**ack, "extraInfo": extra})
@@ -244,6 +250,56 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
         assert survey.unconsumed("broker-a", system).text() == "nothing"
 
 
+def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
+    """It has forgotten that it is drained. Meanwhile the command waits on."""
+    brokers.start("broker-b")
+    with Cluster(brokers.namesrv) as view:
+        wait_until(lambda: len(view.brokers()) == 2)
+        admin.create_topic(view, "t", 1)
+        admin.create_group(view, "late", {})
+        queue = MessageQueue("t", "broker-a", 0)
+        admin.commit_offset(view, "late", queue, 0)
+        with Producer("P", namesrv_addr=brokers.namesrv) as producer:
+            assert producer.send(Message("t", b"x"), queue=queue).is_ok
+        words = ("apply", "drain", "broker-a", "--yes", "--quiet", "0", "-n", brokers.namesrv)
+        drain = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rmq", "cluster", *words], stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        try:
+            assert drain.stdout is not None
+            assert any("1 unconsumed: late 1 of t" in line for line in drain.stdout)
+            brokers.servers["broker-a"].kill()
+            brokers.servers["broker-a"].start()
+            assert any("takes sends again; it is told anew" in line for line in drain.stdout)
+            wait_until(lambda: writable(view, "t") == {"broker-b"})
+            view.drop(brokers.servers["broker-a"].address)  # that connection ended with it
+            admin.commit_offset(view, "late", queue, 1)
+            assert "broker-a is drained" in drain.stdout.read()
+            assert drain.wait(30) == 0
+        finally:
+            drain.kill()
+            drain.wait()
+
+
+def test_a_broker_that_says_nothing_any_more_is_forgotten_by_force(brokers: Brokers) -> None:
+    silent = brokers.start("broker-b")
+    with Cluster(brokers.namesrv) as view:
+        wait_until(lambda: len(view.brokers()) == 2)
+        silent.process.send_signal(signal.SIGSTOP)  # its connections stay
+        survey = Survey(view)
+        state = survey.state()
+        with pytest.raises(RmqError, match="plan replace broker-b"):
+            remove(state, ["broker-b"], {})
+        assert "rmq store restore" in str(replace(state, "broker-b").steps)
+        plan = remove(state, ["broker-b"], {}, force=True)
+        lines: list[str] = []
+        outcome = Execution(view, survey, lines.append).run(plan, state.system)
+        assert outcome.done == plan.steps
+        assert lines == [f"broker-b: route to {silent.address}: gone"]
+        assert [each.name for each in view.brokers()] == ["broker-a"]
+
+
 # ---- requests
 
 
@@ -251,4 +307,4 @@ HALF = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 4, "g": 0, "h": 
         "i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01K\x02", "k": False,
         "m": False}  # fmt: skip
 POP = {"consumerGroup": "g", "topic": "t", "queueId": 0, "maxMsgNums": 2, "order": False,
-       "invisibleTime": 2500, "pollTime": 0, "bornTime": 0, "initMode": 0}  # fmt: skip
+       "invisibleTime": 2000, "pollTime": 0, "bornTime": 0, "initMode": 0}  # fmt: skip
