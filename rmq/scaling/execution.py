@@ -75,6 +75,9 @@ class Execution:
                 waits.append(step)
                 continue
             assert step.action is not None
+            if (cause := _hindrance(plan, step, outcome)) is not None:
+                outcome.failed.append((step, f"it needs {cause.what}"))
+                continue
             try:
                 self._do(step.action)
             except RemoteError as error:
@@ -83,7 +86,8 @@ class Execution:
             else:
                 outcome.done.append(step)
                 self._report(f"{step.broker}: {step.what}: {step.after or 'gone'}")
-        if waits and not any(isinstance(each.action, SetPermission) for each, _ in outcome.failed):
+        waits = [each for each in waits if _hindrance(plan, each, outcome) is None]
+        if waits:
             self._await(waits, system, outcome)
         return outcome
 
@@ -194,6 +198,20 @@ class Execution:
             self._report(f"{name}: {address} takes sends again; it is told anew")
             watch.disturbed()
             self._set_permission(address, PERM_READ)
+
+
+def _hindrance(plan: Plan, step: Step, outcome: Outcome) -> Step | None:
+    """A step that was not done and without which this one would do harm. A topic that a broker
+    did not take must not be in its order; else the steps of one broker rest on those before."""
+    for failed, _ in outcome.failed:
+        if failed.broker == step.broker and (plan.verb != "add" or _is_of_one_topic(failed, step)):
+            return failed
+    return None
+
+
+def _is_of_one_topic(one: Step, other: Step) -> bool:
+    topic = getattr(one.action, "topic", None)
+    return topic is not None and topic == getattr(other.action, "topic", None)
 
 
 class _Watch:

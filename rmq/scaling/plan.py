@@ -10,9 +10,9 @@ What is so already makes no step: a plan that was interrupted is made again and 
 How sends are kept from a broker. There are two ways in RocketMQ:
 
     205 wipeWritePerm at each name server changes what that one process has in memory. It is
-        forgotten when the name server or the broker is started again, and where the broker
-        registers its topics anew (Apache's does with each topic that is made); a name server that
-        was down, or comes later, never hears of it; and producers of a topic of fixed order go by
+        forgotten when the name server or the broker is started again, or their connection breaks,
+        and for each topic that is made or changed at the broker; a name server that was down, or
+        comes later, never hears of it; and producers of a topic of fixed order go by
         ORDER_TOPIC_CONFIG and send all the same.
     25  brokerPermission=4 is the broker's own: it says so in each registration, to all name
         servers, of new topics too, and refuses what comes back for a retry (36: clients send that
@@ -21,7 +21,8 @@ How sends are kept from a broker. There are two ways in RocketMQ:
 
 So it is 25, at each replica of the broker: one that becomes master is drained as well. What a
 restart forgets the same command does again, and until then nothing is lost: it takes sends.
-Topics of fixed order are taken out of ORDER_TOPIC_CONFIG first, or their sends would be refused.
+Topics of fixed order get 0 queues at it in ORDER_TOPIC_CONFIG first, or their sends would be
+refused; the row stays, and says to an undrain that there were some.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from rmq.scaling.step import (
 )
 from rmq.scaling.unconsumed import Unconsumed
 
+NO_QUEUES = "0"  # in a row of ORDER_TOPIC_CONFIG: it is drained
 UNREADABLE = 0  # brokerPermission of a broker that is left
 UNCONSUMED = "unconsumed"  # the step that waits for consumers
 SHOWN_MAX = 5  # topics named in a refusal
@@ -68,7 +70,8 @@ def add(state: ClusterState, names: Sequence[str], topics: Sequence[str] | None 
         queues = {topic: settings.write_queues
                   for each in sources for topic, settings in each.topics.items()
                   if topics is None or topic in topics}  # fmt: skip
-        _put_in_order(plan, orders, name, queues)
+        for topic in sorted(orders.keys() & queues.keys()):
+            _order_step(plan, orders, name, topic, with_broker(orders[topic], name, queues[topic]))
         if not broker.takes_sends:
             plan.notes.append(
                 f"{name} takes no sends (brokerPermission {broker.permission}): "
@@ -94,7 +97,8 @@ def drain(
         )
     for name in names:
         broker = _answering(state, name)
-        _take_out_of_order(plan, orders, name)
+        for topic in sorted(orders):
+            _order_step(plan, orders, name, topic, with_queues(orders[topic], name, 0))
         plan.steps.extend(_permission_steps(broker, PERM_READ))
         left = unconsumed[name]
         before = "nothing" if not left.waited_for else f"{left.waited_for}: {left.text()}"
@@ -117,9 +121,10 @@ def undrain(state: ClusterState, names: Sequence[str]) -> Plan:
     for name in names:
         broker = _answering(state, name)
         plan.steps.extend(_permission_steps(broker, READ_WRITE))
-        queues = {topic: settings.write_queues for topic, settings in broker.topics.items()
-                  if settings.perm & PERM_WRITE}  # fmt: skip
-        _put_in_order(plan, orders, name, queues)
+        for topic in sorted(orders.keys() & broker.topics.keys()):
+            if dict(order_rows(orders[topic])).get(name) == NO_QUEUES:
+                conf = with_queues(orders[topic], name, broker.topics[topic].write_queues)
+                _order_step(plan, orders, name, topic, conf)
         plan.notes.extend(_unheard(broker))
     return plan
 
@@ -132,7 +137,8 @@ def remove(
     plan = Plan("remove", tuple(names))
     orders = dict(state.orders)
     for name in names:
-        _take_out_of_order(plan, orders, name)
+        for topic in sorted(orders):
+            _order_step(plan, orders, name, topic, without_broker(orders[topic], name))
         broker = state.brokers.get(name)
         if broker is None:
             plan.notes.append(f"{name} is registered nowhere: there is nothing to stop")
@@ -239,7 +245,8 @@ def _takes(state: ClusterState, broker: BrokerState, topic: str) -> bool:
     if settings is None or not broker.takes_sends or not settings.perm & PERM_WRITE:
         return False
     conf = state.orders.get(topic)
-    return settings.write_queues > 0 and (not conf or broker.name in dict(order_rows(conf)))
+    ordered = dict(order_rows(conf)).get(broker.name, NO_QUEUES) if conf else ""
+    return settings.write_queues > 0 and ordered != NO_QUEUES
 
 
 def _not_waited_for(broker: BrokerState, left: Unconsumed) -> Iterator[str]:
@@ -281,21 +288,19 @@ def with_broker(conf: str, name: str, queues: int) -> str:
     return ";".join(f"{broker}:{count}" for broker, count in [*rows, (name, str(queues))])
 
 
+def with_queues(conf: str, name: str, queues: int) -> str:
+    """The same with so many queues at the broker, if it has a row."""
+    rows = order_rows(conf)
+    if name not in dict(rows):
+        return conf
+    return ";".join(f"{broker}:{queues if broker == name else count}" for broker, count in rows)
+
+
 def without_broker(conf: str, name: str) -> str:
     rows = order_rows(conf)
     if name not in dict(rows):
         return conf
     return ";".join(f"{broker}:{count}" for broker, count in rows if broker != name)
-
-
-def _put_in_order(plan: Plan, orders: dict[str, str], name: str, queues: Mapping[str, int]) -> None:
-    for topic in sorted(orders.keys() & queues.keys()):
-        _order_step(plan, orders, name, topic, with_broker(orders[topic], name, queues[topic]))
-
-
-def _take_out_of_order(plan: Plan, orders: dict[str, str], name: str) -> None:
-    for topic in sorted(orders):
-        _order_step(plan, orders, name, topic, without_broker(orders[topic], name))
 
 
 def _order_step(plan: Plan, orders: dict[str, str], name: str, topic: str, after: str) -> None:

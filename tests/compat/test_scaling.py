@@ -40,7 +40,9 @@ class Both:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         port = free_port()
-        self.apache = ApacheStandalone(folder, port, free_port(below=2, above=1))
+        self.apache = ApacheStandalone(
+            folder, port, free_port(below=2, above=1), {"splitMetadataSize": "2"}
+        )
         self.namesrv = f"127.0.0.1:{port}"
         self.rmq_broker: Server | None = None
 
@@ -105,7 +107,7 @@ def test_brokers_of_both_kinds_are_added_drained_and_taken_back(both: Both) -> N
         both.apply("undrain", "broker-a")
         wait_until(lambda: perms(view, "pay") == {"broker-a": 6, "broker-b": 6})
         reply = view.name_server_call(RequestCode.GET_KV_CONFIG, ORDER)
-        assert reply.fields["value"] == "broker-b:2;broker-a:2"
+        assert reply.fields["value"] == "broker-a:2;broker-b:2"
 
 
 def _added_to_apaches(both: Both, view: Cluster) -> None:

@@ -48,9 +48,9 @@ class Brokers:
         self.namesrv = self.name_server.address
         self.servers: dict[str, Server] = {}
 
-    def start(self, name: str) -> Server:
+    def start(self, name: str, *more: str) -> Server:
         words = ("broker", "-n", self.namesrv, "--store", str(self._folder / name), *SMALL)
-        made = Server(self._folder / f"{name}.txt", *words, "--set", f"brokerName={name}")
+        made = Server(self._folder / f"{name}.txt", *words, "--set", f"brokerName={name}", *more)
         self.servers[name] = made
         return made
 
@@ -80,7 +80,7 @@ class Brokers:
 def brokers(tmp_path: Path) -> Iterator[Brokers]:
     made = Brokers(tmp_path)
     try:
-        made.start("broker-a")
+        made.start("broker-a", "--set", "enableMixedMessageType=true")
         yield made
     finally:
         made.end()
@@ -197,14 +197,16 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
         refused = brokers.rmq("plan", "drain", "broker-a")
         assert refused.returncode == 1
         assert "sends to alone would have nowhere to go" in refused.stderr
+        _refused_in_part(brokers, view, alone)
         done = brokers.rmq("apply", "add", "broker-b", "--topics", "alone", "--yes")
-        assert done.returncode == 0, done.stderr
+        assert "there is nothing to do" in done.stdout
+        view.call(at_a, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "mixed"})
 
         done = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0")
         assert done.returncode == 0, done.stderr
         assert "broker-a is drained" in done.stdout
         assert view.name_server_call(RequestCode.GET_KV_CONFIG, order).fields["value"] == (
-            "broker-b:2"
+            "broker-a:0;broker-b:2"
         )
         admin.create_topic(view, "new", 1)
         assert [writable(view, each) for each in ("pay", "alone", "new")] == [{"broker-b"}] * 3
@@ -214,6 +216,22 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
         both = {"broker-a", "broker-b"}
         assert [writable(view, each) for each in ("pay", "alone", "new")] == [both] * 3
         assert brokers.steps("plan", "undrain", "broker-a") == []
+
+
+def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> None:
+    """What the new broker does not serve is told, and nobody is sent there; the rest is done."""
+    mixed = {**topic, "topic": "mixed", "attributes": "+message.type=MIXED"}
+    view.call(view.address_of("broker-a"), RequestCode.UPDATE_AND_CREATE_TOPIC, mixed)
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "mixed"}
+    view.name_server_call(RequestCode.PUT_KV_CONFIG, {**order, "value": "broker-a:1"})
+    done = brokers.rmq("apply", "add", "broker-b", "--yes")
+    assert done.returncode == 1
+    assert "broker-b: topic mixed: code 29: MIXED message type is not supported" in done.stderr
+    assert "broker-b: order of mixed: it needs topic mixed" in done.stderr
+    reply = view.name_server_call(RequestCode.GET_KV_CONFIG, order)
+    assert reply.fields["value"] == "broker-a:1"
+    assert writable(view, "alone") == {"broker-a", "broker-b"}
+    view.name_server_call(RequestCode.DELETE_KV_CONFIG, order)
 
 
 def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Brokers) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rmq.errors import ConfigError, RmqError
 from rmq.scaling.cluster_state import BrokerState, ClusterState, TopicSettings
-from rmq.scaling.plan import add, drain, order_rows, remove, undrain, with_broker, without_broker
+from rmq.scaling.plan import add, drain, remove, undrain, with_broker, with_queues, without_broker
 from rmq.scaling.replacement import replace
 from rmq.scaling.step import (
     AwaitConsumers,
@@ -172,7 +172,7 @@ def test_a_drain_takes_sends_from_each_replica_and_waits() -> None:
     left = Unconsumed({("orders", "g"): 5}, {"delayed": 2, "timed": None}, {"%DLQ%g": 1})
     plan = drain(changed(state, brokers={**state.brokers, "a": a}), ["a"], {"a": left})
     assert whats(plan) == [
-        ("a", "order of orders", "a:8;b:8", "b:8"),
+        ("a", "order of orders", "a:8;b:8", "a:0;b:8"),
         ("a", "brokerPermission at a:10911", "6 (rw)", "4 (r)"),
         ("a", "brokerPermission at s:10911", "6 (rw)", "4 (r)"),
         ("a", "unconsumed", "7: g 5 of orders, delayed 2", "nothing"),
@@ -197,6 +197,7 @@ def test_sends_must_have_somewhere_else_to_go() -> None:
         (cluster(broker("a", topics={"orders": EIGHT}),
                  broker("b", topics={"orders": TopicSettings(8, 8, 4)})), ["a"]),
         (two(orders="a:8"), ["a"]),
+        (two(orders="a:8;b:0"), ["a"]),
     ):  # fmt: skip
         left = dict.fromkeys(names, NOTHING)
         with pytest.raises(RmqError, match="sends to orders would have nowhere to go"):
@@ -211,11 +212,13 @@ def test_sends_must_have_somewhere_else_to_go() -> None:
 def test_an_undrain_gives_back_what_a_drain_took() -> None:
     state = two(orders="a:8;b:8")
     drained = do(state, drain(state, ["a"], {"a": NOTHING}).steps)
-    assert (drained.brokers["a"].takes_sends, drained.orders["orders"]) == (False, "b:8")
+    assert (drained.brokers["a"].takes_sends, drained.orders["orders"]) == (False, "a:0;b:8")
     again = do(drained, undrain(drained, ["a"]).steps)
-    assert again.brokers == state.brokers
-    assert sorted(order_rows(again.orders["orders"])) == [("a", "8"), ("b", "8")]
+    assert again == state
     assert undrain(again, ["a"]).steps == []
+    only_b = two(orders="b:8")  # a was not in the order, and is not put there
+    drained = do(only_b, drain(only_b, ["a"], {"a": NOTHING}).steps)
+    assert do(drained, undrain(drained, ["a"]).steps) == only_b
 
 
 # ---- remove, replace
@@ -283,6 +286,8 @@ def test_rows_of_an_order() -> None:
     assert with_broker("a:4;b:4", "b", 2) == "a:4;b:4"
     assert with_broker("", "b", 2) == ""
     assert with_broker("a:4", "b", 0) == "a:4"
+    assert with_queues("a:4;b:4", "b", 0) == "a:4;b:0"
+    assert with_queues("a:4", "b", 0) == "a:4"
     assert without_broker("a:4;b:4", "a") == "b:4"
     assert without_broker("a:4", "a") == ""
     assert without_broker("a:4; ;x", "c") == "a:4; ;x"
@@ -371,7 +376,7 @@ def brokers(draw: st.DrawFn, name: str) -> BrokerState:
 @st.composite
 def clusters(draw: st.DrawFn) -> ClusterState:
     made = cluster(*(draw(brokers(name)) for name in "abc"))
-    conf = st.sampled_from(["a:1", "a:1;b:2", "b:1;c:3"])
+    conf = st.sampled_from(["a:1", "a:1;b:2", "b:1;c:3", "b:1;c:0"])
     return changed(made, orders=draw(st.dictionaries(st.sampled_from(["t", "u"]), conf)))
 
 
