@@ -41,7 +41,8 @@ from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import Unconsumed
 
 QUIET_S = 35.0
-LOOK_S = 0.5
+LOOK_S = 0.5  # between two looks at a broker, and LOOKS_SHARE of what one takes: many topics and
+LOOKS_SHARE = 4  # groups make many questions, and the broker has other things to do
 REPORT_S = 1.0  # between two lines of progress
 AGAIN_S = 10.0  # between two that say the same
 CHANGE_S = 15.0  # a change waits for a slave, and for name servers
@@ -166,8 +167,10 @@ class Execution:
         began = time.monotonic()
         watches = {step.broker: _Watch(step) for step in waits}
         while True:
+            looked = time.monotonic()
             for name, watch in watches.items():
                 self._look(name, watch, system)
+            took = time.monotonic() - looked
             waiting = [each for each in watches.values() if each.quiet_for() < self._quiet_s]
             for watch in watches.values():
                 watch.tell(self._report, self._quiet_s)
@@ -175,7 +178,7 @@ class Execution:
                 break
             if self._wait_s is not None and time.monotonic() - began >= self._wait_s:
                 break
-            time.sleep(LOOK_S)
+            time.sleep(max(LOOK_S, LOOKS_SHARE * took))
         for name, watch in watches.items():
             if watch.left is not None:
                 outcome.left[name] = watch.left

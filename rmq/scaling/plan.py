@@ -199,7 +199,9 @@ def _answering(state: ClusterState, name: str) -> BrokerState:
             "`rmq broker -n NAMESRV --set brokerName=..`"
         )
     if not broker.answers:
-        where = f"its master {broker.master} does not answer" if broker.master else "has no master"
+        where = (
+            f"its master {broker.master} does not answer" if broker.master else "it has no master"
+        )
         raise RmqError(f"{name}: {where}. `rmq cluster plan replace {name}` shows what to do")
     return broker
 

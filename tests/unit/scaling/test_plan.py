@@ -150,7 +150,7 @@ def test_who_cannot_be_added() -> None:
         add(cluster(a, broker("b", None)), ["a"])
     with pytest.raises(RmqError, match="its master b:10911 does not answer"):
         add(cluster(a, broker("b", None)), ["b"])
-    with pytest.raises(RmqError, match="b: has no master"):
+    with pytest.raises(RmqError, match="b: it has no master"):
         add(cluster(a, broker("b", None, addresses={1: "s:1"})), ["b"])
     assert "undrain b" in add(cluster(a, broker("b", 4)), ["b"]).notes[-1]
 
