@@ -5,12 +5,13 @@
     sends.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
 
 Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
-was chosen, by the user, a selector or a sharding key, is kept. Where there is no other broker a try
-waits a little: a replica that becomes master needs some tenths of a second, and RocketMQ's client
-has made all its tries by then.
+was chosen, by the user, a selector or a sharding key, is kept.
 
-Example: the only master is killed. The first try fails at once, so does the one 0.1 s later; the one
-0.5 s after that finds the new master.
+Where there is no other broker its next master is waited for (Patience): RocketMQ's client has made
+all its tries before a replica could be elected.
+
+Example: the only master is killed. The first try fails at once. Its successor is in the routes
+0.03 s later, and takes messages 0.2 s after that; the send ends well then, with its third try left.
 """
 
 from __future__ import annotations
@@ -26,10 +27,49 @@ from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.targets import Selector, Targets
-from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
+from rmq.codes import ResponseCode
+from rmq.errors import (
+    MessageError,
+    RemoteError,
+    RequestTimeoutError,
+    RmqError,
+    UnreachableError,
+)
 from rmq.format.fastjson import MessageQueue
 
-PAUSES_MS = (100.0, 500.0, 1000.0)  # before the second try at the same broker, the third, ..
+PATIENCE_MS = 1000.0
+PAUSE_MS = 30.0
+NOT_ENOUGH = "in-sync replicas not enough"  # RocketMQ's words, with code 1
+
+
+class Patience:
+    """Of one send: tries that do not count, for a while after the first of them."""
+
+    def __init__(self, targets: Targets, until_ms: float) -> None:
+        """until_ms: of the send, by monotonic_ms()."""
+        self._targets = targets
+        self._until_ms = until_ms
+        self._end_ms: float | None = None
+
+    def waited(self, failed: Target, error: Exception) -> bool:
+        """Whether the broker is away for the moment, or no master, and the only one of its topic;
+        returns after a pause then."""
+        if not is_momentary(error) or self._targets.has_other_name(failed):
+            return False
+        now_ms = monotonic_ms()
+        if self._end_ms is None:
+            self._end_ms = min(now_ms + PATIENCE_MS, self._until_ms)
+        if now_ms >= self._end_ms:
+            return False
+        time.sleep(min(PAUSE_MS, self._end_ms - now_ms) / 1000)
+        return True
+
+
+def is_momentary(error: Exception) -> bool:
+    """Of a broker that has ended, is no master, or has just become one and lacks its replicas."""
+    if isinstance(error, RemoteError):
+        return error.code == ResponseCode.SERVICE_NOT_AVAILABLE or NOT_ENOUGH in error.remark
+    return isinstance(error, UnreachableError) and not isinstance(error, RequestTimeoutError)
 
 
 class SynchronousSends:
@@ -45,13 +85,6 @@ class SynchronousSends:
 
     def _until(self, timeout_ms: float | None) -> float:
         return monotonic_ms() + (self._producer.timeout_ms if timeout_ms is None else timeout_ms)
-
-    def _pause(self, failed: Target, attempt: int, until: float) -> None:
-        """Before the next try, if it can only go to the broker that has just failed."""
-        if self._targets.has_other(failed):
-            return
-        pause_ms = PAUSES_MS[min(attempt, len(PAUSES_MS) - 1)]
-        time.sleep(max(min(pause_ms, until - monotonic_ms()), 0.0) / 1000)
 
     # ---- one message
 
@@ -74,9 +107,10 @@ class SynchronousSends:
         avoid: str | None = None
         stored: SendResult | None = None
         failure: RmqError | None = None
-        for attempt in range(tries):
+        patience = Patience(targets, until if tries > 1 else 0.0)
+        while tries > 0:
             left = until - monotonic_ms()
-            if attempt and left <= 0:
+            if failure is not None and left <= 0:
                 break
             target = targets.choose(message, queue, selector, arg, avoid)
             began = monotonic_ms()
@@ -85,15 +119,17 @@ class SynchronousSends:
             except (RemoteError, UnreachableError) as error:
                 targets.note(target, monotonic_ms() - began, error)
                 failure = error
-                if not attempts.may_retry(error) or attempt + 1 == tries:
+                if not attempts.may_retry(error):
                     break
-                targets.look_again(message.topic)
-                self._pause(target, attempt, until)
+                tries -= not patience.waited(target, error)
+                if tries > 0:
+                    targets.look_again(message.topic)
             else:
                 targets.note(target, monotonic_ms() - began, None)
                 if result.is_ok or not producer.retries_not_stored:
                     return result
                 stored = result
+                tries -= 1
             avoid = target.broker_name
         if stored is not None:
             return stored
@@ -158,7 +194,8 @@ class SynchronousSends:
         until = self._until(timeout_ms)
         tries = 1 + (given.retry_times_when_send_failed if queue is None else 0)
         avoid: str | None = None
-        for attempt in range(tries):
+        patience = Patience(self._targets, until if tries > 1 else 0.0)
+        while True:
             target = self._targets.choose(part[0], queue, avoid=avoid)
             waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
             if given.use_tls:
@@ -171,10 +208,9 @@ class SynchronousSends:
                 results: list[SendResult] = producer.await_send(waiter, mailbox)
                 return results
             except (RemoteError, UnreachableError) as error:
-                last = attempt + 1 == tries or monotonic_ms() >= until
-                if last or not self._attempts.may_retry(error):
+                may_retry = self._attempts.may_retry(error)
+                tries -= not (may_retry and patience.waited(target, error))
+                if tries == 0 or monotonic_ms() >= until or not may_retry:
                     raise
                 avoid = target.broker_name
                 self._targets.look_again(part[0].topic)
-                self._pause(target, attempt, until)
-        raise AssertionError("the last attempt returns or raises")

@@ -161,8 +161,8 @@ class Targets:
         """Where a message goes that this target did not take: another broker, if there is one."""
         return self.of(topic).choose(target.broker_name, self._usable())
 
-    def has_other(self, failed: Target) -> bool:
-        """Whether another broker than this target's has the topic, as far as is known now."""
+    def has_other_name(self, failed: Target) -> bool:
+        """Whether another broker has the topic than the one this target is at."""
         known = self._producer.topics.get(failed.shown)
         return known is not None and any(
             each.broker_name != failed.broker_name for each in known.targets
