@@ -65,7 +65,7 @@ class EpochFile:
         return Epochs()
 
     def write(self, epochs: Epochs) -> None:
-        """OSError when the disk does not take it; then the file holds what it held."""
+        """OSError when the disk does not take it; then the file holds what it held, or this."""
         if not epochs.entries:
             for path in (self._backup, self.path):
                 path.unlink(missing_ok=True)
@@ -74,8 +74,7 @@ class EpochFile:
             return
         content = encode(epochs)
         for path in (self.path, self._backup):
-            if atomic_file.read(path) != content:
-                atomic_file.replace(path, content)
+            atomic_file.replace(path, content)
 
 
 def epoch_path(settings: Settings) -> Path:

@@ -108,11 +108,6 @@ class Epochs:
             )
         return Epochs((*kept.entries, Epoch(epoch, start)))._bounded()
 
-    def drop_head(self, min_offset: int) -> Epochs:
-        """Without epochs that ended before the log begins. The last one stays."""
-        gone = sum(after.start <= min_offset for _, after in pairwise(self.entries))
-        return Epochs(self.entries[gone:]) if gone else self
-
     def _bounded(self) -> Epochs:
         many = len(self.entries) > ENTRIES_MAX
         return Epochs(self.entries[-ENTRIES_MAX:]) if many else self

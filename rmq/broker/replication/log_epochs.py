@@ -1,10 +1,12 @@
 """Log epochs: which mastership wrote what of this broker's log, on the disk and in the core.
 
 The file is written first: an epoch is on the disk before a byte of it is in the log, so a log never
-has bytes of an epoch that its file does not know.
+has bytes of an epoch that its file does not know. Nor does the file keep an epoch that begins
+beyond the log's end once something is to be written there: the next bytes would bear its name.
 
 Example: begin(5, 4096), when this broker is made master of epoch 5: the file ends with 5-4096, and
-what is appended from now on goes to slaves with that label.
+what is appended from now on goes to slaves with that label. A power cut takes the log back to 4000:
+value ends with epoch 4 then, and newest is 5 until another one begins.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import asyncio
 
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication.epoch_file import EpochFile
-from rmq.broker.replication.epochs import Epochs
+from rmq.broker.replication.epochs import NO_EPOCH, Epochs
 
 
 class LogEpochs:
@@ -23,11 +25,15 @@ class LogEpochs:
         self._file = file
         self._core = core
         self.value = Epochs()
+        self.newest = NO_EPOCH  # of those that the file has or may have, in the log or not
+        self._stored: Epochs | None = None  # what is on the disk for sure
+        self._one_by_one = asyncio.Lock()
 
     def load(self, log_end: int) -> None:
         """What begins beyond the log's end was lost with it. StoreCorruptError: no file is whole.
         """
-        self.value = self._file.read().within(log_end)
+        found = self._file.read()
+        self.value, self.newest = found.within(log_end), found.last_epoch
         self._give()
 
     async def begin(self, epoch: int, start: int) -> None:
@@ -40,10 +46,19 @@ class LogEpochs:
         await self._change(self.value.cut(own_end).taught(theirs, own_end))
 
     async def _change(self, value: Epochs) -> None:
-        if value != self.value:
-            await asyncio.to_thread(self._file.write, value)
-            self.value = value
+        # Who waits may be cancelled, the thread that writes is not: the next one comes after it.
+        await asyncio.shield(self._store(value))
+        self.value = value
         self._give()
+
+    async def _store(self, value: Epochs) -> None:
+        async with self._one_by_one:
+            if value == self._stored:
+                return
+            # A write that fails may have changed the file all the same.
+            self._stored, self.newest = None, max(self.newest, value.last_epoch)
+            await asyncio.to_thread(self._file.write, value)
+            self._stored, self.newest = value, value.last_epoch
 
     def _give(self) -> None:
         self._core.set_epochs([(each.epoch, each.start) for each in self.value.entries])

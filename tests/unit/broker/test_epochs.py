@@ -88,14 +88,6 @@ def test_a_new_mastership() -> None:
         epochs.begun(1, 30)
 
 
-def test_the_head_goes_and_the_last_epoch_stays() -> None:
-    epochs = Epochs.of([(1, 0), (2, 10), (3, 10), (4, 25)])
-    assert epochs.drop_head(9) == epochs
-    assert epochs.drop_head(10) == Epochs.of([(3, 10), (4, 25)])
-    assert epochs.drop_head(1000) == Epochs.of([(4, 25)])
-    assert Epochs().drop_head(5) == Epochs()
-
-
 def test_only_the_newest_are_kept() -> None:
     epochs = Epochs.of((each, each) for each in range(1, ENTRIES_MAX + 1))
     grown = epochs.begun(5000, 5000)

@@ -1,0 +1,107 @@
+"""The epochs of a log in memory and on the disk.
+
+Goal: the file never names an epoch for bytes that are another one's, whatever write failed and
+wherever the log ended at the start; and what it knew is known after a power cut took the log's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from support.fake_core import FakeCore
+from support.name_server import in_loop
+
+from rmq.broker.replication.epoch_file import EpochFile
+from rmq.broker.replication.epochs import NO_EPOCH, Epochs
+from rmq.broker.replication.log_epochs import LogEpochs
+
+OLD = Epochs.of([(1, 0)])
+NEW = Epochs.of([(1, 0), (5, 300)])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> EpochFile:
+    return EpochFile(tmp_path / "epochFileCheckpoint")
+
+
+def loaded(file: EpochFile, log_end: int) -> LogEpochs:
+    made = LogEpochs(file, FakeCore())
+    made.load(log_end)
+    return made
+
+
+@in_loop
+async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grows(
+    file: EpochFile,
+) -> None:
+    file.write(NEW)
+    epochs = loaded(file, 250)
+    assert (epochs.value, epochs.newest) == (OLD, 5)
+    assert file.read() == NEW, "it is asked what it was once more, should this start fail"
+    await epochs.learn(OLD, 250)
+    assert file.read() == OLD and epochs.newest == 1
+    # The log grows beyond 300, and ends there at the next start.
+    assert loaded(file, 400).value == OLD
+
+
+@in_loop
+async def test_a_write_that_failed_on_the_way_is_taken_back_by_the_next(file: EpochFile) -> None:
+    file.write(OLD)
+    epochs = loaded(file, 300)
+    await epochs.learn(OLD, 300)
+    way = file.path.with_name("epochFileCheckpoint.bak.new")
+    way.mkdir()
+    with pytest.raises(OSError):
+        await epochs.begin(5, 300)
+    assert file.read() == NEW and epochs.value == OLD and epochs.newest == 5
+    way.rmdir()
+    await epochs.learn(OLD, 300)  # another one is master
+    assert file.read() == OLD and epochs.newest == 1
+
+
+@in_loop
+async def test_the_same_write_is_done_again_after_it_failed(file: EpochFile) -> None:
+    epochs = loaded(file, 0)
+    assert epochs.newest == NO_EPOCH
+    way = file.path.with_name("epochFileCheckpoint.bak.new")
+    way.mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError):
+            await epochs.begin(5, 0)
+    way.rmdir()
+    await epochs.begin(5, 0)
+    copy = EpochFile(file.path.with_name("epochFileCheckpoint.bak"))
+    assert file.read() == copy.read() == Epochs.of([(5, 0)])
+
+
+class HeldFile(EpochFile):
+    """Its first write waits until it is told."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+
+    def write(self, epochs: Epochs) -> None:
+        if not self.began.is_set():
+            self.began.set()
+            assert self.may_go_on.wait(60)
+        super().write(epochs)
+
+
+@in_loop
+async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Path) -> None:
+    """A slave that is made master while it writes down its master's epochs."""
+    file = HeldFile(tmp_path / "epochFileCheckpoint")
+    epochs = loaded(file, 300)
+    learning = asyncio.create_task(epochs.learn(OLD, 300))
+    assert await asyncio.to_thread(file.began.wait, 60)
+    learning.cancel()
+    await asyncio.gather(learning, return_exceptions=True)
+    beginning = asyncio.create_task(epochs.begin(5, 300))
+    await asyncio.sleep(0)
+    file.may_go_on.set()
+    await beginning
+    assert file.read() == Epochs.of([(5, 300)])
