@@ -16,6 +16,7 @@ DefaultElectPolicy), which its brokers rely on. What differs, on purpose:
     ids are not given anew because the same broker asks twice
     a clean that would leave replicas and nobody in sync is refused: no election could end that
     who is cleaned is no master any more
+    a member of the set whose log is empty, or has lost an epoch, is no candidate (electable())
 
 Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 2, epoch 5, in sync
 {2}: from now on 1 cannot change the set, as its epoch is 4, and without 2 it has no ack to give.
@@ -223,14 +224,16 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
                 sync_state_set_epoch=found.sync_state_set_epoch + 1,
             )
         )
-    why = f"none of {sorted(found.sync_state_set)}, who are in sync, lives"
-    if asked.broker_id != NOBODY:
-        return Decision(
-            ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, f"no master for {found.name}: {why}"
-        )
-    gone = None
+    why, gone = _why_nobody(found, live), None
     if found.master_id is not None:
         gone = msgspec.structs.replace(found, master_id=None, master_epoch=found.master_epoch + 1)
+    if asked.broker_id != NOBODY:
+        is_short = found.master_id in live and found.master_id not in electable(found, live)
+        return Decision(
+            ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
+            f"no master for {found.name}: {why}",
+            gone if is_short else None,
+        )
     return Decision(
         ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, f"{found.name} has no master: {why}", gone
     )
@@ -239,14 +242,13 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
 def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
     if found.master_epoch == 0 and asked.broker_id in found.replicas:
         return asked.broker_id  # nothing was acknowledged yet: the first who asks
-    candidates = [found.sync_state_set]
+    candidates = [electable(found, live)]
     if asked.unclean or found.master_epoch == 0:
-        candidates.append(frozenset(found.replicas))
-    for ids in candidates:
-        living = [each for each in ids if each in live]
+        candidates.append([each for each in found.replicas if each in live])
+    for living in candidates:
         if not living:
             continue
-        if found.master_id in living and (
+        if found.master_id in candidates[0] and (
             not asked.designated or asked.broker_id == found.master_id
         ):
             return found.master_id
@@ -256,6 +258,33 @@ def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
             continue
         return min(living, key=lambda each: _rank(each, live[each]))
     return None
+
+
+def electable(found: BrokerSet, live: Live) -> list[int]:
+    """Who of the sync state set may be master. One whose log is empty, or has lost an epoch, lacks
+    what it acknowledged: its disk was replaced, or there was a power cut. It may not while another
+    one has all, or is not there and may have it."""
+    living = [each for each in found.sync_state_set if each in live]
+    whole = [each for each in living if not live[each].lacks]
+    return living if len(living) == len(found.sync_state_set) and not whole else whole
+
+
+def _why_nobody(found: BrokerSet, live: Live) -> str:
+    members = sorted(found.sync_state_set)
+    short = [
+        f"{each} (its log {live[each].lacks})"
+        for each in members
+        if each in live and live[each].lacks
+    ]
+    if not short:
+        return f"none of {members}, who are in sync, lives"
+    why = f"of {members}, who are in sync, {', '.join(short)} lacks what was acknowledged"
+    if away := [each for each in members if each not in live]:
+        why += (
+            f". Start {away}, which may have it; should none come back, take {away} off (rmq "
+            "replica remove), or set enableElectUncleanMaster=true at the controller"
+        )
+    return why
 
 
 def _rank(broker_id: int, replica: LiveReplica) -> tuple[int, int, int, int]:

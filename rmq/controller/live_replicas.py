@@ -20,7 +20,8 @@ PRIORITY_LEAST = 2**31 - 1
 
 @dataclass(frozen=True)
 class LiveReplica:
-    """What a heartbeat said. `max_offset`: the end of its log; `epoch`: that of its last record."""
+    """What a heartbeat said. `max_offset`: the end of its log; `epoch`: that of its last record;
+    `has_lost`: an epoch that it had, by a power cut."""
 
     address: str
     epoch: int = -1
@@ -28,6 +29,14 @@ class LiveReplica:
     confirm_offset: int = -1
     priority: int = PRIORITY_LEAST  # the least is preferred
     timeout_ms: int = TIMEOUT_MS
+    has_lost: bool = False
+
+    @property
+    def lacks(self) -> str:
+        """What says that it may not have what it acknowledged, in words; empty: nothing does."""
+        if self.has_lost:
+            return "has lost an epoch in a power cut"
+        return "is empty" if self.epoch < 0 and self.max_offset <= 0 else ""
 
 
 @dataclass

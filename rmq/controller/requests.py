@@ -12,6 +12,7 @@ All but 904, 1005, 1009 and 1010 are the leader's: others answer 2007, and who a
 Ours beside RocketMQ's, which its brokers neither send nor look at:
 
     904     rmqCovered      "true": each ack of this master needs its whole sync state set
+            rmqLost         "true": this log has lost an epoch that it had
     1001    rmqCovered      the same
             rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
@@ -122,6 +123,7 @@ async def _heartbeat(c: Requests, request: Command, connection: object) -> Comma
             "electionPriority", PRIORITY_LEAST, -PRIORITY_LEAST, PRIORITY_LEAST
         ),
         timeout_ms=timeout_ms,
+        has_lost=request.bool_field("rmqLost", False),
     )
     if c.live.heard(key, replica, connection):
         _log.info("replica %d of broker %s (%s) is there: %s", key[2], key[1], key[0],

@@ -4,7 +4,8 @@ async with scripted(c1005=LEADS, c1012={"nextBrokerId": 3}, c1001="close") as se
     ...                                 # server.address, server.asked, server.answers
 
 An answer is a dictionary of fields, a pair of these and a body, a code of failure, bytes as they
-stand, "close" or "silence". What is one-way is only noted.
+stand, "close" or "silence"; or a function of the request that gives one of them. What is one-way is
+only noted.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Scripted:
                 if request.is_oneway:
                     continue
                 answer = self.answers.get(request.code)
+                if callable(answer):
+                    answer = answer(request)
                 if answer == "close":
                     break
                 if answer == "silence":

@@ -7,9 +7,15 @@ RocketMQ's ReplicasManager, with its codes. At its controller, which grants no l
 5 seconds. A notice (1008) has it ask at once: it is a hint, as anybody may send one. What is to be
 done of the answers, role_changes.py does.
 
-A broker that was started again, and finds itself master of the epoch that its log ends with,
-resigns first: after a power cut its log may lack what the others have, and of two logs with other
-records of one epoch nobody could tell where they part. So it is elected anew, or another one is.
+A broker that was started again, and finds itself master of an epoch that its file knows, or that
+the controller said before this process had said that it lives, resigns first: after a power cut its
+log may lack what the others have, and of two logs with other records of one epoch nobody could tell
+where they part. So it is elected anew, or another one is.
+
+RocketMQ's controller takes no resignation. There a successor is asked for before the first
+heartbeat, while the controller takes this broker for dead. Nor does it say that it lives where its
+log is empty, or has lost an epoch, and others were in sync with it: one of them has what was
+acknowledged. (rmq's controller elects no such replica by itself: rmq/controller/decisions.py.)
 
 Example: 1 is killed; 2 is elected, epoch 5. 1 comes back, registers, is told master 2 of epoch 5:
 follow(2, "10.0.0.2:10911", 5).
@@ -26,6 +32,7 @@ from rmq.base.clock import now_ms
 from rmq.base.deadline import within
 from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
+from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.broker.replication.identity import IdentityFiles
 from rmq.broker.replication.role_changes import RoleActions, RoleChanges
 from rmq.codes import ResponseCode
@@ -63,8 +70,10 @@ class ControlledRole:
         self._address = broker_address
         self._standing = standing
         self._actions = actions
+        self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
         self._has_resigned = False
+        self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
         self._look_s = LOOK_S
         self._grants_leases = True  # the controller, until it was asked for one
         self._soon = asyncio.Event()
@@ -74,6 +83,11 @@ class ControlledRole:
     def known(self) -> ReplicaInfo | None:
         """Who is master; None until the controller said it."""
         return self.changes.known if self.changes is not None else None
+
+    @property
+    def obstacle(self) -> str:
+        """Why it is not what it is to be; empty: it is, or nothing is wrong yet."""
+        return self.changes.problem if self.changes is not None else ""
 
     def start(self) -> None:
         """ConfigError, StoreCorruptError: this store is not this broker's."""
@@ -98,6 +112,10 @@ class ControlledRole:
         """A notice said so (1008): it is asked for."""
         if self.known is None or info.master_epoch > self.known.master_epoch:
             self._soon.set()
+
+    def beat(self) -> None:
+        """Its log has a new epoch: the controllers hear of it now."""
+        self._heartbeats.beat()
 
     def altered(self, info: ReplicaInfo) -> None:
         """What a change of the sync state set was answered (1001)."""
@@ -175,12 +193,41 @@ class ControlledRole:
                 raise
             await self._apply_again(broker_id)
             info = await self.link.register(broker_id, self._address)
+        if self.known is None and info.master_id in (None, broker_id):
+            await self._look_back(await self._ask(broker_id, 0), broker_id)
         self._heartbeats.start(broker_id)
         await self._heartbeats.announce(ANNOUNCE_S)
         if info.master_id is None:
             info = await self._elect(broker_id)
         await self._take(info, broker_id, 0)
         self._is_registered = True
+
+    async def _look_back(self, info: ReplicaInfo, broker_id: int) -> None:
+        """What is said of an earlier process of this broker, before this one says that it lives.
+        ControllerError: it is not to say so yet."""
+        if info.master_id == broker_id:
+            self._old_epoch = info.master_epoch
+        if self._grants_leases:
+            return
+        if info.master_id == broker_id:
+            await self.link.replace()
+            info = await self._ask(broker_id, 0)
+        others = sorted(info.sync_state.members - {broker_id})
+        if broker_id not in info.sync_state.members or not others:
+            return
+        if lacks := self._standing().lacks:
+            raise ControllerError(
+                None,
+                f"the log of this broker {lacks}, and {others} were in sync with it: one of them "
+                "has what was acknowledged, and is to be master first. Start it; if none of them "
+                f"comes back, take {others} off (rmq replica remove, mqadmin cleanBrokerMetadata)",
+            )
+        if info.master_id == broker_id:
+            raise ControllerError(
+                None,
+                f"the controller takes the earlier process of this broker, which was master of "
+                f"epoch {info.master_epoch}, for living: this one waits until it does not",
+            )
 
     async def _apply_again(self, broker_id: int) -> None:
         """The controller does not know this replica, which has an id: it was cleaned."""
@@ -203,6 +250,9 @@ class ControlledRole:
         except ControllerError as error:
             if error.code != ResponseCode.CONTROLLER_ELECT_MASTER_FAILED:
                 raise
+            if str(error) != self.refusal:
+                self.refusal = str(error)
+                log.warning("%s", error)
             return await self._ask(broker_id, 0)
 
     # ---- what it was told
@@ -223,12 +273,16 @@ class ControlledRole:
                 " before: it has lost its state, or is another one. Its answers are not acted on; "
                 "give it its state back, or restart the brokers of this brokerName",
             )
+        if info.master_id is not None:
+            self.refusal = ""
         self._look_s = self._period_s(info)
 
     def _is_old(self, info: ReplicaInfo) -> bool:
         """A mastership of an earlier process of this broker."""
         is_led = self.known is not None and self.known.master_epoch >= info.master_epoch
-        return not is_led and info.master_epoch <= self._standing().epoch
+        return not is_led and info.master_epoch <= max(
+            self._standing().newest_epoch, self._old_epoch
+        )
 
     async def _resign(self, info: ReplicaInfo, broker_id: int) -> ReplicaInfo:
         """Who is master then. RocketMQ's controller does not take it: then it stays this one."""

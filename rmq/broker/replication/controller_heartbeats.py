@@ -25,6 +25,7 @@ from typing import cast
 from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
@@ -47,6 +48,19 @@ class Standing:
     max_offset: int  # the end of its log
     confirm_offset: int  # what all that are in sync have
     is_covered: bool  # as master: each acknowledgement needs the whole sync state set
+    newest_epoch: int = NO_EPOCH  # that its epoch file had, in the log or not
+
+    @property
+    def has_lost(self) -> bool:
+        """The beginning of an epoch that was in its log, and all behind it, by a power cut."""
+        return self.newest_epoch > self.epoch
+
+    @property
+    def lacks(self) -> str:
+        """What says that it may not have what it acknowledged, in words; empty: nothing does."""
+        if self.has_lost:
+            return f"has lost epoch {self.newest_epoch} in a power cut"
+        return "is empty" if self.epoch == NO_EPOCH and self.max_offset == 0 else ""
 
 
 class ControllerHeartbeats:
@@ -97,6 +111,11 @@ class ControllerHeartbeats:
             await asyncio.wait(answers, timeout=timeout_s)
         return any(each.done() and not each.cancelled() and each.result() for each in answers)
 
+    def beat(self) -> None:
+        """One more now: something has changed that an election goes by."""
+        for heart, _ in self._hearts.values():
+            heart.beat()
+
     async def _refresh_for_ever(self) -> None:
         while True:
             await self._refresh()
@@ -121,6 +140,7 @@ class ControllerHeartbeats:
             "maxOffset": now.max_offset,
             "confirmOffset": now.confirm_offset,
             "rmqCovered": now.is_covered,
+            "rmqLost": now.has_lost or None,
         }
         return encode(
             Command(
@@ -145,6 +165,9 @@ class _Heart:
         self._sent: list[asyncio.Future[bool]] = []  # for the answer
         self._asked = 0  # the opaque of a heartbeat that is to be answered
         self._said = ""
+
+    def beat(self) -> None:
+        self._wake.set()
 
     def heard(self) -> asyncio.Future[bool]:
         """Done when a heartbeat from now was answered: True; or cannot be sent: False."""

@@ -32,6 +32,7 @@ from rmq.format.remoting import Command, field_texts
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 2.0
+NOBODY = -1  # brokerId of who asks for an election, and is no candidate
 ATTEMPTS = 3
 MEMBERS_MAX = 1024
 LEASE_MS_MAX = 86_400_000
@@ -114,6 +115,17 @@ class ControllerLink:
         reply, asked_ms = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, fields, also=stays)
         with _Checked():
             return replica_info(reply, asked_ms)
+
+    async def replace(self) -> None:
+        """Who is master does not live: another one is elected, or nobody is master. Where the
+        controller takes it for living, nothing happens."""
+        fields = {**self._names, "brokerId": NOBODY, "designateElect": False}
+        stays = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        try:
+            await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, fields, also=stays)
+        except ControllerError as error:
+            if error.code != ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE:
+                raise
 
     async def replica_info(
         self, broker_id: int, master_epoch: int = 0, is_covered: bool = False

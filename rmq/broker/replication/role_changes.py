@@ -3,7 +3,8 @@
     changes.learn(info)     what the controller says; only what is newer counts
     changes.run()           does it, by RoleActions, until this replica is what it is to be
 
-An action that fails is tried again, and said once; what was learned meanwhile counts then. Leases
+An action that fails is tried again, and said once; what was learned meanwhile counts then. So none
+waits without end: it fails instead, as where a full disk keeps a core from its new role. Leases
 are kept here too: of each one that is granted the actions are told, and before the last one ends
 they are fenced.
 
@@ -75,7 +76,7 @@ class RoleChanges:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stops = False
-        self._said = ""
+        self.problem = ""  # why the last action failed; empty: it did not
         # what was done
         self._role: _Role | None = None
         self._sync_state = SyncState()
@@ -150,10 +151,10 @@ class RoleChanges:
             what, action = step
             try:
                 await action
-                self._said = ""
+                self.problem = ""
             except Exception as error:  # whatever it is, the role is what the controller says
-                if (text := f"{what}: {error!r}") != self._said:
-                    self._said = text
+                if (text := f"{what}: {error!r}") != self.problem:
+                    self.problem = text
                     log.error("%s; it is tried again and again", text)
                 await self._wait(RETRY_S)
 

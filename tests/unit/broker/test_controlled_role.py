@@ -9,8 +9,9 @@ here, not done: the log and its streams are tests of their own.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -29,10 +30,11 @@ from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.role_changes import RoleChanges
 from rmq.broker.replication.sync_state import SyncState
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.config import load_properties
 from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
+from rmq.format.remoting import Command
 
 
 class Broker:
@@ -50,7 +52,9 @@ class Broker:
         self.address = f"127.0.0.1:{port}"
         self.epoch = standing.get("epoch", -1)
         self.end = standing.get("end", 0)
+        self.newest = standing.get("newest", self.epoch)
         self.is_covered = True
+        self.can_copy = True  # whom it follows lives
         self.done: list[tuple[object, ...]] = []
         self.leases: list[int] = []
         self.fails: set[str] = set()
@@ -67,7 +71,8 @@ class Broker:
         )
 
     def standing(self) -> Standing:
-        return Standing(self.epoch, self.end, self.end, self.is_covered)
+        newest = max(self.newest, self.epoch)
+        return Standing(self.epoch, self.end, self.end, self.is_covered, newest)
 
     @property
     def last(self) -> tuple[object, ...]:
@@ -89,10 +94,13 @@ class Broker:
     async def lead(self, epoch: int, sync_state: SyncState) -> None:
         await self._do("lead", epoch, sorted(sync_state.members))
         self.epoch = epoch
+        self.role.beat()
 
     async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
         await self._do("follow", master_id, master_address, epoch)
-        self.epoch = epoch
+        if self.can_copy:
+            self.epoch = epoch
+            self.role.beat()
 
     async def wait_without_master(self, epoch: int) -> None:
         await self._do("wait", epoch)
@@ -183,79 +191,75 @@ async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
             await asyncio.gather(*(each.role.stop() for each in made.running))
 
 
-def test_one_replica_leads_and_keeps_its_lease(clock: DrivenClock, tmp_path: Path) -> None:
+def on_stage(test: Callable[[Stage], Awaitable[None]]) -> Callable[[DrivenClock, Path], None]:
+    """The test is given one."""
+
     @in_loop
-    async def run() -> None:
+    async def run(clock: DrivenClock, tmp_path: Path) -> None:
         async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            await on.passing(lambda: len(one.leases) > 4)
-            assert one.done == [("lead", 1, [1])]
-            assert one.leases == sorted(set(one.leases)) and 3500 < one.lease_left_ms() <= 5000
-            assert (tmp_path / "1" / "brokerIdentity").read_text() == "c#broker-a#1"
-            assert one.role.changes is not None and one.role.changes.is_leased
-            assert one.role.problem == "" and one.role.changes.is_done
+            await test(on)
 
-    run()
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
 
 
-def test_two_replicas_one_follows_joins_and_takes_over(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            two = on.start(2)
-            await on.until(two, "follow", 1, one.address, 1)
-            await on.in_sync(one, 1, 2)
-            await on.die(one)
-            await on.until(two, "lead", 2, [2])
-            await on.passing(lambda: two.leases)
-            back = on.start(1, epoch=1)
-            await on.until(back, "follow", 2, two.address, 2)
-            assert back.role.broker_id == 1 and not back.leases
-            assert ("fenced",) not in two.done
-
-    run()
+@on_stage
+async def test_one_replica_leads_and_keeps_its_lease(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    await on.passing(lambda: len(one.leases) > 4)
+    assert one.done == [("lead", 1, [1])]
+    assert one.leases == sorted(set(one.leases)) and 3500 < one.lease_left_ms() <= 5000
+    assert (on.folder / "1" / "brokerIdentity").read_text() == "c#broker-a#1"
+    assert one.role.changes is not None and one.role.changes.is_leased
+    assert one.role.problem == "" and one.role.changes.is_done
 
 
-def test_three_replicas_start_at_once(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            brokers = [on.start(each) for each in (1, 2, 3)]
-            await on.passing(lambda: all(each.done for each in brokers))
-            assert sorted(each.role.broker_id or 0 for each in brokers) == [1, 2, 3]
-            masters = [each for each in brokers if each.last[0] == "lead"]
-            assert len(masters) == 1
-            master_id = masters[0].role.broker_id
-            others = [each for each in brokers if each is not masters[0]]
-            assert all(each.last == ("follow", master_id, masters[0].address, 1) for each in others)
-            await on.in_sync(masters[0], 1, 2, 3)
-            await on.die(masters[0])
-            await on.passing(lambda: {each.last[0] for each in others} == {"lead", "follow"}
-                             and all(each.epoch == 2 for each in others))  # fmt: skip
-
-    run()
+@on_stage
+async def test_two_replicas_one_follows_joins_and_takes_over(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    two = on.start(2)
+    await on.until(two, "follow", 1, one.address, 1)
+    await on.in_sync(one, 1, 2)
+    await on.die(one)
+    await on.until(two, "lead", 2, [2])
+    await on.passing(lambda: two.leases)
+    back = on.start(1, epoch=1)
+    await on.until(back, "follow", 2, two.address, 2)
+    assert back.role.broker_id == 1 and not back.leases
+    assert ("fenced",) not in two.done
 
 
-def test_the_one_with_most_of_the_log_takes_over(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            two, three = on.start(2), on.start(3)
-            await on.passing(lambda: two.done and three.done)
-            await on.in_sync(one, 1, 2, 3)
-            three.end = 10
-            live = await seen_end(on, three)
-            assert live
-            await on.die(one)
-            await on.passing(lambda: three.last[:2] == ("lead", 2))
-            await on.until(two, "follow", three.role.broker_id, three.address, 2)
+@on_stage
+async def test_three_replicas_start_at_once(on: Stage) -> None:
+    brokers = [on.start(each) for each in (1, 2, 3)]
+    await on.passing(lambda: all(each.done for each in brokers))
+    assert sorted(each.role.broker_id or 0 for each in brokers) == [1, 2, 3]
+    masters = [each for each in brokers if each.last[0] == "lead"]
+    assert len(masters) == 1
+    master_id = masters[0].role.broker_id
+    others = [each for each in brokers if each is not masters[0]]
+    assert all(each.last == ("follow", master_id, masters[0].address, 1) for each in others)
+    await on.in_sync(masters[0], 1, 2, 3)
+    await on.die(masters[0])
+    await on.passing(lambda: {each.last[0] for each in others} == {"lead", "follow"}
+                     and all(each.epoch == 2 for each in others))  # fmt: skip
 
-    run()
+
+@on_stage
+async def test_the_one_with_most_of_the_log_takes_over(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    two, three = on.start(2), on.start(3)
+    await on.passing(lambda: two.done and three.done)
+    await on.in_sync(one, 1, 2, 3)
+    three.end = 10
+    live = await seen_end(on, three)
+    assert live
+    await on.die(one)
+    await on.passing(lambda: three.last[:2] == ("lead", 2))
+    await on.until(two, "follow", three.role.broker_id, three.address, 2)
 
 
 async def seen_end(on: Stage, broker: Broker) -> bool:
@@ -263,109 +267,167 @@ async def seen_end(on: Stage, broker: Broker) -> bool:
     return await broker.role._heartbeats.announce(30.0)
 
 
-def test_a_master_that_stops_resigns(clock: DrivenClock, tmp_path: Path) -> None:
+@on_stage
+async def test_a_master_that_stops_resigns(on: Stage) -> None:
     """Nobody waits for its lease, although it was not covered by its slaves' acknowledgements."""
-
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            one.is_covered = False
-            await on.until(one, "lead", 1, [1])
-            two = on.start(2)
-            await on.until(two, "follow", 1, one.address, 1)
-            await on.in_sync(one, 1, 2)
-            on.running.remove(one)
-            began = clock.monotonic()
-            await one.role.stop()
-            assert one.last == ("fenced",)
-            await seen(lambda: clock.advance(0.002) or two.last == ("lead", 2, [2]))
-            assert clock.monotonic() - began < 4.0, "before the lease would have ended"
-
-    run()
+    one = on.start(1)
+    one.is_covered = False
+    await on.until(one, "lead", 1, [1])
+    two = on.start(2)
+    await on.until(two, "follow", 1, one.address, 1)
+    await on.in_sync(one, 1, 2)
+    on.running.remove(one)
+    began = on.clock.monotonic()
+    await one.role.stop()
+    assert one.last == ("fenced",)
+    await seen(lambda: on.clock.advance(0.002) or two.last == ("lead", 2, [2]))
+    assert on.clock.monotonic() - began < 4.0, "before the lease would have ended"
 
 
-def test_a_restarted_master_is_elected_anew(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            await on.die(one)
-            back = on.start(1, epoch=1)
-            await on.passing(lambda: back.done)
-            assert back.last[0] in ("lead", "wait")
-            await on.passing(lambda: back.last[0] == "lead" and back.leases)
-            assert back.epoch > 1 and back.role.broker_id == 1
-
-    run()
+@on_stage
+async def test_a_restarted_master_is_elected_anew(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    await on.die(one)
+    back = on.start(1, epoch=1)
+    await on.passing(lambda: back.done)
+    assert back.last[0] in ("lead", "wait")
+    await on.passing(lambda: back.last[0] == "lead" and back.leases)
+    assert back.epoch > 1 and back.role.broker_id == 1
 
 
-def test_a_controller_that_is_away_fences_the_master(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        port = free_port()
-        on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
-        async with AsyncExitStack() as first:
-            await first.enter_async_context(controller(tmp_path, listenPort=port))
-            clock.advance(5.3)
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            await on.passing(lambda: one.leases)
-        await on.until(one, "fenced")
-        assert 0 < one.lease_left_ms() <= 500, "before its end"
-        granted, problem = len(one.leases), one.role.problem
-        assert "controller" in problem
-        async with controller(tmp_path, listenPort=port):
-            # its connection was closed: the controller that comes back elects anew, or goes on
-            await on.passing(lambda: len(one.leases) > granted and one.role.problem == "")
-            assert one.lease_left_ms() > 0
-            await one.role.stop()
-
-    run()
+@pytest.mark.parametrize("standing", [{"newest": 1}, {}])
+@in_loop
+async def test_a_restarted_master_that_lost_its_epoch_is_elected_anew(
+    clock: DrivenClock, tmp_path: Path, standing: dict[str, int]
+) -> None:
+    """By a power cut, or its disk with it: it never leads the old epoch once more."""
+    async with stage(clock, tmp_path) as on:
+        one = on.start(1)
+        await on.until(one, "lead", 1, [1])
+        await on.die(one)
+        back = on.start(1, **standing)
+        await on.passing(lambda: back.leases)
+        assert ("lead", 1, [1]) not in back.done and back.last[0] == "lead"
 
 
-def test_a_notice_is_a_hint_and_a_lost_one_no_harm(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            two = on.start(2)  # nobody listens at its address: each notice is lost
-            await on.until(two, "follow", 1, one.address, 1)
-            two.role.notified(ReplicaInfo(2, two.address, 99, SyncState(frozenset((2,)), 99)))
-            await seen(lambda: not two.role._soon.is_set())
-            assert two.done == [("follow", 1, one.address, 1)]
-            await on.in_sync(one, 1, 2)
-            await on.die(one)
-            await seen(lambda: two.role.link.leader_address)
-            two.role.notified(ReplicaInfo(2, two.address, 2))
-            await on.until(two, "lead", 2, [2])
-
-    run()
+SHORT = [{}, {"epoch": 1, "end": 5, "newest": 2}]  # as after a new disk, and after a power cut
 
 
-def test_a_failing_action_is_tried_again_and_said_once(
+@asynccontextmanager
+async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
+    """1 was master, 2 in sync with it; then all of them and the controller ended at once."""
+    port = free_port()
+    on = Stage(folder, clock, f"127.0.0.1:{port}")
+    async with controller(folder, listenPort=port):
+        clock.advance(5.3)
+        one = on.start(1)
+        await on.until(one, "lead", 1, [1])
+        two = on.start(2)
+        await on.until(two, "follow", 1, one.address, 1)
+        await on.in_sync(one, 1, 2)
+    for each in (one, two):
+        await on.die(each)
+    async with controller(folder, listenPort=port):
+        clock.advance(5.3)
+        try:
+            yield on
+        finally:
+            await asyncio.gather(*(each.role.stop() for each in on.running))
+
+
+@pytest.mark.parametrize("standing", SHORT)
+@pytest.mark.parametrize("number", [1, 2])
+@in_loop
+async def test_who_lost_what_it_acknowledged_waits_for_the_others(
+    clock: DrivenClock, tmp_path: Path, number: int, standing: dict[str, int]
+) -> None:
+    async with all_stopped(clock, tmp_path) as on:
+        short = on.start(number, **standing)
+        short.can_copy = False
+        await on.passing(lambda: short.last[:1] == ("wait",))
+        await pass_seconds(clock, 12.0)  # beyond leases, sweeps and heartbeats
+        assert {each[0] for each in short.done} <= {"wait", "follow"} and not short.leases
+        why = "empty" if not standing else "power cut"
+        assert why in short.role.refusal and f"Start [{3 - number}]" in short.role.refusal
+        other = on.start(3 - number, epoch=1, end=10)
+        await on.passing(lambda: other.last[:1] == ("lead",) and other.leases)
+        await on.passing(lambda: short.last[:2] == ("follow", 3 - number))
+        assert short.role.refusal == "" and short.leases == []
+
+
+@in_loop
+async def test_an_operator_says_that_the_others_do_not_come_back(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with all_stopped(clock, tmp_path) as on:
+        two = on.start(2)
+        two.can_copy = False
+        await on.passing(lambda: two.role.refusal)
+        names = {"clusterName": "c", "brokerName": "broker-a"}
+        asked = {**names, "brokerControllerIdsToClean": "1"}
+        await two.role.link._ask(RequestCode.CLEAN_BROKER_DATA, asked)
+        await on.passing(lambda: two.leases)
+        assert two.last[0] == "lead"
+
+
+@in_loop
+async def test_a_controller_that_is_away_fences_the_master(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    port = free_port()
+    on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(controller(tmp_path, listenPort=port))
+        clock.advance(5.3)
+        one = on.start(1)
+        await on.until(one, "lead", 1, [1])
+        await on.passing(lambda: one.leases)
+    await on.until(one, "fenced")
+    assert 0 < one.lease_left_ms() <= 500, "before its end"
+    granted, problem = len(one.leases), one.role.problem
+    assert "controller" in problem
+    async with controller(tmp_path, listenPort=port):
+        # its connection was closed: the controller that comes back elects anew, or goes on
+        await on.passing(lambda: len(one.leases) > granted and one.role.problem == "")
+        assert one.lease_left_ms() > 0
+        await one.role.stop()
+
+
+@on_stage
+async def test_a_notice_is_a_hint_and_a_lost_one_no_harm(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    two = on.start(2)  # nobody listens at its address: each notice is lost
+    await on.until(two, "follow", 1, one.address, 1)
+    two.role.notified(ReplicaInfo(2, two.address, 99, SyncState(frozenset((2,)), 99)))
+    await seen(lambda: not two.role._soon.is_set())
+    assert two.done == [("follow", 1, one.address, 1)]
+    await on.in_sync(one, 1, 2)
+    await on.die(one)
+    await seen(lambda: two.role.link.leader_address)
+    two.role.notified(ReplicaInfo(2, two.address, 2))
+    await on.until(two, "lead", 2, [2])
+
+
+@in_loop
+async def test_a_failing_action_is_tried_again_and_said_once(
     clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = Broker(tmp_path / "1", on.controllers, 20001)
-            one.fails.add("lead")
-            one.role.start()
-            on.running.append(one)
-            await on.passing(lambda: one.role.known is not None)
-            for _ in range(3):
-                await pass_seconds(clock, 1.0)
-            assert one.done == [] and not one.leases
-            said = [each for each in caplog.records if "the disk is full" in each.getMessage()]
-            assert [each.levelno for each in said] == [logging.ERROR]
-            one.fails.clear()
-            await on.passing(lambda: one.leases)
-            assert one.done == [("lead", 1, [1])]
-
-    run()
+    async with stage(clock, tmp_path) as on:
+        one = Broker(tmp_path / "1", on.controllers, 20001)
+        one.fails.add("lead")
+        one.role.start()
+        on.running.append(one)
+        await on.passing(lambda: one.role.known is not None)
+        for _ in range(3):
+            await pass_seconds(clock, 1.0)
+        assert one.done == [] and not one.leases
+        said = [each for each in caplog.records if "the disk is full" in each.getMessage()]
+        assert [each.levelno for each in said] == [logging.ERROR]
+        one.fails.clear()
+        await on.passing(lambda: one.leases)
+        assert one.done == [("lead", 1, [1])]
 
 
 async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
@@ -376,103 +438,186 @@ async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
             await asyncio.sleep(0)
 
 
-def test_actions_come_one_after_the_other(clock: DrivenClock, tmp_path: Path) -> None:
+@on_stage
+async def test_actions_come_one_after_the_other(on: Stage) -> None:
     """Of what was decided while one ran, the newest counts; the lease is renewed meanwhile."""
-
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            one.gate.clear()
-            await on.passing(lambda: one.running)
-            two = on.start(2)
-            await on.passing(lambda: two.done)
-            for members, epoch in (((1, 2), 1), ((1,), 2)):
-                assert one.role.known is not None
-                info = await one.role.link.alter_sync_state(
-                    1, 1, frozenset(members), epoch, is_covered=True
-                )
-                one.role.altered(info)
-            await pass_seconds(clock, 6.0)
-            assert one.done == [] and one.running == 1
-            one.gate.set()
-            await on.passing(lambda: one.leases)
-            assert one.lease_left_ms() > 3000
-            await on.passing(lambda: one.done[0] == ("lead", 1, [1]))
-            assert ("fenced",) not in one.done
-
-    run()
+    one = on.start(1)
+    one.gate.clear()
+    await on.passing(lambda: one.running)
+    two = on.start(2)
+    await on.passing(lambda: two.done)
+    for members, epoch in (((1, 2), 1), ((1,), 2)):
+        assert one.role.known is not None
+        info = await one.role.link.alter_sync_state(
+            1, 1, frozenset(members), epoch, is_covered=True
+        )
+        one.role.altered(info)
+    await pass_seconds(on.clock, 6.0)
+    assert one.done == [] and one.running == 1
+    one.gate.set()
+    await on.passing(lambda: one.leases)
+    assert one.lease_left_ms() > 3000
+    await on.passing(lambda: one.done[0] == ("lead", 1, [1]))
+    assert ("fenced",) not in one.done
 
 
-def test_a_replica_that_was_cleaned_comes_again(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        async with stage(clock, tmp_path) as on:
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            two = on.start(2)
-            await on.until(two, "follow", 1, one.address, 1)
-            await on.die(two)
-            link = one.role.link
-            cleaned = {"brokerControllerIdsToClean": "2", "isCleanLivingBroker": True}
-            names = {"clusterName": "c", "brokerName": "broker-a"}
-            await link._ask(RequestCode.CLEAN_BROKER_DATA, {**names, **cleaned})
-            back = on.start(2, epoch=1)
-            await on.until(back, "follow", 1, one.address, 1)
-            assert back.role.broker_id == 2
-
-    run()
+@on_stage
+async def test_a_replica_that_was_cleaned_comes_again(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    two = on.start(2)
+    await on.until(two, "follow", 1, one.address, 1)
+    await on.die(two)
+    link = one.role.link
+    cleaned = {"brokerControllerIdsToClean": "2", "isCleanLivingBroker": True}
+    names = {"clusterName": "c", "brokerName": "broker-a"}
+    await link._ask(RequestCode.CLEAN_BROKER_DATA, {**names, **cleaned})
+    back = on.start(2, epoch=1)
+    await on.until(back, "follow", 1, one.address, 1)
+    assert back.role.broker_id == 2
 
 
-def test_a_controller_without_its_state_is_not_believed(clock: DrivenClock, tmp_path: Path) -> None:
-    @in_loop
-    async def run() -> None:
-        port = free_port()
-        on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
-        async with AsyncExitStack() as first:
-            await first.enter_async_context(controller(tmp_path, listenPort=port))
-            clock.advance(5.3)
-            one = on.start(1)
-            await on.until(one, "lead", 1, [1])
-            two = on.start(2)
-            await on.until(two, "follow", 1, one.address, 1)
-            await on.in_sync(one, 1, 2)
-            await on.die(one)
-            await on.until(two, "lead", 2, [2])
-        await on.until(two, "fenced")
-        async with controller(tmp_path / "empty", listenPort=port):
-            await on.passing(lambda: "has lost its state" in two.role.problem)
-            await pass_seconds(clock, 3.0)
-            assert two.last == ("fenced",)
-            await two.role.stop()
-
-    run()
-
-
-def test_at_a_controller_of_rocketmq_there_are_no_leases(
+@in_loop
+async def test_a_controller_without_its_state_is_not_believed(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    @in_loop
-    async def run() -> None:
-        known = {"masterBrokerId": 1, "masterAddress": "127.0.0.1:20001", "masterEpoch": 3}
-        body = b'{"syncStateSet":[1],"syncStateSetEpoch":5}'
-        async with scripted(
-            c1005=LEADS, c1012={"nextBrokerId": 1}, c1003=({}, body), c1002=(known, body),
-            c1004=(known, body),
-        ) as server:  # fmt: skip
-            on = Stage(tmp_path, clock, server.address)
-            one = on.start(1)
-            await on.until(one, "lead", 3, [1])
-            looks = [each.code for each in server.asked].count(1004)
-            await pass_seconds(clock, 4.5)
-            assert [each.code for each in server.asked].count(1004) == looks
-            await on.passing(lambda: [each.code for each in server.asked].count(1004) > looks)
-            await pass_seconds(clock, 30.0)
-            assert one.done == [("lead", 3, [1])] and not one.leases
-            assert one.role.changes is not None and not one.role.changes.is_leased
+    port = free_port()
+    on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(controller(tmp_path, listenPort=port))
+        clock.advance(5.3)
+        one = on.start(1)
+        await on.until(one, "lead", 1, [1])
+        two = on.start(2)
+        await on.until(two, "follow", 1, one.address, 1)
+        await on.in_sync(one, 1, 2)
+        await on.die(one)
+        await on.until(two, "lead", 2, [2])
+    await on.until(two, "fenced")
+    async with controller(tmp_path / "empty", listenPort=port):
+        await on.passing(lambda: "has lost its state" in two.role.problem)
+        await pass_seconds(clock, 3.0)
+        assert two.last == ("fenced",)
+        await two.role.stop()
+
+
+@in_loop
+async def test_at_a_controller_of_rocketmq_there_are_no_leases(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    known = {"masterBrokerId": 1, "masterAddress": "127.0.0.1:20001", "masterEpoch": 3}
+    body = b'{"syncStateSet":[1],"syncStateSetEpoch":5}'
+    async with scripted(
+        c1005=LEADS, c1012={"nextBrokerId": 1}, c1003=({}, body), c1002=(known, body),
+        c1004=(known, body),
+    ) as server:  # fmt: skip
+        on = Stage(tmp_path, clock, server.address)
+        one = on.start(1)
+        await on.until(one, "lead", 3, [1])
+        looks = [each.code for each in server.asked].count(1004)
+        await pass_seconds(clock, 4.5)
+        assert [each.code for each in server.asked].count(1004) == looks
+        await on.passing(lambda: [each.code for each in server.asked].count(1004) > looks)
+        await pass_seconds(clock, 30.0)
+        assert one.done == [("lead", 3, [1])] and not one.leases
+        assert one.role.changes is not None and not one.role.changes.is_leased
+        await one.role.stop()
+
+
+class OfRocketMQ:
+    """Answers of RocketMQ's controller, which knows a master of an earlier process."""
+
+    def __init__(self, broker_id: int, members: list[int]) -> None:
+        self.master: int | None = broker_id
+        self.epoch, self.set_epoch, self.members = 3, 5, members
+        self.is_alive = False  # 1; 2 is not
+        self.replaced = 0
+
+    def info(self, _: object = None) -> tuple[dict[str, object], bytes]:
+        fields: dict[str, object] = {"masterEpoch": self.epoch}
+        if self.master is not None:
+            fields |= {"masterBrokerId": self.master, "masterAddress": "127.0.0.1:20001"}
+        body = {"syncStateSet": self.members, "syncStateSetEpoch": self.set_epoch}
+        return fields, json.dumps(body).encode()
+
+    def elect(self, request: Command) -> object:
+        asker = int(request.fields["brokerId"])
+        if self.master == 1 and self.is_alive:
+            return self.info()
+        if self.is_alive and 1 in self.members:
+            self.master, self.members = 1, [1]
+            self.epoch, self.set_epoch = self.epoch + 1, self.set_epoch + 1
+            return self.info()
+        if asker == -1:
+            self.master, self.epoch, self.replaced = None, self.epoch + 1, self.replaced + 1
+            return int(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE)
+        return int(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED)
+
+    def beat(self, request: Command) -> dict[str, object]:
+        self.is_alive = True
+        return {}
+
+    def answers(self) -> dict[str, object]:
+        nobody = self.info()[1]
+        return {"c1005": LEADS, "c1003": ({}, nobody), "c1002": self.elect, "c1004": self.info,
+                "c904": self.beat}  # fmt: skip
+
+
+@asynccontextmanager
+async def at_rocketmq(
+    clock: DrivenClock, folder: Path, known: OfRocketMQ, **standing: int
+) -> AsyncIterator[tuple[Stage, Broker]]:
+    (folder / "1").mkdir()
+    (folder / "1" / "brokerIdentity").write_text("c#broker-a#1")
+    async with scripted(**known.answers()) as server:
+        on = Stage(folder, clock, server.address)
+        one = on.start(1, **standing)
+        try:
+            yield on, one
+        finally:
             await one.role.stop()
 
-    run()
+
+@in_loop
+async def test_a_restarted_master_has_itself_replaced_at_a_controller_of_rocketmq(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """With 2 in the set its last records may be its own alone, and nobody may be shown them before
+    it is elected anew."""
+    known = OfRocketMQ(1, [1, 2])
+    async with at_rocketmq(clock, tmp_path, known, epoch=3, end=10) as (on, one):
+        await on.passing(lambda: one.done)
+        assert one.done == [("lead", 5, [1])] and known.replaced == 1
+
+
+@in_loop
+async def test_a_mastership_that_rocketmq_takes_for_living_is_waited_for(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    known = OfRocketMQ(1, [1, 2])
+    known.is_alive = True  # the connection of the earlier process is not closed yet
+    async with at_rocketmq(clock, tmp_path, known, epoch=3, end=10) as (on, one):
+        await on.passing(lambda: "earlier process" in one.role.problem)
+        await pass_seconds(clock, 5.0)
+        assert one.done == []
+        known.is_alive = False
+        await on.until(one, "lead", 5, [1])
+
+
+@pytest.mark.parametrize("standing", SHORT)
+@pytest.mark.parametrize("master", [None, 1, 2])
+@in_loop
+async def test_at_rocketmq_who_lost_what_it_acknowledged_does_not_say_that_it_lives(
+    clock: DrivenClock, tmp_path: Path, master: int | None, standing: dict[str, int]
+) -> None:
+    known = OfRocketMQ(1, [1, 2])
+    known.master = master
+    async with at_rocketmq(clock, tmp_path, known, **standing) as (on, one):
+        await on.passing(lambda: "in sync with it" in one.role.problem)
+        await pass_seconds(clock, 5.0)
+        assert one.done == [] and not known.is_alive
+        known.members = [1]  # 2 was taken off
+        await on.passing(lambda: one.last[:1] == ("lead",))
 
 
 @in_loop

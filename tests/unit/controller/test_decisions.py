@@ -179,6 +179,47 @@ def test_the_newest_epoch_then_the_longest_log_then_the_preferred(
     assert chosen is not None and chosen.master_id == expected
 
 
+EMPTY, CUT = LiveReplica("", -1, 0), LiveReplica("", 3, 90, has_lost=True)
+ALONE = msgspec.structs.replace(SET, sync_state_set=frozenset((1,)))
+
+
+@pytest.mark.parametrize("short", [EMPTY, CUT])
+@pytest.mark.parametrize(
+    ("found", "there", "asked", "expected"),
+    [
+        # A member of {1, 2} came back with less than it acknowledged.
+        (SET, {2: "short"}, Election(2), None),
+        (SET, {2: "short", 3: "whole"}, Election(2), None),
+        (SET, {2: "short"}, Election(2, designated=True), None),
+        (SET, {1: "short"}, Election(1), None),  # also where it is master
+        (SET, {1: "short", 2: "whole"}, Election(NOBODY), 2),
+        (SET, {1: "whole", 2: "short"}, Election(2, designated=True), None),
+        (SET, {1: "whole", 2: "short"}, Election(NOBODY), 1),
+        # All that may have more are there; or it is the only one.
+        (SET, {1: "short", 2: "short"}, Election(NOBODY), 1),
+        (ALONE, {1: "short", 2: "whole"}, Election(1), 1),
+        # Somebody chose to lose.
+        (SET, {2: "short"}, Election(2, unclean=True), 2),
+        (SET, {2: "short", 3: "whole"}, Election(2, unclean=True), 3),
+        (SET, {2: "short", 3: "whole"}, Election(2, designated=True, unclean=True), 2),
+    ],
+)
+def test_who_lacks_what_it_acknowledged_is_no_master_while_another_one_may_have_it(
+    short: LiveReplica, found: BrokerSet, there: dict[int, str], asked: Election,
+    expected: int | None,
+) -> None:  # fmt: skip
+    live = {each: short if what == "short" else LIVE[each] for each, what in there.items()}
+    decision = elect(found, asked, live)
+    chosen = decision.after.master_id if decision.after is not None else found.master_id
+    if expected is not None:
+        assert code(decision) in (0, 2011) and chosen == expected
+        return
+    assert code(decision) == 2012 and "lacks what was acknowledged" in (decision.remark or "")
+    assert ("Start [" in (decision.remark or "")) == (live.keys() < {1, 2} or 3 in live)
+    # Who is master and lacks it is master no more, whatever it was told before.
+    assert chosen == (None if there.get(1) == "short" else 1)
+
+
 # ------------------------------------------------------------------- who is gone for good
 
 
