@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from rmq.base import clock
 from rmq.broker.core_seam import RoleCalls, StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.controlled_role import ControlledRole
@@ -34,17 +35,18 @@ from rmq.broker.replication.log_epochs import LogEpochs
 from rmq.broker.replication.log_stream import SOON_TRIES, WIPE
 from rmq.broker.replication.master_search import Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
-from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.role import acks_of_whole_set
 from rmq.broker.replication.sync_state import SyncState
 from rmq.broker.replication.sync_watch import Mastership, SyncWatch
 from rmq.codes import ResponseCode
 from rmq.errors import RmqError, StoreError
-from rmq.observe.sample import Sample, SlaveSample
+from rmq.observe.sample import Sample
 
 log = logging.getLogger("rmq.broker.controlled_replication")
 
 NO_LEASE = 2**63 - 1
 LOOK_S = 0.005  # while the core gets ready for its role
+READY_S = 5.0  # by then it is, or something is wrong with it
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
@@ -79,6 +81,7 @@ class ControlledReplication(Replication):
         self._epoch = 0  # that of the role
         self._has_role = False
         self._has_followed = False
+        self._is_cut = False  # a truncation has begun, at whose end this broker is another one
         self._master_address = ""
         self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
         self._search.address = lambda: self._master_address
@@ -152,18 +155,10 @@ class ControlledReplication(Replication):
         }
 
     def status(self) -> dict[str, Any]:
-        """The body of 907: at a master those in sync are those that the controller says are."""
+        """The body of 907."""
         if self._watch is None:
             return super().status()
-        found = ha_status.master_status(self._settings, self._core, self._core)
-        members = self._watch.members
-        slaves = self._core.ha_slaves()
-        for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
-            row["inSync"] = broker_id in members
-            row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
-        found["inSyncSlaveNums"] = max(len(members) - 1, 0)
-        found["rmqAllAck"] = acks_of_whole_set(self._settings)
-        return found
+        return ha_status.leader_status(self._watch.members, self._settings, self._core)
 
     def observe(self, sample: Sample) -> None:
         sample.broker_id, sample.master_epoch = self._role.broker_id or 0, self._epoch
@@ -172,30 +167,20 @@ class ControlledReplication(Replication):
             sample.state = "no controller"
         if self._watch is None:
             super().observe(sample)
-            if not self._has_role or not self._master_address:
-                sample.replication_problem = self._role.problem or "no master is known"
+            if not self._has_role or not self._master_address or self._role.obstacle:
+                said = self._role.problem or self._role.obstacle or self._role.refusal
+                sample.replication_problem = said or "no master is known"
             return
-        end, members = self._core.log_range()[1], self._watch.members
-        sample.role = "master"
-        sample.in_sync, sample.in_sync_min = len(members), in_sync_min(self._settings)
-        sample.slaves = [
-            SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms, broker_id)
-            for _, address, _, acked, behind_ms, broker_id in self._core.ha_slaves()
-        ]
         sample.replication_problem = self._role.problem
-        if len(members) < in_sync_min(self._settings):
-            sample.replication_problem = (
-                f"{len(members)} of {in_sync_min(self._settings)} brokers are in sync: sends are "
-                "refused (minInSyncReplicas)"
-            )
-            if sample.state == "running":
-                sample.state = "alone"
+        ha_status.observe_members(sample, self._watch.members, self._settings, self._core)
 
     # ---- roles: RoleActions
 
     async def lead(self, epoch: int, sync_state: SyncState) -> None:
         await self._leave()
         await self._end_watch()
+        if self._is_cut:
+            raise StoreError("the log is about to be cut: this broker leads when that is done")
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
         core.set_lease(0)  # nothing is taken before all is set
@@ -209,12 +194,13 @@ class ControlledReplication(Replication):
             self._role.altered, self._learners.__contains__, self._count_acks,
         )  # fmt: skip
         watch.apply()
-        while not core.promote():
-            await asyncio.sleep(LOOK_S)
+        if not await self._ready(core.promote):
+            raise StoreError("this broker does not lead yet: its queues lack a part of its log")
         watch.apply()  # what consumers see is set at a leader alone
         self._watch = watch
         self._tasks = [asyncio.get_running_loop().create_task(watch.run())]
         self._show("SYNC_MASTER", 0, epoch, self._address)
+        self._role.beat()
         if not self._role.changes.is_leased:
             core.set_lease(NO_LEASE)
         log.info("master of epoch %d, from %d on; in sync: %s", epoch, start,
@@ -260,11 +246,25 @@ class ControlledReplication(Replication):
         """A follower, which has answered all that it will answer."""
         await self._end_watch()
         core = self._core
-        while not core.demote():
-            core.refuse_answers(OTHER_MASTER)
-            await asyncio.sleep(LOOK_S)
+        if not await self._ready(core.demote, lambda: core.refuse_answers(OTHER_MASTER)):
+            core.set_lease(0)  # a core that could not write is a leader still
+            raise StoreError("this broker cannot step down: its disk does not take what is to be "
+                             "written before. It takes no sends; make room on the disk, or restart "
+                             "it")  # fmt: skip
         self._set_ha(0)
         core.set_lease(NO_LEASE)
+
+    async def _ready(
+        self, ask: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Asks the core until it says yes; False: it has not in time."""
+        until = clock.monotonic() + READY_S
+        while not ask():
+            meanwhile()
+            if clock.monotonic() > until:
+                return False
+            await asyncio.sleep(LOOK_S)
+        return True
 
     async def _end_watch(self) -> None:
         if self._watch is not None:
@@ -286,6 +286,7 @@ class ControlledReplication(Replication):
             max_offset=end,
             confirm_offset=min(stats.get("log_dispatched", 0), end),
             is_covered=acks_of_whole_set(self._settings),
+            newest_epoch=self._epochs.newest,
         )
 
     # ---- greetings
@@ -323,6 +324,7 @@ class ControlledReplication(Replication):
         if point < end:
             await self._cut(point, end, master.address)
         await self._epochs.learn(theirs.epochs, end)
+        self._role.beat()
 
     async def _cut(self, point: int, end: int, master: str) -> None:
         """Another broker takes this one's place; does not return."""
@@ -340,6 +342,7 @@ class ControlledReplication(Replication):
         # The epochs are trimmed at the next start, by where the log ends then. If they were before,
         # a crash would leave bytes of an epoch that its file does not know.
         self.cut(point)
+        self._is_cut = True
         await asyncio.Event().wait()
 
 

@@ -10,12 +10,18 @@ The form is RocketMQ's (HARuntimeInfo). A slave is in sync that lacks less than 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import HACalls, LogCalls
+from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.config import Settings
 from rmq.format.message import decode_host
+from rmq.observe.sample import Sample, SlaveSample
+
+
+class HALog(HACalls, LogCalls, Protocol):
+    """What is used here of the core of a master that a controller leads."""
 
 
 def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str, Any]:
@@ -40,6 +46,18 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
     }
 
 
+def leader_status(members: frozenset[int], settings: Settings, core: HALog) -> dict[str, Any]:
+    """Of a master that a controller leads: those in sync are those that the controller says are."""
+    found = master_status(settings, core, core)
+    slaves = core.ha_slaves()
+    for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
+        row["inSync"] = broker_id in members
+        row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
+    found["inSyncSlaveNums"] = max(len(members) - 1, 0)
+    found["rmqAllAck"] = acks_of_whole_set(settings)
+    return found
+
+
 def slave_status(core: HACalls, master: str) -> dict[str, Any]:
     connection, end, _, silent_ms, _, _, _ = core.ha_master()
     return {
@@ -51,6 +69,25 @@ def slave_status(core: HACalls, master: str) -> dict[str, Any]:
         "master": False,
         "masterCommitLogMaxOffset": 0,
     }
+
+
+def observe_members(
+    sample: Sample, members: frozenset[int], settings: Settings, core: HALog
+) -> None:
+    """Into the sample of such a master: who is in sync, and who follows."""
+    end, least = core.log_range()[1], in_sync_min(settings)
+    sample.role = "master"
+    sample.in_sync, sample.in_sync_min = len(members), least
+    sample.slaves = [
+        SlaveSample(address_text(address), end - max(acked, 0), behind_ms, broker_id)
+        for _, address, _, acked, behind_ms, broker_id in core.ha_slaves()
+    ]
+    if len(members) < least:
+        sample.replication_problem = (
+            f"{len(members)} of {least} brokers are in sync: sends are refused (minInSyncReplicas)"
+        )
+        if sample.state == "running":
+            sample.state = "alone"
 
 
 def client_info(master: str, end: int, read_ms: int, active: bool) -> dict[str, Any]:

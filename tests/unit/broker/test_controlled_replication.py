@@ -1,0 +1,146 @@
+"""What a broker does of the role that a controller gave it, where something is in the way.
+
+Goal: a core that does not get ready for its role holds nothing up, says what is wrong, and is asked
+again; a log that is about to be cut is not led with. The controller is a real one, the clock is
+driven, the core is an imitation that answers as it is told. With real cores: tests/ha.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from support.controllers import Replica, controller, seen
+from support.driven_clock import DrivenClock
+from support.fake_core import FakeCore, control
+from support.name_server import in_loop
+
+from rmq.broker.broker import Broker
+from rmq.broker.replication.controlled_replication import NO_LEASE, ControlledReplication
+from rmq.demo.ports import free_port
+from rmq.observe.sample import Sample
+
+
+class Core(FakeCore):
+    """`is_ready`: what it says of a change of its role."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ready = True
+        self.is_leader = False
+        self.refused = 0
+
+    def promote(self) -> bool:
+        self.is_leader = self.is_leader or self.is_ready
+        return self.is_ready
+
+    def demote(self) -> bool:
+        self.is_leader = self.is_leader and not self.is_ready
+        return self.is_ready
+
+    def refuse_answers(self, reason: bytes) -> None:
+        self.refused += 1
+
+    def restart_timers(self, is_damaged: int = 1) -> None:
+        assert not is_damaged
+
+
+class Stage:
+    """The broker, which is replica 1, and a connection of replica 2."""
+
+    def __init__(self, clock: DrivenClock, broker: Broker, core: Core, two: Replica) -> None:
+        self.clock, self.core, self.two = clock, core, two
+        assert isinstance(broker.replication, ControlledReplication)
+        self.replication = broker.replication
+
+    @property
+    def problem(self) -> str:
+        sample = Sample()
+        self.replication.observe(sample)
+        return sample.replication_problem
+
+    async def passing(self, condition: object) -> None:
+        def look() -> object:
+            self.clock.advance(0.02)
+            return condition()  # type: ignore[operator]
+
+        await seen(look)
+
+    async def elect(self, broker_id: int) -> None:
+        """As an operator does it; 2 lives, and was made a member."""
+        await self.two.beat()
+        reply = await self.two.elect(brokerId=broker_id, designateElect=True)
+        assert reply.code in (0, 2011), reply.remark
+
+
+@asynccontextmanager
+async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
+    port, core = free_port(), Core()
+    async with controller(folder, listenPort=port), Replica(port, 2) as two:
+        clock.advance(5.3)
+        settings = {
+            "brokerClusterName": "c", "brokerName": "broker-a", "enableControllerMode": True,
+            "controllerAddr": f"127.0.0.1:{port}", "haListenPort": free_port(),
+        }  # fmt: skip
+        async with control(folder / "1", core, **settings) as broker:
+            on = Stage(clock, broker, core, two)
+            await on.passing(lambda: core.is_leader and on.replication.has_role)
+            await two.join()
+            assert (await two.alter([1, 2], 1, 1, masterBrokerId=1)).code == 0
+            yield on
+            core.is_ready = True
+
+
+@in_loop
+async def test_a_core_that_cannot_step_down_holds_nothing_up(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """As on a full disk: what says in the log that transactions ended has no room."""
+    async with stage(clock, tmp_path) as on:
+        on.core.is_ready = False
+        await on.elect(2)
+        await on.passing(lambda: "cannot step down" in on.problem)
+        assert "make room on the disk" in on.problem and on.core.refused > 0
+        assert on.core.lease_end_ms == 0, "it is a leader still, and takes nothing"
+        on.core.is_ready = True
+        await on.passing(lambda: on.core.lease_end_ms == NO_LEASE)
+        assert not on.core.is_leader
+        assert on.replication.master_address == on.two.address
+        await on.passing(lambda: "step down" not in on.problem)
+
+
+@in_loop
+async def test_a_core_that_cannot_step_down_leads_when_it_is_elected_again(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        on.core.is_ready = False
+        await on.elect(2)
+        await on.passing(lambda: "cannot step down" in on.problem)
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: "does not lead yet" in on.problem)
+        on.core.is_ready = True
+        await on.passing(lambda: not on.replication.is_slave)
+        assert on.core.is_leader
+
+
+@in_loop
+async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        await on.elect(2)
+        await on.passing(lambda: not on.core.is_leader and on.replication.master_address)
+        cuts: list[int] = []
+        on.replication.cut = cuts.append  # the broker stops in a moment
+        cutting = asyncio.create_task(on.replication._cut(100, 200, on.two.address))
+        await asyncio.sleep(0)
+        assert cuts == [100]
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: "about to be cut" in on.problem)
+        assert not on.core.is_leader and on.core.epochs[-1][0] < 3
+        cutting.cancel()
