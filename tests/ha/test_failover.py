@@ -8,6 +8,7 @@ shown here: clients of every kind under it (test_rounds.py).
 from __future__ import annotations
 
 import errno
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -108,6 +109,34 @@ def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> N
     logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]
     least = min(map(len, logs))
     assert least > 0 and len({log[:least] for log in logs}) == 1
+
+
+@pytest.mark.parametrize("was_master", [True, False])
+def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
+    trio: Trio, was_master: bool
+) -> None:
+    """All were stopped, and the one whose store is empty but for its identity is back first."""
+    until_acked(trio, b"acked")
+    trio.settle()
+    old = trio.nodes["master"]
+    wiped = old if was_master else others(trio, old)[0]
+    trio.controller.kill()
+    for node in trio.nodes.values():
+        node.kill()
+    identity = (wiped.store / "brokerIdentity").read_bytes()
+    shutil.rmtree(wiped.store)
+    wiped.store.mkdir()
+    (wiped.store / "brokerIdentity").write_bytes(identity)
+    trio.controller.start()
+    wiped.start()
+    wait_until(lambda: "(its log is empty) lacks what was acknowledged" in wiped.log(), 60)
+    assert not wiped.is_master()
+    for node in others(trio, wiped):
+        node.start()
+    trio.settle()
+    assert trio.nodes["master"] is not wiped
+    wait_until(lambda: bodies(wiped) == [b"acked"], 60)
+    assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
 
 
 def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:
