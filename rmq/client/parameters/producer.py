@@ -29,7 +29,11 @@ class ProducerParameters(ClientParameters):
     compress_msg_body_over_howmuch: int = parameter(4_096, "bodies of this size on are packed")
     compress_level: int = parameter(5, "1 fast .. 9 small")
     compress_type: str = parameter("ZLIB", "ZLIB, LZ4 or ZSTD; clients before 4.9.4 read ZLIB only")
-    retry_times_when_send_failed: int = parameter(2, "further tries of send, on other brokers")
+    retry_times_when_send_failed: int = parameter(
+        2,
+        "further tries of send, on other brokers; where there is none, its next master is waited for, "
+        "for a second at most",
+    )
     retry_times_when_send_async_failed: int = parameter(
         2, "further tries of send_async, on other brokers"
     )
