@@ -19,7 +19,7 @@ from rmq.codes import RequestCode
 from rmq.format import fastjson
 from rmq.load.frames import SendShape, send_frames
 from rmq.load.latency import percentile_ns
-from rmq.load.run import measure, open_producer
+from rmq.load.run import Result, measure, open_producer
 from rmq.takeover.old_master import log_range
 
 MIB = 1 << 20
@@ -27,6 +27,7 @@ BODY_BYTES = 4096
 BATCH = 32
 LOOK_S = 0.02
 LIMIT_S = 600.0
+SLICE_S = 0.5
 
 
 def catch_up(bench: Bench) -> list[Outcome]:
@@ -40,8 +41,13 @@ def catch_up(bench: Bench) -> list[Outcome]:
             fill.slice(0.5)
         size = log_range(master.address)[1]
         plain = written(bench, size)
-        one = open_producer(send_frames(queues, SendShape(bench.body_bytes)), [master.address])
-        before = measure(one, bench.seconds, bench.warmup)
+        single = send_frames(queues, SendShape(bench.body_bytes))
+
+        def sends(seconds: float) -> Result:
+            """One connection, one after the other."""
+            return measure(open_producer(single, [master.address]), seconds, bench.warmup)
+
+        before = sends(bench.seconds)
         command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master.address]
         directory = bench.root / "slave"
         command += ["--store", str(directory / "store"), "--port", "0"]
@@ -49,7 +55,7 @@ def catch_up(bench: Bench) -> list[Outcome]:
         with Server(command, directory, bench.places(sync=False)) as slave:
             meanwhile = []
             while lag(master.address) > MIB:
-                meanwhile.append(measure(one, 0.25, 0.0))
+                meanwhile.append(sends(SLICE_S))
                 slave.check_alive()
                 if time.monotonic() - began > LIMIT_S:
                     raise RuntimeError(f"the slave has not caught up after {LIMIT_S:.0f} s")
@@ -60,7 +66,7 @@ def catch_up(bench: Bench) -> list[Outcome]:
     alone = percentile_ns(before.latency, 99.0)
     during = [percentile_ns(each.latency, 99.0) for each in meanwhile if each.messages]
     p99.values = [each / alone for each in during]
-    p99.notes.append(f"{alone / 1e3:.0f} us before, in slices of 0.25 s")
+    p99.notes.append(f"{alone / 1e3:.0f} us before; slices of {SLICE_S} s")
     return [rate, p99]
 
 

@@ -31,8 +31,8 @@ class ProducerParameters(ClientParameters):
     compress_type: str = parameter("ZLIB", "ZLIB, LZ4 or ZSTD; clients before 4.9.4 read ZLIB only")
     retry_times_when_send_failed: int = parameter(
         2,
-        "further tries of send, on other brokers; where there is none, its next master is waited for, "
-        "for a second at most",
+        "further tries of send, on other brokers; where there is none, its next master is waited "
+        "for, for a second at most",
     )
     retry_times_when_send_async_failed: int = parameter(
         2, "further tries of send_async, on other brokers"
