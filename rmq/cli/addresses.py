@@ -29,6 +29,15 @@ def is_loopback(address: str) -> bool:
         return False
 
 
+def with_port(address: str, port: int) -> str:
+    """ "10.0.0.5", "[::1]" and "::1" get this port, "10.0.0.5:1" and "[::1]:1" have one."""
+    if address.startswith("["):
+        return address if "]:" in address else f"{address}:{port}"
+    if address.count(":") > 1:
+        return f"[{address}]:{port}"
+    return address if ":" in address else f"{address}:{port}"
+
+
 def settle_addresses(settings: Settings, insecure: bool) -> None:
     """Fills in what follows from what was given; ConfigError for what needs --insecure."""
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):

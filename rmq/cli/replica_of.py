@@ -17,6 +17,7 @@ import msgspec
 
 from rmq import java_properties
 from rmq.base import atomic_file
+from rmq.cli.addresses import with_port
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError, ProtocolError, RmqError, UnreachableError
@@ -30,7 +31,7 @@ FILE = Path("config") / "rmqReplicaOf.json"
 def slave_settings(master: str, store: Path) -> dict[str, str]:
     """The settings that make a slave of that master. UnreachableError: it does not answer, and this
     store does not know it yet."""
-    address = master if ":" in master else f"{master}:{PORT}"
+    address = with_port(master, PORT)
     path = store / FILE
     try:
         taken = asked(address)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from rmq.cli.addresses import with_port
 from rmq.cli.options import parse_pairs
 from rmq.cli.server import bind_options, set_option
 
@@ -26,6 +28,13 @@ LOOK_S = 0.2
 SAID_S = 5.0
 MIB = 1 << 20
 FILE = "takeover.conf"
+# What is settled otherwise, so that --set cannot contradict it.
+SETTLED = {
+    "brokerRole": "", "brokerId": "", "brokerName": "", "brokerClusterName": "",
+    "mappedFileSizeCommitLog": "", "rmqMasterAddress": "", "haMasterAddress": "",
+    "enableControllerMode": "", "storePathCommitLog": "", "storePathRootDir": "--store",
+    "listenPort": "--port", "bindAddress": "--bind", "namesrvAddr": "--namesrv",
+}  # fmt: skip
 
 
 @click.command()
@@ -74,10 +83,13 @@ def takeover(
     The settings of the new master are in STORE/takeover.conf, and from the next time on it is
     started with: rmq broker -c STORE/takeover.conf
     """
+    from rmq.takeover import earlier_copy
     from rmq.takeover.old_master import OldMaster
     from rmq.takeover.switch import Switch
 
-    old = OldMaster(master if ":" in master else f"{master}:{PORT}")
+    settings = _checked(parse_pairs(pairs, "--set"))
+    _end_as_ctrl_c()
+    old = OldMaster(with_port(master, PORT))
     for note in old.check():
         _say(f"note: {note}")
     root = store.expanduser().absolute()
@@ -85,9 +97,10 @@ def takeover(
     if not servers:
         raise click.UsageError(f"{old.address} names no name servers: give them with -n")
     port = port or old.port
-    _check_port(bind or "127.0.0.1", port, old)
+    _check_address(bind, port, old)
+    earlier_copy.check(root, old.name, old.address)
     follower = _follower(old, root, servers, bind, insecure, pairs)
-    switch = Switch(old, follower, root / "commitlog", _say, old_is_off)
+    switch = Switch(old, follower, root / "commitlog", _say, _is_off(old, old_is_off))
     try:
         follower.start()
         _say(f"{old.name} at {old.address} is copied to {root}, by a slave at {follower.address}")
@@ -104,17 +117,67 @@ def takeover(
     own |= _ha_port(bind or "127.0.0.1", port)
     if bind is not None:
         own["bindAddress"] = bind
-    _become(root, old, own | parse_pairs(pairs, "--set"), insecure, switch)
+    _become(root, old, own | settings, insecure, switch)
 
 
 def _say(text: str) -> None:
     click.echo(f"rmq takeover: {text}", err=True)
 
 
-def _check_port(host: str, port: int, old: OldMaster) -> None:
-    """While the old master runs, and not when it has ended. Its own port is free then."""
-    if port != old.port and not _is_free(host, port):
-        raise click.UsageError(f"--port {port}: it is in use here; give another one")
+def _checked(settings: dict[str, str]) -> dict[str, str]:
+    for key in settings:
+        if key in SETTLED:
+            instead = f": use {SETTLED[key]}" if SETTLED[key] else ", which the takeover settles"
+            raise click.BadParameter(f"{key}{instead}", param_hint="--set")
+    return settings
+
+
+def _end_as_ctrl_c() -> None:
+    """A kill or a closed terminal: the old master takes sends again, as after Ctrl-C. What was to
+    be ignored (nohup) stays so."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
+    """The answer of the operator, asked where there is a terminal."""
+
+    def is_off(seen: str) -> bool:
+        _say(
+            f"nobody answers at {old.address} since {seen}, and nobody refuses: it may serve others"
+        )
+        if is_known:
+            return True
+        if sys.stdin.isatty():
+            return click.confirm(f"Is its machine off, and has it been so since {seen}?", err=True)
+        _say("it is waited for; next time say --old-is-off if you know that its machine is off")
+        return False
+
+    return is_off
+
+
+def _check_address(bind: str | None, port: int, old: OldMaster) -> None:
+    """While the old master runs its own port is not free on its machine, and needs not be."""
+    from rmq.cli.addresses import is_loopback
+    from rmq.client.blocking.connection import split_address
+
+    host = split_address(old.address)[0]
+    if bind is None and not is_loopback(host):
+        raise click.UsageError(
+            f"clients of {host} would not reach a new master at 127.0.0.1: give --bind"
+        )
+    if (port != old.port or not _is_here(host)) and not _is_free(bind or "127.0.0.1", port):
+        raise click.UsageError(f"port {port} is in use here: give another one with --port")
+
+
+def _is_here(host: str) -> bool:
+    """Whether that is an address of this machine."""
+    return _is_free(host, 0)
 
 
 def _ha_port(host: str, port: int) -> dict[str, str]:
@@ -129,12 +192,12 @@ def _ha_port(host: str, port: int) -> dict[str, str]:
 
 
 def _is_free(host: str, port: int) -> bool:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
-        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             attempt.bind((host, port))
-        except OSError:
-            return False
+    except OSError:
+        return False
     return True
 
 
@@ -172,22 +235,18 @@ def _copy(switch: Switch, follower: Follower, old: OldMaster) -> None:
             progress("the log", end - lag - begin, end - begin)
             if time.monotonic() - said_at > SAID_S:
                 said_at = time.monotonic()
-                problem = follower.sample().replication_problem
+                problem = follower.problem()
                 _say(f"{lag / MIB:,.0f} MiB behind{f': {problem}' if problem else ''}")
             time.sleep(LOOK_S)
 
 
-def _end(old: OldMaster, command: str | None) -> None:
-    from rmq.errors import RmqError
+def _end(old: OldMaster, command: str | None) -> Callable[[], None]:
+    from rmq.takeover.stop_command import StopCommand
 
-    if command is None:
-        _say(f"stop the old master now (mqshutdown broker): {old.address} takes no sends")
-        return
-    done = subprocess.run(command, shell=True, check=False)
-    if done.returncode:
-        raise RmqError(
-            f"--stop-command ended with code {done.returncode}: the old master takes sends again"
-        )
+    if command is not None:
+        return StopCommand(command).check
+    _say(f"stop the old master now (mqshutdown broker): {old.address} takes no sends")
+    return lambda: None
 
 
 def _become(
@@ -199,8 +258,9 @@ def _become(
     path = root / FILE
     write(path, carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own)
     _say(
-        f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. "
-        f"From the next time on: rmq broker -c {path}"
+        f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. This "
+        "becomes the broker now; from the next time on, or should it not start: "
+        f"rmq broker -c {path}"
     )
     sys.stderr.flush()
     arguments = [sys.executable, "-m", "rmq", "broker", "-c", str(path)]

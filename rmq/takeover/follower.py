@@ -72,5 +72,9 @@ class Follower:
             raise ProtocolError(f"{self.address}: no sample in its runtime info")
         return decode(text)
 
+    def problem(self) -> str:
+        """What keeps it from being a whole copy; empty: nothing does."""
+        return self.sample().replication_problem
+
     def stop(self) -> None:
         self._child.stop(STOP_S)

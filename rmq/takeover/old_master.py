@@ -4,11 +4,14 @@
     old.check()                 ConfigError, or what the operator should know
     old.log_range()             where its log begins and ends
     old.freeze(30)              it takes no sends for 30 s (startAcceptSendRequestTimeStamp)
+    old.refuses_sends()         whether that is so
     old.release()
     old.presence()              RUNS, GONE (its port refuses), SILENT (nobody can tell)
 
-A freeze ends by itself: should this process die, the old master takes sends again. What is not a
-send it goes on with: pulls, offsets, what is due of delayed and timed messages.
+A freeze ends by itself: should this process die, the old master takes sends again. Its end is a
+time of the old master's clock, which may differ from ours: 28 says when it was started and how long
+it runs. What is not a send it goes on with: pulls, offsets, what is due of delayed and timed
+messages.
 
 Source: RocketMQ 5.5.0 and 4.9.7, SendMessageProcessor: sends before that time are answered
 SYSTEM_ERROR, at which RocketMQ's producers try again.
@@ -16,6 +19,7 @@ SYSTEM_ERROR, at which RocketMQ's producers try again.
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -24,7 +28,7 @@ from enum import Enum
 from rmq import java_properties
 from rmq.client.blocking.connection import Connection, split_address
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ConfigError, ProtocolError
+from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.format.timer_position import read_timer_check, read_timers
@@ -32,6 +36,18 @@ from rmq.format.timer_position import read_timer_check, read_timers
 FREEZE = "startAcceptSendRequestTimeStamp"
 TABLE_S = 30.0
 CONNECT_S = 2.0
+TIME_DIGITS_MAX = 15
+CLOCK_ERROR_S = 2.0  # how long it runs is told in whole seconds
+RUNTIME = re.compile(r"\[ (\d{1,6}) days, (\d\d?) hours, (\d\d?) minutes, (\d\d?) seconds \]")
+# A send that no broker takes: its topic can be none. A frozen one does not come to look at that.
+NO_SEND = {
+    "a": "rmq_takeover", "b": "%no topic%", "c": "TBW102", "d": 1, "e": 0, "f": 0, "g": 0, "h": 0,
+    "i": "", "j": 0, "k": False,
+}  # fmt: skip
+TABLES = (
+    (RequestCode.GET_ALL_TOPIC_CONFIG, "topic", "topicConfigTable"),
+    (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "group", "subscriptionGroupTable"),
+)
 # What it may have, and does not come along: messages would be lost, or let in who may not.
 REFUSED = {
     "aclEnable": "rmq has no accounts yet, and would let everyone in",
@@ -67,6 +83,7 @@ class OldMaster:
         self.address = address
         self.settings = self._settings()
         self._before = self.settings.get(FREEZE) or "0"
+        self._booted = runtime_info(address).get("bootTimestamp", "")
 
     def check(self) -> list[str]:
         """What the operator should know. ConfigError: it cannot be taken over."""
@@ -95,14 +112,31 @@ class OldMaster:
 
     def freeze(self, seconds: float) -> None:
         """From now on; again before that time is over to go on."""
-        self._set(FREEZE, str(int((time.time() + seconds) * 1000)))
+        self._set(FREEZE, str(int((self._latest_time() + seconds) * 1000)))
+
+    def refuses_sends(self) -> bool:
+        """A broker that is not frozen complains of the topic, and says neither word."""
+        with Connection(self.address) as connection:
+            reply = connection.ask(RequestCode.SEND_MESSAGE_V2, NO_SEND)
+        remark = reply.remark or ""
+        return reply.code == ResponseCode.SYSTEM_ERROR and (
+            FREEZE in remark or "unable to service" in remark
+        )
 
     def release(self) -> None:
         """It takes sends again."""
         self._set(FREEZE, self._before)
 
     def log_range(self) -> tuple[int, int]:
-        return log_range(self.address)
+        """RmqError: it is not the process that it was."""
+        table = runtime_info(self.address)
+        if table.get("bootTimestamp", "") != self._booted:
+            raise RmqError(
+                f"{self.address} was restarted meanwhile. If it had been stopped, start this "
+                "command again. If it was killed or its machine went down, it may lack what the "
+                "copy has: remove --store first"
+            )
+        return log_range_of(table, self.address)
 
     def presence(self) -> Presence:
         try:
@@ -114,11 +148,26 @@ class OldMaster:
             return Presence.SILENT
 
     def _settings(self) -> dict[str, str]:
-        reply = ask(self.address, RequestCode.GET_BROKER_CONFIG)
+        try:
+            reply = ask(self.address, RequestCode.GET_BROKER_CONFIG)
+        except RemoteError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise ConfigError(f"{self.address} is no broker (a name server?)") from None
         try:
             return dict(java_properties.parse(reply.body.decode("utf-8"), self.address))
         except (UnicodeDecodeError, ConfigError) as error:
             raise ProtocolError(f"{self.address}: its settings cannot be read: {error}") from None
+
+    def _latest_time(self) -> float:
+        """What its clock shows at the latest; ours if it does not tell."""
+        table = runtime_info(self.address)
+        booted, runs = table.get("bootTimestamp", ""), RUNTIME.fullmatch(table.get("runtime", ""))
+        if not booted.isdecimal() or len(booted) > TIME_DIGITS_MAX or runs is None:
+            return time.time() + CLOCK_ERROR_S
+        days, hours, minutes, seconds = map(int, runs.groups())
+        runs_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return int(booted) / 1000 + runs_s + CLOCK_ERROR_S
 
     def _set(self, key: str, text: str) -> None:
         ask(self.address, RequestCode.UPDATE_BROKER_CONFIG, f"{key}={text}".encode())
@@ -129,18 +178,26 @@ def ask(address: str, code: int, body: bytes = b"") -> Command:
         return connection.call(code, body=body, timeout=TABLE_S)
 
 
-def log_range(address: str) -> tuple[int, int]:
-    """As every broker says it of itself (28). ProtocolError: it does not."""
-    table = fastjson.loads_object(ask(address, RequestCode.GET_BROKER_RUNTIME_INFO).body)
-    entries = table.get("table")
-    texts = (
-        [str(entries.get(key, "")) for key in ("commitLogMinOffset", "commitLogMaxOffset")]
-        if isinstance(entries, Mapping)
-        else []
+def runtime_info(address: str) -> dict[str, str]:
+    """What a broker says of itself (28)."""
+    with Connection(address) as connection:
+        body = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO).body
+    table = fastjson.loads_object(body).get("table")
+    return (
+        {str(key): str(text) for key, text in table.items()} if isinstance(table, Mapping) else {}
     )
-    if not texts or not texts[1].isdecimal():
+
+
+def log_range(address: str) -> tuple[int, int]:
+    """ProtocolError: it does not say it."""
+    return log_range_of(runtime_info(address), address)
+
+
+def log_range_of(table: Mapping[str, str], address: str) -> tuple[int, int]:
+    begin, end = (table.get(key, "") for key in ("commitLogMinOffset", "commitLogMaxOffset"))
+    if not end.isdecimal():
         raise ProtocolError(f"{address} does not say where its log ends")
-    return int(texts[0]) if texts[0].isdecimal() else 0, int(texts[1])
+    return int(begin) if begin.isdecimal() else 0, int(end)
 
 
 def offsets(address: str) -> dict[tuple[str, int], int]:
@@ -155,6 +212,17 @@ def offsets(address: str) -> dict[tuple[str, int], int]:
         if isinstance(row, Mapping)
         for queue, offset in row.items()
     }
+
+
+def named(address: str) -> set[str]:
+    """The topics and groups that it knows (21, 201)."""
+    found: set[str] = set()
+    for code, what, table in TABLES:
+        rows = fastjson.loads_object(ask(address, code).body).get(table)
+        if not isinstance(rows, Mapping):
+            raise ProtocolError(f"{address}: an answer without {table}")
+        found |= {f"{what} {name}" for name in rows}
+    return found
 
 
 def delivered_to(address: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Switch: from the last send at the old master to the store that the new one opens.
 
-    switch = Switch(old, follower, say)
+    switch = Switch(old, follower, log_directory, say)
     switch.lag()                  bytes that the copy is behind
     switch.run(end_old)           freeze, match, end the old master, look that nothing lacks
 
@@ -16,25 +16,24 @@ nothing is done that cannot be undone by starting it again.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from rmq.errors import RmqError, UnreachableError
 from rmq.takeover.follower import Follower
+from rmq.takeover.freeze import FREEZE_S, Freeze
 from rmq.takeover.old_log import left_over
-from rmq.takeover.old_master import OldMaster, Presence, delivered_to, offsets
+from rmq.takeover.old_master import OldMaster, Presence, delivered_to, named, offsets
 
-FREEZE_S = 30.0
-RENEW_S = 10.0
 LOOK_S = 0.05
 MATCH_S = 10.0
-TABLES_S = 3.0
+TABLES_S = 5.0
 GONE_LOOKS = 3  # in a row
 DETACHED_S = 10.0
 
 Say = Callable[[str], None]
+LOST = "start the old master again, and then this command"
 
 
 class Switch:
@@ -42,15 +41,18 @@ class Switch:
 
     def __init__(
         self, old: OldMaster, follower: Follower, log_directory: Path, say: Say,
-        silent_is_gone: bool = False,
+        is_off: Callable[[str], bool],
     ) -> None:  # fmt: skip
-        """log_directory: of the copy. silent_is_gone: the operator knows that an old master that
-        nobody can reach has ended."""
+        """log_directory: of the copy. is_off: whether the operator knows that the old master, which
+        cannot be reached, has ended by the time that is given; asked once."""
         self._old = old
         self._follower = follower
+        self._freeze = Freeze(old)
         self._log_directory = log_directory
         self._say = say
-        self._silent_is_gone = silent_is_gone
+        self._is_off = is_off
+        self._said: set[str] = set()
+        self._seen = ""  # when it answered last
         self._end = 0  # of the old master's log, as it said last
         self.frozen_at = 0.0  # time.monotonic()
 
@@ -58,21 +60,36 @@ class Switch:
         self._follower.check()
         return max(0, self._old.log_range()[1] - self._follower.log_range()[1])
 
-    def run(self, end_old: Callable[[], None]) -> None:
+    def run(self, end_old: Callable[[], Callable[[], None]]) -> None:
         """Returns when the copy is all there is, and closed. RmqError: it is not, and the text says
-        what to do."""
+        what to do. `end_old` begins to end the old master, and what it returns is called until that
+        is gone: RmqError, it came to nothing."""
         try:
             self.frozen_at = time.monotonic()
-            self._old.freeze(FREEZE_S)
+            self._freeze.begin()
+            self._seen = time.strftime("%H:%M:%S")
             self._match()
-            end_old()
-            self._wait_gone()
+            self._wait_gone(end_old())
         except BaseException:
-            with contextlib.suppress(RmqError):
-                self._old.release()
+            self._release()
             raise
-        self._look()
-        self._follower.stop()
+        try:
+            self._look()
+            self._follower.stop()
+        except BaseException:
+            self._say(f"the old master has ended, and no other took its place: {LOST}")
+            raise
+
+    def _release(self) -> None:
+        try:
+            self._freeze.release()
+        except RmqError:
+            self._say(
+                f"{self._old.address} cannot be told to take sends again: if it runs, it does so "
+                f"by itself within {FREEZE_S:g} s; if not, {LOST}"
+            )
+        else:
+            self._say(f"{self._old.address} takes sends again")
 
     # ---- match
 
@@ -88,8 +105,7 @@ class Switch:
                 self._say("the old master's log still grows (delayed and timed messages)")
                 if self._follower.log_range()[1] < before:
                     raise RmqError(
-                        f"the copy is {self.lag()} bytes behind and does not catch up: the old "
-                        "master takes sends again, try later"
+                        f"the copy is {self.lag()} bytes behind and does not catch up: try later"
                     )
                 break
             before = self._end
@@ -99,10 +115,22 @@ class Switch:
     def _match_tables(self) -> None:
         """What consumers and deliveries do goes on; what they had done by now is to be here."""
         until, delivered = time.monotonic() + TABLES_S, delivered_to(self._old.address)
-        while (missing := self._offsets_missing()) or self._is_behind(delivered):
+        names = named(self._old.address)
+        while (
+            (missing := self._offsets_missing())
+            or self._is_behind(delivered)
+            or names - named(self._follower.address)
+        ):
             if time.monotonic() > until:
                 break
             time.sleep(LOOK_S)
+        if lacking := sorted(names - named(self._follower.address)):
+            raise RmqError(
+                f"the copy does not get {len(lacking)} of the old master's topics and groups "
+                f"({lacking[0]}): {self._follower.problem() or f'see {self._follower.log_path}'}"
+            )
+        if missing and (problem := self._follower.problem()):
+            raise RmqError(f"the copy does not get what consumers committed: {problem}")
         if missing:
             self._say(f"consumers commit meanwhile: up to {missing} messages may come again")
 
@@ -120,31 +148,37 @@ class Switch:
 
     # ---- the end of the old master
 
-    def _wait_gone(self) -> None:
-        looks, renewed, said = 0, time.monotonic(), False
-        while looks < GONE_LOOKS:
+    def _wait_gone(self, check_end: Callable[[], None]) -> None:
+        """The freeze is renewed however long it takes. The first look that finds it gone counts:
+        it was frozen up to then, or had it been out of sight for too long."""
+        refusals = silences = 0
+        while refusals < GONE_LOOKS:
             self._follower.check()
-            match self._old.presence():
-                case Presence.RUNS:
-                    looks = 0
-                    with contextlib.suppress(UnreachableError):
-                        self._end = max(self._end, self._old.log_range()[1])
-                        if time.monotonic() - renewed > RENEW_S:
-                            self._old.freeze(FREEZE_S)
-                            renewed = time.monotonic()
-                case Presence.GONE:
-                    looks += 1
-                case Presence.SILENT if self._silent_is_gone:
-                    looks += 1
-                case Presence.SILENT:
-                    looks = 0
-                    if not said:
-                        self._say(
-                            f"nobody answers at {self._old.address}, and nobody refuses: it may "
-                            "run. If you know that it does not, run again with --old-is-off"
-                        )
-                        said = True
+            presence = self._old.presence()
+            refusals = refusals + 1 if presence is Presence.GONE else 0
+            silences = silences + 1 if presence is Presence.SILENT else 0
+            if refusals == 1 or silences == 1:
+                self._freeze.check_covers()
+            if presence is Presence.RUNS:
+                check_end()
+                self._stay_frozen()
+                self._seen = time.strftime("%H:%M:%S")
+            if silences == GONE_LOOKS and self._is_off(self._seen):
+                return
             time.sleep(LOOK_S)
+
+    def _stay_frozen(self) -> None:
+        try:
+            self._end = max(self._end, self._old.log_range()[1])
+            self._freeze.renew()
+        except UnreachableError as error:  # it ends just now, or hangs
+            if self._old.presence() is Presence.RUNS:
+                self._say_once(f"the old master does not answer: {error}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
 
     # ---- nothing lacks
 
@@ -156,15 +190,13 @@ class Switch:
         end = self._follower.log_range()[1]
         if end < self._end:
             raise RmqError(
-                f"the copy ends at {end}, and the old master's log at {self._end}: start the old "
-                "master again, and then this command"
+                f"the copy ends at {end}, and the old master's log at {self._end}: messages lack"
             )
         lacking = left_over(self._old.settings, end, self._log_directory)
         if lacking:
             raise RmqError(
                 f"the old master's files hold {len(lacking)} messages beyond {end}, where the copy "
-                f"ends (the first of topic {lacking[0].topic}): start the old master again, and "
-                "then this command"
+                f"ends (the first of topic {lacking[0].topic})"
             )
 
     def _is_attached(self) -> bool:

@@ -146,7 +146,7 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
         again.stop()
 
 
-@pytest.mark.parametrize("way", ["no", "interrupt", "command"])
+@pytest.mark.parametrize("way", ["no", "SIGINT", "SIGTERM", "command"])
 def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: str) -> None:
     if way == "command":
         process = machine.take_over("--yes", "--stop-command", "exit 3")
@@ -156,12 +156,12 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: 
     if way == "no":
         process.stdin.write("n\n")
         process.stdin.flush()
-    elif way == "interrupt":
+    elif way != "command":
         process.stdin.write("y\n")
         process.stdin.flush()
         machine.said("stop the old master now")
         assert send_code(machine.address) == ResponseCode.SYSTEM_ERROR
-        process.send_signal(signal.SIGINT)
+        process.send_signal(getattr(signal, way))
     text, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     if way == "command":
@@ -170,13 +170,28 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: 
     assert not (machine.folder / "new" / "takeover.conf").exists()
 
 
-def test_a_slave_and_a_broker_of_a_controller_are_refused(machine: Machine) -> None:
+def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(machine: Machine) -> None:
     for key, text in (("brokerRole=SLAVE", "name its master"), ("aclEnable=true", "no accounts")):
         old = OldMaster(machine.address)
         name, _, value = key.partition("=")
         old.settings[name] = value
         with pytest.raises(ConfigError, match=text):
             old.check()
+    store = machine.folder / "old"  # of a master
+    for words, text in (
+        (("--from", machine.address, "--store", str(store)), "was no copy"),
+        (("--from", machine.namesrv), "is no broker"),
+        (("--from", machine.address, "--set", "brokerRole=SLAVE"), "which the takeover settles"),
+        (("--from", machine.address, "--port", machine.namesrv[10:]), "is in use here"),
+    ):
+        run = subprocess.run(
+            [*RMQ, "takeover", "--yes", "--store", str(machine.folder / "new"), *words],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert run.returncode in (1, 2)
+        assert text in run.stderr
+        assert "Traceback" not in run.stderr
+    assert send_code(machine.address) == ResponseCode.SUCCESS
 
 
 def log_of(store: Path) -> bytes:

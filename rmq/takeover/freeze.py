@@ -1,0 +1,71 @@
+"""Freeze: the time in which the old master takes no sends, and whether it was ever interrupted.
+
+    freeze = Freeze(old)
+    freeze.begin()          RmqError: sends are taken all the same
+    freeze.renew()          as often as one likes; RmqError: it was over in between
+    freeze.check_covers()   RmqError: it was over before now
+    freeze.release()        sends are taken again
+
+It ends by itself, so that a takeover that was killed does no harm. What was sent to the old master
+after that end was acknowledged, and nobody here knows of it: the takeover then comes to nothing.
+
+The clock is one that goes on while this machine sleeps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rmq.errors import RmqError
+from rmq.takeover.old_master import OldMaster
+
+FREEZE_S = 30.0
+RENEW_S = 10.0
+AGAIN = "it may have taken sends: start the old master again if it has ended, then this command"
+
+
+def boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Freeze:
+    """Used by one thread."""
+
+    def __init__(self, old: OldMaster, clock: Callable[[], float] = boot_time) -> None:
+        self._old = old
+        self._clock = clock
+        self._renew_at = 0.0
+        self._until = 0.0
+
+    def begin(self) -> None:
+        self._set()
+        if not self._old.refuses_sends():
+            raise RmqError(
+                f"{self._old.address} takes sends although it was told not to "
+                "(startAcceptSendRequestTimeStamp): is its clock set while it runs?"
+            )
+
+    def renew(self) -> None:
+        if self._clock() < self._renew_at:
+            return
+        until = self._until
+        self._set()
+        if self._clock() > until:
+            raise RmqError(f"{self._old.address} was out of sight for too long, and {AGAIN}")
+
+    def check_covers(self) -> None:
+        if self._clock() > self._until:
+            raise RmqError(
+                f"{self._old.address} cannot be seen any more, nor could it for {FREEZE_S:g} s "
+                f"before, and {AGAIN}"
+            )
+
+    def release(self) -> None:
+        self._old.release()
+
+    def _set(self) -> None:
+        """It holds from before the question: then it does not end later here than there."""
+        asked = self._clock()
+        self._old.freeze(FREEZE_S)
+        self._renew_at, self._until = asked + RENEW_S, asked + FREEZE_S
