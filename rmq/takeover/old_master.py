@@ -32,17 +32,20 @@ from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.format.timer_position import read_timer_check, read_timers
+from rmq.names import AUTO_CREATE_TOPIC
 
 FREEZE = "startAcceptSendRequestTimeStamp"
 TABLE_S = 30.0
 CONNECT_S = 2.0
+INFO_TRIES = 5
+INFO_PAUSE_S = 0.1
 TIME_DIGITS_MAX = 15
 CLOCK_ERROR_S = 2.0  # how long it runs is told in whole seconds
 RUNTIME = re.compile(r"\[ (\d{1,6}) days, (\d\d?) hours, (\d\d?) minutes, (\d\d?) seconds \]")
 # A send that no broker takes: its topic can be none. A frozen one does not come to look at that.
 NO_SEND = {
-    "a": "rmq_takeover", "b": "%no topic%", "c": "TBW102", "d": 1, "e": 0, "f": 0, "g": 0, "h": 0,
-    "i": "", "j": 0, "k": False,
+    "a": "rmq_takeover", "b": "%no topic%", "c": AUTO_CREATE_TOPIC, "d": 1, "e": 0, "f": 0, "g": 0,
+    "h": 0, "i": "", "j": 0, "k": False,
 }  # fmt: skip
 TABLES = (
     (RequestCode.GET_ALL_TOPIC_CONFIG, "topic", "topicConfigTable"),
@@ -117,7 +120,7 @@ class OldMaster:
     def refuses_sends(self) -> bool:
         """A broker that is not frozen complains of the topic, and says neither word."""
         with Connection(self.address) as connection:
-            reply = connection.ask(RequestCode.SEND_MESSAGE_V2, NO_SEND)
+            reply = connection.ask(RequestCode.SEND_MESSAGE_V2, NO_SEND, b"-")
         remark = reply.remark or ""
         return reply.code == ResponseCode.SYSTEM_ERROR and (
             FREEZE in remark or "unable to service" in remark
@@ -179,9 +182,16 @@ def ask(address: str, code: int, body: bytes = b"") -> Command:
 
 
 def runtime_info(address: str) -> dict[str, str]:
-    """What a broker says of itself (28)."""
-    with Connection(address) as connection:
-        body = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO).body
+    """What a broker says of itself (28). RocketMQ's fails at times, when its figures change just
+    then (NoSuchElementException)."""
+    for left in reversed(range(INFO_TRIES)):
+        try:
+            body = ask(address, RequestCode.GET_BROKER_RUNTIME_INFO).body
+            break
+        except RemoteError:
+            if not left:
+                raise
+            time.sleep(INFO_PAUSE_S)
     table = fastjson.loads_object(body).get("table")
     return (
         {str(key): str(text) for key, text in table.items()} if isinstance(table, Mapping) else {}
