@@ -8,10 +8,11 @@ from rmq.takeover.stop_command import StopCommand
 
 
 def test_one_that_fails_is_told_and_one_that_runs_or_went_well_is_not(tmp_path):
-    gate = tmp_path / "gate"
-    runs = StopCommand(f"until [ -e {gate} ]; do sleep 0.01; done; exit 0")
+    gate, done = tmp_path / "gate", tmp_path / "done"
+    runs = StopCommand(f"until [ -e {gate} ]; do sleep 0.01; done; touch {done}")
     runs.check()
     gate.touch()
+    wait_until(done.exists)
     fails = StopCommand("exit 3")
 
     def failed() -> bool:
