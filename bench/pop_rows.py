@@ -1,9 +1,9 @@
 """Pop rows: consumers that pop (RocketMQ 5) and acknowledge, beside those that pull.
 
-Both read the same 160,000 messages of 8 queues over and over, on 8 connections with one open
-request each: pulls of 32, and pops of 32 with a batch ack for each. The messages stay invisible for
-a second, so that what a pop costs later is in the bill too: its check point and its ack are timed
-messages, which are delivered to the revive log and read there.
+Both read the same 160,000 messages of 8 queues (fewer for a smoke) over and over, on 8 connections
+with one open request each: pulls of 32, and pops of 32 with a batch ack for each. The messages stay
+invisible for a second, so that what a pop costs later is in the bill too: its check point and its
+ack are timed messages, which are delivered to the revive log and read there.
 
     outcome = POP_ROWS["pop"](bench)
 """
@@ -21,7 +21,6 @@ from rmq.load.frames import Queue
 from rmq.load.run import open_popper
 
 GROUP = "bench-popper"
-MESSAGES = 160_000
 INVISIBLE_MS = 1000
 
 
@@ -56,7 +55,7 @@ def pop(bench: Bench) -> Outcome:
     with bench.ours() as pulled, bench.ours(name="popped") as popped:
         names = [topic_queues(ours) for ours in (pulled, popped)]
         for ours, queues in zip((pulled, popped), names, strict=True):
-            fill(bench, ours, queues, MESSAGES)
+            fill(bench, ours, queues, bench.popped_messages)
         with Connection(pulled.address) as one, Connection(popped.address) as other:
             control.subscribe(one, "bench-consumer", [names[0][0].topic])
             control.subscribe(other, GROUP, [names[1][0].topic])

@@ -140,10 +140,10 @@ def main(
     everywhere = sorted(os.sched_getaffinity(0))
     bench = Bench(root, rounds, seconds, cpus=place_generator(place), all_cpus=everywhere)
     if quick:
-        bench.rounds, bench.seconds, bench.warmup = 1, 0.2, 0.05
+        bench.rounds, bench.seconds, bench.warmup = 1, 0.1, 0.02
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
         bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
-        bench.control_messages = 20
+        bench.popped_messages, bench.control_messages = 20_000, 20
     try:
         outcomes = run_rows(names, bench, ROWS)
     finally:

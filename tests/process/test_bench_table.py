@@ -30,7 +30,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
 
     run = measure()
     rows = json.loads(results.read_text())["rows"]
-    for _ in range(3):  # its windows are of 0.2 s, and a disk may take that for one sync
+    for _ in range(3):  # its windows are of 0.1 s, and a disk may take that for one sync
         failed = {row["name"] for row in rows if row["error"]}
         if failed:
             run = measure("--only", ",".join(failed))
