@@ -20,7 +20,8 @@ Step = Committed | OffsetRead | Reset
 
 
 class Loss(NamedTuple):
-    """Offsets that were committed in between may be gone from `end` on, and are in doubt before."""
+    """What is committed from `begin` to `end` may be gone at any time from `fault` on: a commit
+    that an old master or a slave still took is overruled when the new master is heard."""
 
     begin: int
     fault: int
@@ -56,6 +57,7 @@ class _Sweep:
     ) -> None:
         self.place, self.steps, self.findings = place, steps, findings
         self.floors: list[Step] = []
+        self.open: set[Loss] = set()
         self.known: dict[int, int] = {}  # offset -> when it was first asked for
         for step in steps:
             if not isinstance(step, OffsetRead):
@@ -83,6 +85,7 @@ class _Sweep:
                 self._raise(what)
 
     def _lose(self, loss: Loss, at: int) -> None:
+        self.open ^= {loss}  # its fault opens it, its end closes it
         self.floors = [
             each for each in self.floors
             if isinstance(each, Reset) or not loss.begin <= each.at <= at
@@ -100,7 +103,8 @@ class _Sweep:
                 return
         elif floor is not None and step.asked < floor.at and isinstance(floor, Reset):
             return  # either may have been last, and the lower one is certain
-        self.floors.append(step)
+        if isinstance(step, Reset) or not self.open:
+            self.floors.append(step)
 
     def _check(self, read: OffsetRead) -> None:
         if read.offset != ELSEWHERE and self.known.get(read.offset, 1 << 62) > read.at:

@@ -301,8 +301,9 @@ def reset(at: int, offset: int, acked: bool = True) -> Reset:
                  offset=offset, acked=acked)  # fmt: skip
 
 
-def kill(at: int, loses_ms: int) -> list[AnyEvent]:
-    return [Fault(at=at, name="kill", loses_ms=loses_ms), Fault(at=at + 1, name="kill", ends=True)]
+def kill(at: int, loses_ms: int, lasts: int = 1) -> list[AnyEvent]:
+    return [Fault(at=at, name="kill", loses_ms=loses_ms),
+            Fault(at=at + lasts, name="kill", ends=True)]  # fmt: skip
 
 
 MS = 1_000_000
@@ -324,6 +325,13 @@ OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
                                             offset_read(20 * MS, 2)], False),
     ("falls before a kill",
      [committed(5, 2), committed(10 * MS, 5), offset_read(11 * MS, 2), *kill(12 * MS, 4)], False),
+    ("falls while a kill lasts", [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS),
+                                  committed(14 * MS, 5), offset_read(16 * MS, 2)], True),
+    ("falls below what was there before the kill",
+     [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS), committed(14 * MS, 5),
+      offset_read(16 * MS, 1)], False),
+    ("falls after a kill", [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS),
+                            committed(22 * MS, 5), offset_read(23 * MS, 2)], False),
     ("an answer that never came", [committed(5, 2), committed(10, 5, acked=False),
                                    offset_read(20, 2)], True),
     ("falls after it was read", [committed(5, 2), committed(9, 5, acked=False), offset_read(20, 5),
