@@ -15,6 +15,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,15 +61,34 @@ async def fill(store: Path) -> tuple[int, int]:
         return random.Random(7).choice(places[80:180]), broker.core.log_range()[1]
 
 
-def run_worker(store: Path, offset: int, faults: Faults) -> str:
-    """What the worker printed."""
-    process = subprocess.run(
-        [sys.executable, "-m", "support.truncation_worker", str(store), str(offset),
-         json.dumps(SETTINGS)],
-        env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-        stdout=subprocess.PIPE, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return process.stdout
+class Worker:
+    """The worker behind the shim; each job of it is a process of its own."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "support.truncation_worker"],
+            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate(timeout=120)  # the end of its input ends it
+
+    def run(self, store: Path, offset: int, killed: bool = False) -> str:
+        """What the job said; `killed`: it may have been."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps([str(store), offset, SETTINGS]) + "\n")
+        self.process.stdin.flush()
+        said, code = json.loads(self.process.stdout.readline())
+        assert code == 0 or (killed and code == -signal.SIGKILL), f"it ended with {code}"
+        return str(said)
+
+    def start(self, store: Path) -> int:
+        """Opens the store and stops again; where its log ends."""
+        return int(self.run(store, -1))
 
 
 def offsets_of(store: Path) -> object:
@@ -87,11 +107,6 @@ async def make(store: Path, places: list[tuple[int, int]]) -> None:
     places.append(await fill(store))
 
 
-def start(store: Path, faults: Faults) -> int:
-    """Opens the store and stops again; where its log ends."""
-    return int(run_worker(store, -1, faults))
-
-
 def rounds(directory: Path, store: Path, faults: Faults, stride: int, *,
            after_kill: Callable[[], None] = lambda: None) -> None:  # fmt: skip
     """A kill before every `stride`-th step of a truncation of `store`, until none is hit."""
@@ -99,33 +114,34 @@ def rounds(directory: Path, store: Path, faults: Faults, stride: int, *,
     make(directory / "before", places)
     ((offset, end),) = places
     shutil.copytree(directory / "before", directory / "cut")
-    assert run_worker(directory / "cut", offset, faults) == "begins\ndone\n"
-    assert start(directory / "cut", faults) == offset
-    expected = look(directory / "cut")
-    step, begun, untouched = 1, 0, 0
-    while True:
-        shutil.copytree(directory / "before", store)
-        os.sync()
-        faults.clear()
-        faults.kill("step", path=str(store), first=step)
-        if run_worker(store, offset, faults).endswith("done\n"):
-            break
-        after_kill()
-        marker = (store / "truncation").exists()
-        if marker and step % 2:
+    with Worker(faults) as worker:
+        assert worker.run(directory / "cut", offset) == "begins\ndone\n"
+        assert worker.start(directory / "cut") == offset
+        expected = look(directory / "cut")
+        step, begun, untouched = 1, 0, 0
+        while True:
+            shutil.copytree(directory / "before", store)
+            os.sync()
             faults.clear()
             faults.kill("step", path=str(store), first=step)
-            run_worker(store, offset, faults)
+            if worker.run(store, offset, killed=True).endswith("done\n"):
+                break
             after_kill()
-        faults.clear()
-        if start(store, faults) == end:
-            assert not marker
-            untouched += 1
-        else:
-            begun += 1
-            assert look(store) == expected, f"killed before step {step}"
-        shutil.rmtree(store)
-        step += stride
+            marker = (store / "truncation").exists()
+            if marker and step % 2:
+                faults.clear()
+                faults.kill("step", path=str(store), first=step)
+                worker.run(store, offset, killed=True)
+                after_kill()
+            faults.clear()
+            if worker.start(store) == end:
+                assert not marker
+                untouched += 1
+            else:
+                begun += 1
+                assert look(store) == expected, f"killed before step {step}"
+            shutil.rmtree(store)
+            step += stride
     assert begun > 3 and untouched > 0
 
 
