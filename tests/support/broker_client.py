@@ -87,9 +87,10 @@ class BrokerClient:
     async def reply(self, opaque: int) -> Command:
         """ConnectionError when none can come any more, TimeoutError when none comes in time."""
         reply = self._replies[opaque]
-        await asyncio.wait(
-            {reply, self._task}, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-        )
+        if not reply.done():
+            await asyncio.wait(
+                {reply, self._task}, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            )
         if not reply.done():
             if self.is_ended:
                 raise ConnectionResetError("the connection has ended")
@@ -164,13 +165,24 @@ class BrokerClient:
         return list(decode_messages(reply.body)) if reply.code == 0 else []
 
     async def _read(self) -> None:
-        while True:
-            length = int.from_bytes(await self._reader.readexactly(4), "big")
-            command = decode(await self._reader.readexactly(length))
-            if command.is_response:
-                waiting = self._replies.get(command.opaque)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(command)
-            else:
-                self.requests.append(command)
-            self._news.set()
+        """Takes all frames that have come at once: a wake-up for each would be most of a test."""
+        data = bytearray()
+        while some := await self._reader.read(1 << 16):
+            data += some
+            at = 0
+            while (body := at + 4) <= len(data):
+                end = body + int.from_bytes(data[at:body], "big")
+                if end > len(data):
+                    break
+                self._take(decode(bytes(data[body:end])))
+                at = end
+            del data[:at]
+
+    def _take(self, command: Command) -> None:
+        if command.is_response:
+            waiting = self._replies.get(command.opaque)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(command)
+        else:
+            self.requests.append(command)
+        self._news.set()
