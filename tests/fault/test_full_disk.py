@@ -27,6 +27,7 @@ SETTINGS = [
 ]  # fmt: skip
 KEEP_OLD = ["--set", "cleanFileForciblyEnable=false"]
 NUMBERS = itertools.count()
+LARGE = bytes(100_000)
 TEXT = "service not available now: the broker's disk is full"
 
 
@@ -84,8 +85,11 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
 
         async def run() -> int:
             async with Load(broker.port, journal, 1, producers=3):
+                while len(journal.acked) < 200:
+                    await asyncio.sleep(0.005)
+            async with BrokerClient(broker.port) as client:  # the old files, by few messages
                 while len(list((broker.store / "commitlog").iterdir())) < 20:
-                    await asyncio.sleep(0.01)
+                    await client.send("large", LARGE)
             small_disk.fill(2 * MIB)
             await load_until_refused(broker, journal, 2)
             assert await seconds_until_taken(broker) < 20
