@@ -10,12 +10,15 @@ it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -46,6 +49,14 @@ SETTINGS = (
     "--set", "transactionCheckInterval=1000",
     "--set", "transactionTimeOut=2000",
 )  # fmt: skip
+
+
+@functools.cache
+def fault_shim() -> Path:
+    """One for all clusters of this process."""
+    directory = tempfile.TemporaryDirectory(prefix="rmq-faultio-")
+    atexit.register(directory.cleanup)
+    return compile_shim(Path(directory.name))
 
 
 def end_with_parent() -> None:
@@ -200,7 +211,7 @@ class PlainCluster:
             if self.network is not None:
                 stack.enter_context(self.network)
             self._start_name_server(stack)
-            self._add_brokers(compile_shim(self.folder), stack)
+            self._add_brokers(fault_shim(), stack)
             for node in self.nodes.values():
                 stack.callback(node.kill)
                 with self.inside():
