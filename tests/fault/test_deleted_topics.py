@@ -49,7 +49,7 @@ async def test_older_messages_stay_away(tmp_path: Path, made: str, queues: str) 
         (tmp_path / "store" / name).unlink(missing_ok=True)
     if queues == "gone":
         shutil.rmtree(tmp_path / "store" / "consumequeue")
-    for newer in range(3):
+    for newer in range(2):  # a replay without one of the newer ones, and with one
         with broker_process(tmp_path) as broker:
             async with BrokerClient(broker.port) as client:
                 if newer == 0 and made == "after":
