@@ -92,9 +92,9 @@ def count(names: list[str] | None = None) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="rmq-stages-") as folder:
         out = Path(folder) / "counts"
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--dump-before=stage_mark", "--dump-line=no",
-             f"--callgrind-out-file={out}", sys.executable, "-m", "bench.stages.process", folder,
-             *names],
+            ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-before=stage_mark",
+             "--dump-line=no", f"--callgrind-out-file={out}", sys.executable, "-m",
+             "bench.stages.process", folder, *names],
             cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S,
             env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
                  "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"},
