@@ -82,9 +82,11 @@ def test_every_module_is_compiled_and_imports() -> None:
 LOW = "\ncdef int seven() noexcept nogil:\n    return SEVEN\n"
 
 
-@pytest.fixture
-def small_tree(tmp_path: Path) -> Path:
-    """Our setup.py with two modules of its own, one of which uses the other."""
+@pytest.fixture(scope="module")
+def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our setup.py with two modules of its own, one of which uses the other: built, by two
+    processes at once."""
+    tree = tmp_path_factory.mktemp("small") / "tree"
     texts = {
         "rmq/__init__.py": '__version__ = "0.0.1"\n',
         "cext/__init__.py": "",
@@ -93,32 +95,38 @@ def small_tree(tmp_path: Path) -> Path:
         "cext/low.pyx": f"cdef extern from 'seven.h' nogil:\n    int SEVEN\n{LOW}",
         "cext/high.pyx": "from cext.low cimport seven\n\ndef value() -> int:\n    return seven()\n",
     }  # fmt: skip
-    shutil.copy(ROOT / "setup.py", tmp_path)
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools/pxd_reader.py", tmp_path / "tools")
+    (tree / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "setup.py", tree)
+    shutil.copy(ROOT / "tools/pxd_reader.py", tree / "tools")
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    code, progress, log = build(tree, jobs=2)
+    assert code == 0, log
+    assert sorted(line.split("] ")[1] for line in progress) == ["cext/high", "cext/low"]
+    assert [line.split("] ")[0] for line in progress] == ["[1/2", "[2/2"]
+    return tree
 
 
-def build(tree: Path) -> tuple[int, list[str], str]:
+@pytest.fixture
+def small_tree(first_build: Path, tmp_path: Path) -> Path:
+    """A copy, with the times of its files: nothing of it is out of date."""
+    return shutil.copytree(first_build, tmp_path / "tree")
+
+
+def build(tree: Path, jobs: int = 1) -> tuple[int, list[str], str]:
     """(exit code, lines of progress, everything else that was said)"""
     log = tree / "log"
     with log.open("w") as said:
         done = subprocess.run(
             f"exec {sys.executable} setup.py build_ext 3>&1 >&2",
             shell=True, cwd=tree, stdout=subprocess.PIPE, stderr=said, text=True,
-            env={**os.environ, "RMQ_PROGRESS": "3", "RMQ_JOBS": "2"},
+            env={**os.environ, "RMQ_PROGRESS": "3", "RMQ_JOBS": str(jobs)},
         )  # fmt: skip
     return done.returncode, done.stdout.splitlines(), log.read_text()
 
 
 def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Path) -> None:
-    code, progress, log = build(small_tree)
-    assert code == 0, log
-    assert sorted(line.split("] ")[1] for line in progress) == ["cext/high", "cext/low"]
-    assert [line.split("] ")[0] for line in progress] == ["[1/2", "[2/2"]
     asked = [sys.executable, "-c", "import cext.high; print(cext.high.value())"]
     assert subprocess.check_output(asked, cwd=small_tree, text=True) == "7\n"
     assert build(small_tree)[:2] == (0, [])
@@ -138,8 +146,9 @@ def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Pa
 def test_a_module_that_does_not_compile_ends_the_build(
     small_tree: Path, broken: str, said: str
 ) -> None:
+    """Though what was compiled before it broke is still there, and by several at once, too."""
     (small_tree / "cext/low.pyx").write_text(broken)
-    code, progress, log = build(small_tree)
+    code, progress, log = build(small_tree, jobs=2)
     assert code != 0
     assert said in log
     assert not any("cext/low" in line for line in progress)
