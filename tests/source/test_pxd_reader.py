@@ -1,15 +1,29 @@
-"""The C of a module does not depend on what was read before it: it is what Cython alone makes."""
+"""The C of a module does not depend on what was read before it: it is what Cython alone makes.
+
+Cython, and setup.py with setuptools, are imported by fixtures: every worker of pytest
+imports this file, and one of them runs it.
+"""
+
+from __future__ import annotations
 
 import runpy
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from Cython.Compiler.Main import compile_single
 
-from tools.pxd_reader import PxdReader, options
+if TYPE_CHECKING:
+    from tools.pxd_reader import PxdReader
 
-DIRECTIVES = runpy.run_path("setup.py")["DIRECTIVES"]
-MODULES = ["cext/wire/properties.pyx", "cext/flow/append/appender.pyx", "cext/client/sender.pyx"]
+# Of three layers; each cimports, mostly through others, .pxd files that the others cimport too.
+MODULES = [
+    "cext/wire/properties.pyx",
+    "cext/flow/fetch/fetch_service.pyx",
+    "cext/client/sender.pyx",
+]
+
+Readers = Callable[[], "PxdReader"]
 
 
 def name_of(source: str) -> str:
@@ -17,20 +31,37 @@ def name_of(source: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def directives() -> dict[str, Any]:
+    return dict(runpy.run_path("setup.py")["DIRECTIVES"])
+
+
+@pytest.fixture(scope="module")
+def new_reader(directives: dict[str, Any]) -> Readers:
+    from tools.pxd_reader import PxdReader
+
+    return lambda: PxdReader(directives)
+
+
+@pytest.fixture(scope="module")
+def alone(directives: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    from Cython.Compiler.Main import compile_single
+
+    from tools.pxd_reader import options
+
     made = {}
     for source in MODULES:
         generated = tmp_path_factory.mktemp("alone") / "module.c"
-        compile_single(source, options(DIRECTIVES, str(generated)), name_of(source))
+        compile_single(source, options(directives, str(generated)), name_of(source))
         made[source] = generated.read_bytes()
     return made
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_c_is_what_cython_alone_makes(
-    order: int, alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    reader = PxdReader(DIRECTIVES)
+    order: int, new_reader: Readers, alone: dict[str, bytes], tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    reader = new_reader()
     for number, source in enumerate(MODULES[::order]):
         generated = tmp_path / f"{number}.c"
         reader.generate(name_of(source), source, generated)
@@ -40,18 +71,20 @@ def test_c_is_what_cython_alone_makes(
 
 
 def test_another_cython_inside_makes_it_slower_only(
-    alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    new_reader: Readers, alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reader = PxdReader(DIRECTIVES)
+    reader = new_reader()
     del reader.context.__dict__["pxds"]  # type: ignore[union-attr]
     reader.generate(name_of(MODULES[0]), MODULES[0], tmp_path / "a.c")
     assert (tmp_path / "a.c").read_bytes() == alone[MODULES[0]]
     assert "each .pxd anew" in capfd.readouterr().err
 
 
-def test_a_mistake_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_named(
+    new_reader: Readers, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     wrong = tmp_path / "wrong.pyx"
     wrong.write_text("cdef int f(:\n    pass\n")
     with pytest.raises(SystemExit, match=r"wrong\.pyx: Cython cannot compile it"):
-        PxdReader(DIRECTIVES).generate("wrong", str(wrong), tmp_path / "wrong.c")
+        new_reader().generate("wrong", str(wrong), tmp_path / "wrong.c")
     assert "wrong.pyx:1:" in capfd.readouterr().err
