@@ -113,6 +113,8 @@ test-compat: tools
 
 test-slow: tools
 	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha $(PYTEST_ARGS)
+	RMQ_VOLUME=full $(BIN)/python -m pytest -m 'not slow and not compat' \
+		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
 test-ha: tools

@@ -4,8 +4,9 @@ Which are right and wrong is Apache's grammar; tests/compat/test_sql_filters.py 
 """
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from support import sql_makers as makers
+from support.volume import volume
 
 from rmq.filters.parser import CHARACTERS_MAX, TrailingText, parse
 from rmq.filters.tokens import SqlError, cut
@@ -101,7 +102,13 @@ def test_an_expression_has_a_largest_length() -> None:
         parse("a = '" + "x" * (CHARACTERS_MAX - 5) + "'")
 
 
-@settings(max_examples=3000)
+@settings(max_examples=volume(1000, 3000))
+@example("a = 1 AND )")  # what is rarely drawn
+@example("a BETWEEN ) AND 5")
+@example("a BETWEEN 1 AND )")
+@example("a IN )")
+@example("a IN ('x', )")
+@example("a IN ('x'")
 @given(makers.word_soup | makers.spaced_soup | makers.expressions)
 def test_any_text_is_read_or_refused_within_it(text: str) -> None:
     try:

@@ -6,8 +6,8 @@ to come; a connection that must be closed may lose answers, never gain or repeat
 well-behaved client checks that it is served right all the time. At the end every buffer is back,
 the log lines add up, and the offline checker finds the store sound.
 
-100,000 frames; RMQ_FUZZ_FRAMES asks for more. What it cannot see: memory errors that do not crash;
-`make debug` runs the same frames under AddressSanitizer.
+40,000 frames, 100,000 in `make test-slow`; RMQ_FUZZ_FRAMES asks for more. What it cannot see:
+memory errors that do not crash; `make debug` runs the same frames under AddressSanitizer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from pathlib import Path
 import pytest
 from support.frame_maker import Due, FrameMaker, Made
 from support.shard import EVENT, REQUEST, Client, Shard, bodies, pull, send
+from support.volume import volume
 
 from rmq.errors import ProtocolError
 from rmq.format.remoting import decode, encode
 from rmq.offline.checker import check_store
 
-FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", "100000"))
+FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", volume(40_000, 100_000)))
 SEEDS = 4
 CONNECTIONS = 24
 FRAMES_EACH = 50

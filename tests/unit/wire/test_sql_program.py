@@ -8,10 +8,11 @@ Apache's own evaluator.
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from support import sql_makers as makers
 from support.sql_model import evaluate, stored
 from support.sql_table import TABLE
+from support.volume import volume
 
 from cext.wire.sql_program import Program
 from rmq.filters.parser import parse
@@ -32,7 +33,12 @@ def test_the_rules_of_nulls_and_types(
     assert result(expression, **properties) == expected
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=volume(1000, 3000), deadline=None)
+@example("a > 1.5", {"a": "0x1p3"})  # what is rarely drawn
+@example("a > 1.5", {"a": "0x1p99999"})
+@example("a > 1.5", {"a": "-0x1p99999"})
+@example("a > b", {"a": "NaN", "b": "NaN"})
+@example("a > b", {"a": "-0.0", "b": "0.0"})
 @given(makers.expressions, makers.properties)
 def test_any_expression_is_as_the_model_says(expression: str, properties: dict[str, str]) -> None:
     try:
