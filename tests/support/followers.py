@@ -16,8 +16,11 @@ from rmq.node.truncation import truncate
 
 
 def log_of(store: Path, end: int) -> bytes:
-    files = sorted((store / "commitlog").iterdir())
-    return b"".join(file.read_bytes() for file in files)[:end]
+    found = bytearray()
+    for file in sorted((store / "commitlog").iterdir()):
+        with file.open("rb") as segment:
+            found += segment.read(end - len(found))
+    return bytes(found)
 
 
 def queues_of(store: Path) -> dict[str, bytes]:

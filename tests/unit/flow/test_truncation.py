@@ -159,7 +159,7 @@ async def test_a_log_that_was_cut_is_one_that_never_had_the_rest(
     assert plain_queues(tmp_path / "whole") == plain_queues(tmp_path / "short")
     assert log_of(tmp_path / "whole", len(other)) == other
     rest = log_of(tmp_path / "whole", 16 << 20)[len(other):]
-    assert not any(rest), "bytes of what was cut are left in the log"
+    assert not rest.strip(b"\0"), "bytes of what was cut are left in the log"
 
 
 def plain_queues(store: Path) -> dict[str, bytes]:
@@ -167,8 +167,10 @@ def plain_queues(store: Path) -> dict[str, bytes]:
     a start dispatches it: they are left out."""
     found = queues_of(store)
     for name in [name for name in found if name.startswith("rmq_sys_wheel_timer/")]:
-        units = found[name]
-        found[name] = b"".join(units[at : at + 12] for at in range(0, len(units), 20))
+        units = bytearray(found[name])
+        for at in range(12, 20):  # of a unit of 20 bytes
+            units[at::20] = bytes(len(units[at::20]))
+        found[name] = bytes(units)
     return found
 
 
