@@ -109,6 +109,11 @@ def test_an_expression_has_a_largest_length() -> None:
 @example("a IN )")
 @example("a IN ('x', )")
 @example("a IN ('x'")
+@example("a = 1 AND 'x")
+@example("NOT 'x")
+@example("a CONTAINS 'x")
+@example("a CONTAINS 'x' AND 'x")
+@example("a = 99999999999999999999 'x")
 @given(makers.word_soup | makers.spaced_soup | makers.expressions)
 def test_any_text_is_read_or_refused_within_it(text: str) -> None:
     try:

@@ -38,6 +38,8 @@ def test_the_rules_of_nulls_and_types(
 @example("a > 1.5", {"a": "0x1p99999"})
 @example("a > 1.5", {"a": "-0x1p99999"})
 @example("a > b", {"a": "NaN", "b": "NaN"})
+@example("a > 1.5", {"a": "-Infinity"})
+@example("a > b", {"a": "x", "b": "1"})
 @example("a > b", {"a": "-0.0", "b": "0.0"})
 @given(makers.expressions, makers.properties)
 def test_any_expression_is_as_the_model_says(expression: str, properties: dict[str, str]) -> None:
