@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.source_tree import OURS, ROOT, files
+from support.source_tree import OURS, ROOT, files, shown
 
 import rmq.codes
 import rmq.limits
@@ -172,15 +172,18 @@ def python_breaches(text: str) -> Iterator[str]:
             yield f"a flag or a permission as a number: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in files(".py", ".pyx", ".pxd", trees=OURS)
-     if str(path.relative_to(ROOT)) not in HOMES],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)  # fmt: skip
-def test_words_of_the_protocol_stand_in_their_homes_alone(path: Path) -> None:
-    breaches = python_breaches if path.suffix == ".py" else cython_breaches
-    assert list(breaches(path.read_text())) == []
+def test_words_of_the_protocol_stand_in_their_homes_alone() -> None:
+    found = [
+        f"{shown(path)}: {breach}"
+        for path in files(".py", ".pyx", ".pxd", trees=OURS)
+        if shown(path) not in HOMES
+        for breach in breaches_of(path)
+    ]
+    assert found == []
+
+
+def breaches_of(path: Path) -> Iterator[str]:
+    return (python_breaches if path.suffix == ".py" else cython_breaches)(path.read_text())
 
 
 @pytest.mark.parametrize(
