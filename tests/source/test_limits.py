@@ -6,11 +6,10 @@ explain. Where one is broken for a reason, the file stands in the table of excep
 A test is a rule, and lists every place where it is broken.
 """
 
-import ast
 import re
 from pathlib import Path
 
-from support.source_tree import ROOT, files, parsed, shown
+from support.source_tree import ROOT, files, functions_of, parsed, shown
 
 LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 800, 70, 100
 CODE = (".py", ".pyx", ".pxd", ".c", ".h", ".pyi")
@@ -35,10 +34,9 @@ def root_texts() -> list[Path]:
 
 def python_functions(path: Path) -> list[tuple[str, int]]:
     found = []
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            found.append((node.name, node.end_lineno - node.lineno + 1))
+    for node in functions_of(parsed(path)):
+        assert node.end_lineno is not None
+        found.append((node.name, node.end_lineno - node.lineno + 1))
     return found
 
 

@@ -43,6 +43,20 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def blocks_of(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements right below a node, and the arms of `try` and `match`. Functions, classes and
+    imports stand nowhere else: who looks for them need not go through expressions."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        yield from getattr(node, name, ())
+
+
+def functions_of(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for child in blocks_of(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        yield from functions_of(child)
+
+
 def name_of(path: Path, root: Path = ROOT) -> str:
     """`cext/store/record.pyx` -> "cext.store.record", `rmq/cli/__init__.py` -> "rmq.cli"."""
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
@@ -69,7 +83,7 @@ def _found_imports(path: Path, root: Path) -> Iterator[tuple[str, bool]]:
 
 def _python_imports(tree: ast.Module, root: Path) -> Iterator[tuple[str, bool]]:
     def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
-        for child in ast.iter_child_nodes(node):
+        for child in blocks_of(node):
             within = inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             if isinstance(child, ast.Import):
                 for alias in child.names:
