@@ -7,6 +7,7 @@ progress_bar("store")           a bar on a terminal, else nothing
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,9 @@ def progress_bar(name: str) -> Iterator[Progress]:
     """A bar on a terminal, else nothing."""
     from rmq.offline.report import no_progress
 
+    if not sys.stderr.isatty():  # without the cost of importing rich
+        yield no_progress
+        return
     try:
         from rich.console import Console
         from rich.progress import Progress as Bars

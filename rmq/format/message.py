@@ -19,6 +19,7 @@ oracle of its tests. decode_message() raises ProtocolError and nothing else.
 """
 
 import ipaddress
+import socket
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -249,6 +250,8 @@ def encode_host(host: Host) -> bytes:
 def decode_host(data: bytes) -> Host:
     """Of what encode_host() makes: 8 or 20 bytes."""
     port = int.from_bytes(data[-4:], "big", signed=True)
+    if len(data) == 8:  # twice in every message: an object for each costs a third of its decoding
+        return Host(socket.inet_ntoa(data[:4]), port)
     return Host(str(ipaddress.ip_address(data[:-4])), port)
 
 

@@ -3,7 +3,7 @@
     sample              a shard's numbers at one moment
     rates               the difference of two samples: rows of `rmq top`
     latency             counts in buckets: their ends, differences, percentiles for a broker
-    percentiles         of such counts, by numpy, for commands
+    percentiles         of such counts, by numpy, for `rmq bench`
     metrics, topic_metrics, histogram_metrics   /metrics; the parts with a topic, with bounds
     exposition          Prometheus' text
     http                the small HTTP server

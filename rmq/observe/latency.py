@@ -5,8 +5,8 @@
     percentile([0, 3, 1], 0.5) == 1
 
 A percentile is its bucket's upper end, so at most 25 % more than the truth and never less. Counts
-only grow: what happened between two looks is since(later, earlier). A broker reads its own counts
-with this; percentiles.py is the same for commands, by numpy.
+only grow: what happened between two looks is since(later, earlier). Brokers read their own counts
+with this, and `rmq top` theirs; percentiles.py is the same for `rmq bench`, by numpy.
 """
 
 from __future__ import annotations

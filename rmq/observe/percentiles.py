@@ -1,12 +1,12 @@
-"""Percentiles of counts in log-linear buckets, for commands that measure: `rmq top`, `rmq bench`.
+"""Percentiles of counts in log-linear buckets, for `rmq bench`.
 
     ends = bucket_ends(2, 100)                  of cext/base/latency.pxd
     ends[[5, 35]]                               array([5, 1023])
     percentiles([0, 3, 1], ends, [50, 100])     array([1, 2])
 
 Values below 2 ** (bits + 1) have a bucket each; above, every power of two is cut into 2 ** bits
-equal ones. A percentile is its bucket's upper end, never less than the truth. What a broker needs
-of this itself is in latency.py, without numpy.
+equal ones. A percentile is its bucket's upper end, never less than the truth. What brokers and
+`rmq top` need of this is in latency.py, without numpy: its import takes longer than asking them.
 """
 
 from __future__ import annotations

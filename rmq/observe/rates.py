@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rmq.observe.latency import BUCKETS, SUB_BUCKET_BITS, since
-from rmq.observe.percentiles import bucket_ends, percentiles
+from rmq.observe.latency import BUCKETS, percentile, since
 from rmq.observe.sample import Sample
 
 MB = 1e6
@@ -146,5 +145,4 @@ def _p99_ms(earlier: Sample, later: Sample, which: str) -> float | None:
         return None
     before = earlier.latencies.get(which, ([], 0))[0]
     counts = since(later.latencies[which][0], before)[:BUCKETS]
-    us = percentiles(counts, bucket_ends(SUB_BUCKET_BITS, BUCKETS), [99])
-    return None if us is None else float(us[0]) / 1000
+    return _scaled(percentile(counts, 0.99), 1000)

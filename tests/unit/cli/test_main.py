@@ -26,6 +26,16 @@ def test_help_lists_every_command_without_importing_one() -> None:
         assert row[2] in done.stdout
 
 
+def test_asking_brokers_how_they_are_loads_no_numpy() -> None:
+    """Its import takes more than twice the time of all the rest."""
+    script = (
+        "import sys, rmq.cli.status, rmq.cli.top, rmq.cli.shards\n"
+        "print('loaded:', sorted({'numpy', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "loaded: []" in done.stdout
+
+
 def test_help_takes_less_than_a_tenth_of_a_second() -> None:
     """CPU time would miss waiting, wall time of one run meets the neighbours: one of ten."""
     taken = []
