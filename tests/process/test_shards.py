@@ -8,11 +8,14 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
+from support.command_line import rmq
 from support.machine import Machine, machine
 from support.sanitized import SLOWNESS
 from support.waiting import TOLD_S, wait_until
@@ -31,6 +34,13 @@ UPDATE_CONFIG, GET_CONFIG = 25, 26
 CONSUMER_LIST, CONSUMER_CONNECTIONS, UNREGISTER = 38, 203, 35
 NO_TOPIC, NO_GROUP, NO_CONSUMER = 17, 26, 1
 QUERY_MESSAGE, QUERY_NOT_FOUND = 12, 22
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Two shards for tests that leave them as they were, but for topics and groups of their own."""
+    with machine(tmp_path_factory.mktemp("two"), 2) as broker:
+        yield broker
 
 
 def route(broker: Machine, topic: str) -> dict[str, int]:
@@ -61,29 +71,30 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
             wait_until(lambda topic=f"t{number}": route(broker, topic) == expected, TOLD_S)
 
 
-def test_messages_go_over_all_shards_and_come_back(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker, Cluster(broker.namesrv) as cluster:
+def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
+    def taken() -> list[int]:
+        stats = two.ask(AllStats(), AllStatsReply)
+        assert stats.silent == []
+        return [each.counters["messages_in"] for each in stats.stats]
+
+    before = taken()
+    with Cluster(two.namesrv) as cluster:
         admin.create_topic(cluster, "spread", queues=4)
-        with Producer(namesrv_addr=broker.namesrv) as producer:
+        with Producer(namesrv_addr=two.namesrv) as producer:
             results = [producer.send(Message("spread", f"m{number}")) for number in range(80)]
         used = {(each.queue.broker_name, each.queue.queue_id) for each in results}
         assert used == {(name, q) for name in ("broker-a", "broker-a-1") for q in range(4)}
         found = [message.body.decode() for message in tail(cluster, "spread", start=Start("first"))]
         assert sorted(found) == sorted(f"m{number}" for number in range(80))
-        stats = broker.ask(AllStats(), AllStatsReply)
-        assert [each.counters["messages_in"] for each in stats.stats] == [40, 40]
-        assert stats.silent == []
+        assert [now - then for now, then in zip(taken(), before, strict=True)] == [40, 40]
 
 
-def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(tmp_path: Path) -> None:
+def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: Machine) -> None:
     """The command asks all brokers of the route, as RocketMQ's tools do. A shard that is asked
     answers for itself: with another's messages each would be shown once for every shard."""
 
     def found(*words: str) -> list[tuple[str, str]]:
-        done = subprocess.run(
-            [sys.executable, "-m", "rmq", "message", "query", *words, "--json", "-n",
-             broker.namesrv], capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        done = rmq("message", "query", *words, "--json", "-n", two.namesrv)
         assert done.returncode == 0, done.stderr
         return [(row["broker"], row["body"]) for row in json.loads(done.stdout)]
 
@@ -92,31 +103,27 @@ def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(tmp_path: P
         async with BrokerClient(port) as client:
             return (await client.call(QUERY_MESSAGE, topic="keyed", key=key, **fields)).code
 
-    with machine(tmp_path, 2) as broker:
-        names = ["broker-a", "broker-a-1"]
-        with Cluster(broker.namesrv) as cluster:
-            admin.create_topic(cluster, "keyed", queues=2)
-        with Producer(namesrv_addr=broker.namesrv) as producer:
-            sent = [producer.send(Message("keyed", f"m{n}", keys=f"k{n} all")) for n in range(8)]
-        where = [each.queue.broker_name for each in sent]
-        assert sorted(where) == [*[names[0]] * 4, *[names[1]] * 4]
-        everything = [(name, f"m{n}") for n, name in enumerate(where)]
-        assert sorted(found("keyed", "--key", "all")) == sorted(everything)
-        for n, result in enumerate(sent):
-            here = [(where[n], f"m{n}")]
-            assert found("keyed", "--key", f"k{n}") == here
-            assert found("keyed", "--unique-key", result.message_id) == here
-            assert [body for _, body in found("--id", result.offset_message_id)] == [f"m{n}"]
-            codes = [asyncio.run(own(port, f"k{n}")) for port in broker.ports]
-            assert codes == [0 if name == where[n] else QUERY_NOT_FOUND for name in names]
+    names = ["broker-a", "broker-a-1"]
+    with Cluster(two.namesrv) as cluster:
+        admin.create_topic(cluster, "keyed", queues=2)
+    with Producer(namesrv_addr=two.namesrv) as producer:
+        sent = [producer.send(Message("keyed", f"m{n}", keys=f"k{n} all")) for n in range(8)]
+    where = [each.queue.broker_name for each in sent]
+    assert sorted(where) == [*[names[0]] * 4, *[names[1]] * 4]
+    everything = [(name, f"m{n}") for n, name in enumerate(where)]
+    assert sorted(found("keyed", "--key", "all")) == sorted(everything)
+    for n, result in enumerate(sent):
+        here = [(where[n], f"m{n}")]
+        assert found("keyed", "--key", f"k{n}") == here
+        assert found("keyed", "--unique-key", result.message_id) == here
+        assert [body for _, body in found("--id", result.offset_message_id)] == [f"m{n}"]
+        codes = [asyncio.run(own(port, f"k{n}")) for port in two.ports]
+        assert codes == [0 if name == where[n] else QUERY_NOT_FOUND for name in names]
 
 
-def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(tmp_path: Path) -> None:
-    def rmq(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "rmq", *words, "-n", broker.namesrv], capture_output=True,
-            text=True, timeout=60,
-        )  # fmt: skip
+def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(two: Machine) -> None:
+    def told(*words: str) -> str:
+        done = rmq(*words, "-n", two.namesrv)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -126,13 +133,13 @@ def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(tmp_pat
                 UPDATE_TOPIC, topic="t", readQueueNums=3, writeQueueNums=3, perm=6, order="true"
             )
             assert made.code == 0
-            assert route(broker, "t") == {"broker-a": 3}
+            assert route(two, "t") == {"broker-a": 3}
             assert (await first.send("t", queue=2)).code == 0  # the reactor knows it too
             assert (await first.send("t", queue=3)).code == 29
             await second.call(
                 UPDATE_TOPIC, topic="t", readQueueNums=5, writeQueueNums=5, perm=6, order="false"
             )
-            assert route(broker, "t") == {"broker-a": 3, "broker-a-1": 5}
+            assert route(two, "t") == {"broker-a": 3, "broker-a-1": 5}
             assert (await first.send("t", queue=3)).code == 29
             assert (await second.send("t", queue=4)).code == 0
             assert (await second.call(DELETE_TOPIC, topic="t")).code == 0
@@ -141,20 +148,19 @@ def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(tmp_pat
             config = fastjson.loads_object(kept.body)
             assert (config["readQueueNums"], config["order"]) == (3, True)
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(check(broker.ports))
-        assert rmq("topic", "create", "c", "--queues", "2") == (
-            "c: 2 queues on broker-a, broker-a-1\n"
-        )
-        assert route(broker, "c") == {"broker-a": 2, "broker-a-1": 2}
-        rmq("topic", "delete", "c", "--yes")
-        assert route(broker, "c") == {}
-        with Admin(namesrv_addr=broker.namesrv) as client:
-            client.create_topic("a", queues=6)
-            assert route(broker, "a") == {"broker-a": 6, "broker-a-1": 6}
-            client.create_group("g", retryMaxTimes=3)
-            client.delete_topic("a")
-        assert route(broker, "a") == {}
+    asyncio.run(check(two.ports))
+    assert told("topic", "create", "c", "--queues", "2") == (
+        "c: 2 queues on broker-a, broker-a-1\n"
+    )
+    assert route(two, "c") == {"broker-a": 2, "broker-a-1": 2}
+    told("topic", "delete", "c", "--yes")
+    assert route(two, "c") == {}
+    with Admin(namesrv_addr=two.namesrv) as client:
+        client.create_topic("a", queues=6)
+        assert route(two, "a") == {"broker-a": 6, "broker-a-1": 6}
+        client.create_group("g", retryMaxTimes=3)
+        client.delete_topic("a")
+    assert route(two, "a") == {}
 
 
 def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_path: Path) -> None:
@@ -195,22 +201,21 @@ def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_pa
         asyncio.run(check(broker.ports))
 
 
-def test_group_made_by_its_consumers_on_one_shard_is_on_all(tmp_path: Path) -> None:
+def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: Machine) -> None:
     async def check(ports: list[int]) -> None:
         async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
-            await first.heartbeat("g", "t")
+            await first.heartbeat("made", "t")
 
             async def known() -> bool:
                 body = (await second.call(ALL_GROUPS)).body
-                return "g" in fastjson.loads_object(body)["subscriptionGroupTable"]
+                return "made" in fastjson.loads_object(body)["subscriptionGroupTable"]
 
             await eventually(known)
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(check(broker.ports))
+    asyncio.run(check(two.ports))
 
 
-def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(tmp_path: Path) -> None:
+def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(two: Machine) -> None:
     async def setting(client: BrokerClient, key: str) -> str:
         text = (await client.call(GET_CONFIG)).body.decode()
         return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(key))
@@ -227,47 +232,50 @@ def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(tmp_pa
             assert await setting(first, "brokerPermission") == "4"
             assert await setting(second, "brokerPermission") == "6"
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(check(broker))
-        old = broker.pids[1]
-        subprocess.run(["kill", "-9", str(old)], check=True)
-        broker.until_serving(1, other_than=old)
+    asyncio.run(check(two))
+    old = two.pids[1]
+    subprocess.run(["kill", "-9", str(old)], check=True)
+    two.until_serving(1, other_than=old)
 
-        async def still() -> None:
-            async with BrokerClient(broker.ports[1]) as second:
-                assert await setting(second, "fileReservedTime") == "48"
+    async def still() -> None:
+        async with BrokerClient(two.ports[1]) as second:
+            assert await setting(second, "fileReservedTime") == "48"
+        async with BrokerClient(two.ports[0]) as first:
+            assert (await first.call(UPDATE_CONFIG, b"brokerPermission=6")).code == 0
 
-        asyncio.run(still())
+    asyncio.run(still())
 
 
-def test_members_of_a_group_are_listed_by_every_shard(tmp_path: Path) -> None:
+def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
     async def check(ports: list[int]) -> None:
-        async with BrokerClient(ports[0], "one@1") as first, BrokerClient(ports[1], "two@2") as two:
-            await first.heartbeat("g", "t")
-            await two.heartbeat("g", "t")
+        async with (
+            BrokerClient(ports[0], "one@1") as first,
+            BrokerClient(ports[1], "two@2") as other,
+        ):
+            await first.heartbeat("members", "t")
+            await other.heartbeat("members", "t")
 
             async def both(client: BrokerClient) -> bool:
-                reply = await client.call(CONSUMER_LIST, consumerGroup="g")
+                reply = await client.call(CONSUMER_LIST, consumerGroup="members")
                 return set(fastjson.loads_object(reply.body)["consumerIdList"]) == {
                     "one@1",
                     "two@2",
                 }
 
             await eventually(lambda: both(first))
-            await eventually(lambda: both(two))
-            shown = await first.call(CONSUMER_CONNECTIONS, consumerGroup="g")
+            await eventually(lambda: both(other))
+            shown = await first.call(CONSUMER_CONNECTIONS, consumerGroup="members")
             ids = [c["clientId"] for c in fastjson.loads_object(shown.body)["connectionSet"]]
             assert sorted(ids) == ["one@1", "two@2"]
-            await two.call(UNREGISTER, clientID="two@2", consumerGroup="g")
+            await other.call(UNREGISTER, clientID="two@2", consumerGroup="members")
 
             async def alone() -> bool:
-                reply = await first.call(CONSUMER_LIST, consumerGroup="g")
+                reply = await first.call(CONSUMER_LIST, consumerGroup="members")
                 return fastjson.loads_object(reply.body)["consumerIdList"] == ["one@1"]
 
             await eventually(alone)
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(check(broker.ports))
+    asyncio.run(check(two.ports))
 
 
 def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None:

@@ -88,10 +88,11 @@ class Machine:
 
     def until(self, condition: Callable[[list[ShardStatus]], bool]) -> list[ShardStatus]:
         """Waits until the shards are so."""
-        end = time.monotonic() + WAIT_S
+        end, pause_s = time.monotonic() + WAIT_S, 0.01
         while not condition(shards := self.shards()):
             assert time.monotonic() < end, f"{shards}\n{self.log()}"
-            time.sleep(0.01)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.2, 0.05)  # each look is work of all processes
         return shards
 
     def until_serving(self, index: int, other_than: int = 0) -> ShardStatus:

@@ -1,0 +1,43 @@
+"""The command line in this process: `rmq` as a user calls it, without an interpreter of its own.
+
+    done = rmq("topic", "list", "-n", broker.namesrv)
+    done.returncode, done.stdout, done.stderr
+
+For commands that ask somebody and end. What serves, takes signals or is killed needs a process, and
+so does what runs beside other threads of a test: the streams are those of the whole process.
+"""
+
+import contextlib
+import io
+import sys
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+from rmq.cli.main import main
+
+
+class _Stream(io.TextIOWrapper):
+    """As a pipe: no terminal, and it has a buffer for bytes."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        raw = self.buffer
+        assert isinstance(raw, io.BytesIO)
+        return raw.getvalue().decode()
+
+
+def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
+    """text: what the command reads where it asks."""
+    out, err, code = _Stream(), _Stream(), 0
+    with (
+        patch.object(sys, "stdin", _Stream(text)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main(list(words))
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return CompletedProcess(words, code, out.text(), err.text())
