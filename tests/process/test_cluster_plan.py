@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import rmq
 from support.replica_set import Server
 from support.waiting import wait_until
 
@@ -60,10 +61,7 @@ class Brokers:
                 each.kill()
 
     def rmq(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "rmq", "cluster", *words, "-n", self.namesrv]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=120, input=text, check=False
-        )
+        return rmq("cluster", *words, "-n", self.namesrv, text=text)
 
     def steps(self, *words: str) -> list[tuple[str, str, str | None, str | None]]:
         return [(row["broker"], row["what"], row["from"], row["to"])
