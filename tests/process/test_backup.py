@@ -6,7 +6,6 @@ own, some of them killed. Cannot show: a store of Apache's broker, or hundreds o
 """
 
 import asyncio
-import copy as copies
 import json
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
 from support.waiting import until
@@ -24,7 +24,7 @@ from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
 from rmq.offline.overview import unit_count
 
-MIB = 1 << 20
+MIB = 1 << 20  # about 1300 messages of the load
 KILLS = 3
 ATTEMPTS = 20  # some backups are faster than the one who kills them
 SETTINGS = (
@@ -42,15 +42,23 @@ def command(*words: object) -> list[str]:
 
 
 def run(*words: object, code: int = 0) -> str:
-    done = subprocess.run(command(*words), capture_output=True, text=True)
+    done = rmq("store", *map(str, words))
     assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 
 async def back_up(broker: BrokerProcess, to: Path) -> dict:
     """What the command says of the only store."""
-    words = ("backup", "--store", broker.store, "--to", to, "--json")
-    return json.loads(await asyncio.to_thread(run, *words))["stores"][0]
+    text = await beside("backup", "--store", broker.store, "--to", to, "--json")
+    return json.loads(text)["stores"][0]
+
+
+async def beside(*words: object) -> str:
+    """The same while the load of this process goes on."""
+    process = await asyncio.create_subprocess_exec(*command(*words), stdout=subprocess.PIPE)
+    text, _ = await process.communicate()
+    assert process.returncode == 0
+    return text.decode()
 
 
 def log_bytes(store: Path, end: int) -> bytes:
@@ -104,13 +112,14 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
 
     async def back_up_under_load(broker: BrokerProcess) -> list[dict]:
         results = []
-        async with Load(broker.port, journal, 1, producers=3):
-            for _ in range(4):
+        for number in range(3):
+            async with Load(broker.port, journal, number, producers=3):
                 sent = len(journal.acked)
                 await until(lambda sent=sent: len(journal.acked) > sent + 1000)
-                promised.append(copies.deepcopy(journal))
+                promised.append(journal.copy())
                 results.append(await back_up(broker, backup))
-                assert "sound" in await asyncio.to_thread(run, "backup", "--check", backup)
+            journal.forget_before_this()  # the next load's watchers go on from here
+            assert "sound" in run("backup", "--check", backup)
         return results
 
     with broker_process(tmp_path / "source", SETTINGS) as broker:
@@ -141,9 +150,9 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
 
     async def kill_under_load(broker: BrokerProcess) -> Journal:
         nonlocal kills
-        async with Load(broker.port, journal, 1, producers=3):
+        async with Load(broker.port, journal, 1, producers=3, pace_s=0.002):
             await until(lambda: len(journal.acked) > 1000)
-            promised = copies.deepcopy(journal)
+            promised = journal.copy()
             await back_up(broker, backup)
             manifest = (backup / "rmqBackup.json").read_bytes()
             for attempt in range(ATTEMPTS):
@@ -151,10 +160,10 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
                     break
                 files = 1 + attempt % 2
                 sent = len(journal.acked)
-                await until(lambda sent=sent, files=files: len(journal.acked) > sent + 3000 * files)
+                await until(lambda sent=sent, files=files: len(journal.acked) > sent + 2000 * files)
                 kills += await kill_one(broker, files)
                 if (backup / "rmqBackup.json").read_bytes() == manifest:
-                    assert "sound" in await asyncio.to_thread(run, "backup", "--check", backup)
+                    assert "sound" in await beside("backup", "--check", backup)
                 else:
                     manifest = (backup / "rmqBackup.json").read_bytes()
         return promised
@@ -164,7 +173,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
         assert kills == KILLS
         check_restored(tmp_path / "old", backup, promised, broker.store)
         asyncio.run(back_up(broker, backup))
-        check_restored(tmp_path / "new", backup, copies.deepcopy(journal), broker.store)
+        check_restored(tmp_path / "new", backup, journal.copy(), broker.store)
 
 
 async def send(client: BrokerClient, topic: str, body: bytes, **fields: object) -> Command:
@@ -288,8 +297,8 @@ def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
     async def fill(ports: list[int], store: Path) -> list[Journal]:
         async with Load(ports[0], journals[0], 1, 2), Load(ports[1], journals[1], 2, 2):
             await until(lambda: all(len(journal.acked) > 500 for journal in journals))
-            promised = copies.deepcopy(journals)
-            await asyncio.to_thread(run, "backup", "--store", store, "--to", backup)
+            promised = [journal.copy() for journal in journals]
+            await beside("backup", "--store", store, "--to", backup)
         return promised
 
     (tmp_path / "source").mkdir()

@@ -57,6 +57,11 @@ class Journal:
     refused: list[Command] = field(default_factory=list)
     checked: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
+    def copy(self) -> "Journal":
+        """What it holds now; the promises themselves never change."""
+        return Journal(dict(self.acked), dict(self.seen), dict(self.where), list(self.refused),
+                       defaultdict(int, self.checked))  # fmt: skip
+
     def ack(self, topic: str, bodies: list[bytes], reply: Command) -> None:
         if reply.code != 0:
             self.refused.append(reply)
@@ -149,8 +154,11 @@ class Load:
     TOPICS = (("load-a", 4), ("load-b", 2), ("load-c", 1))
     WINDOW = 24
 
-    def __init__(self, port: int, journal: Journal, round: int, producers: int = 5) -> None:
-        self.port, self.journal, self.round = port, journal, round
+    def __init__(
+        self, port: int, journal: Journal, round: int, producers: int = 5, pace_s: float = 0
+    ) -> None:
+        """pace_s: of a producer between two sends, for tests that need no more than some load."""
+        self.port, self.journal, self.round, self.pace_s = port, journal, round, pace_s
         self.random = random.Random(round)
         self.clients = [
             BrokerClient(port, f"load@{number}", serialize_type=number % 2)
@@ -203,6 +211,8 @@ class Load:
         room = asyncio.Semaphore(self.WINDOW)
         sequence = 0
         while not self.over:
+            if self.pace_s:
+                await asyncio.sleep(self.pace_s)
             await room.acquire()
             topic, queues = self.random.choice(self.TOPICS)
             queue_id = self.random.randrange(queues)
