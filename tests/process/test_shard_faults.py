@@ -11,15 +11,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zmq
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
+from support.command_line import rmq
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
 from support.stored_table import stored
@@ -44,10 +45,31 @@ TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
 NO_TOPIC = 17
 
 
-def rmq(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rmq", *arguments], capture_output=True, text=True, timeout=90
-    )
+LIMITS = ("--set", "rmqShardFailuresMax=3", "--set", "rmqShardCrashesMax=3",
+          "--set", "rmqShardCrashMinutes=1")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Two shards for tests after which both serve; so often they may be killed."""
+    limits = ("--set", "rmqShardCrashesMax=1000")
+    with machine(tmp_path_factory.mktemp("two"), 2, limits) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """The same, and a shard that says nothing is soon replaced."""
+    silence = ("--set", "rmqShardSilentSeconds=5")
+    with machine(tmp_path_factory.mktemp("hasty"), 2, silence) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """The same, and a shard that fails or crashes is soon given up; `restart` counts anew."""
+    with machine(tmp_path_factory.mktemp("strict"), 2, LIMITS) as broker:
+        yield broker
 
 
 async def sends(port: int, topic: str, count: int) -> list[float]:
@@ -84,9 +106,10 @@ async def keep_sending(port: int, took: list[float], stop: asyncio.Event) -> Non
             await asyncio.sleep(0.002)
 
 
-def test_killed_shard_is_back_and_has_lost_nothing_acked(tmp_path: Path) -> None:
+def test_killed_shard_is_back_and_has_lost_nothing_acked(two: Machine) -> None:
     async def rounds(broker: Machine) -> None:
         journal, took, stop, gains = Journal(), [], asyncio.Event(), []
+        restarts = (await asyncio.to_thread(broker.shards))[1].restarts
         sending = asyncio.create_task(keep_sending(broker.ports[0], took, stop))
         for number in range(2):
             pid = (await asyncio.to_thread(broker.shards))[1].pid
@@ -98,7 +121,7 @@ def test_killed_shard_is_back_and_has_lost_nothing_acked(tmp_path: Path) -> None
                 shard = await asyncio.to_thread(broker.until_serving, 1, pid)
                 print(f"shard 1 serves again after {time.monotonic() - began:.2f} s")
             assert shard.reason == "killed by signal 9 (SIGKILL)"
-            assert shard.restarts == number + 1
+            assert shard.restarts == restarts + number + 1
             gains.append(len(took) - before)
             assert await journal.check(broker.ports[1])
             journal.forget_before_this()
@@ -110,11 +133,10 @@ def test_killed_shard_is_back_and_has_lost_nothing_acked(tmp_path: Path) -> None
             end = await client.call(MAX_OFFSET, topic="sibling", queueId=0)
             assert int(end.fields["offset"]) >= len(took)
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(rounds(broker))
+    asyncio.run(rounds(two))
 
 
-def test_stopped_shard_delays_no_send_on_another(tmp_path: Path) -> None:
+def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
     async def run(broker: Machine) -> None:
         await sends(broker.ports[0], "known", 5)
         pids = await asyncio.to_thread(lambda: broker.pids)
@@ -134,36 +156,35 @@ def test_stopped_shard_delays_no_send_on_another(tmp_path: Path) -> None:
         for number in range(5):
             await eventually_topic(broker.ports[1], f"new{number}")
 
-    with machine(tmp_path, 2) as broker:
-        asyncio.run(run(broker))
+    asyncio.run(run(two))
 
 
-def test_shard_that_says_nothing_for_long_is_replaced(tmp_path: Path) -> None:
-    with machine(tmp_path, 2, ["--set", "rmqShardSilentSeconds=5"]) as broker:
-        pid = broker.pids[1]
-        os.kill(pid, signal.SIGSTOP)
-        states = set()
+def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
+    broker = hasty
+    pid = broker.pids[1]
+    os.kill(pid, signal.SIGSTOP)
+    states = set()
 
-        def replaced(shards: list[ShardStatus]) -> bool:
-            states.add(shards[1].state)
-            return shards[1].state == "serving" and shards[1].pid != pid
+    def replaced(shards: list[ShardStatus]) -> bool:
+        states.add(shards[1].state)
+        return shards[1].state == "serving" and shards[1].pid != pid
 
-        broker.until(replaced)
-        assert "silent" in states
-        wait_until(lambda: "says nothing on the bus" in broker.log())
-        asyncio.run(sends(broker.ports[1], "t", 1))
+    broker.until(replaced)
+    assert "silent" in states
+    wait_until(lambda: "says nothing on the bus" in broker.log())
+    asyncio.run(sends(broker.ports[1], "t", 1))
 
 
-def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(tmp_path: Path) -> None:
-    with machine(tmp_path, 2, ["--set", "rmqShardSilentSeconds=5"]) as broker:
-        pids = broker.pids
-        broker.process.send_signal(signal.SIGSTOP)
-        asyncio.run(sends(broker.ports[0], "t", 5))
-        time.sleep(6)
-        broker.process.send_signal(signal.SIGCONT)
-        asyncio.run(eventually_topic(broker.ports[1], "t"))
-        time.sleep(1.5)
-        assert broker.pids == pids
+def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(hasty: Machine) -> None:
+    broker = hasty
+    pids = broker.pids
+    broker.process.send_signal(signal.SIGSTOP)
+    asyncio.run(sends(broker.ports[0], "t", 5))
+    time.sleep(6)
+    broker.process.send_signal(signal.SIGCONT)
+    asyncio.run(eventually_topic(broker.ports[1], "t"))
+    time.sleep(1.5)
+    assert broker.pids == pids
 
 
 def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: Path) -> None:
@@ -199,74 +220,75 @@ def test_adopted_shard_with_other_settings_is_started_anew(tmp_path: Path) -> No
         assert not any(is_shard(pid) for pid in pids)
 
 
-def test_second_supervisor_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker:
-        broker.namesrv_port = str(free_port())
-        second = subprocess.run(broker.command(2), capture_output=True, text=True, timeout=60)
-        assert second.returncode == 4
-        assert f"store {broker.store} is held by process {broker.process.pid} (" in second.stderr
-        single = [part for part in broker.command(None) if part not in ("--shards", "2")]
-        (broker.store / "config" / "shards.json").rename(tmp_path / "aside")
-        third = subprocess.run(single, capture_output=True, text=True, timeout=60)
-        assert third.returncode == 4
-        assert f"is held by process {broker.pids[0]} (" in third.stderr
-        (tmp_path / "aside").rename(broker.store / "config" / "shards.json")
-        asyncio.run(sends(broker.ports[0], "still", 1))
+def test_second_supervisor_on_a_store_is_told_who_holds_it(two: Machine, tmp_path: Path) -> None:
+    broker = two
+    own, broker.namesrv_port = broker.namesrv_port, str(free_port())
+    command, single = broker.command(2), broker.command(None)
+    broker.namesrv_port = own
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 4
+    assert f"store {broker.store} is held by process {broker.process.pid} (" in second.stderr
+    (broker.store / "config" / "shards.json").rename(tmp_path / "aside")
+    third = subprocess.run(single, capture_output=True, text=True, timeout=60)
+    assert third.returncode == 4
+    assert f"is held by process {broker.pids[0]} (" in third.stderr
+    (tmp_path / "aside").rename(broker.store / "config" / "shards.json")
+    asyncio.run(sends(broker.ports[0], "still", 1))
 
 
-def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Path) -> None:
-    with machine(tmp_path, 2, ["--set", "rmqShardFailuresMax=3"]) as broker:
-        asyncio.run(sends(broker.ports[0], "t", 1))
-        config = broker.store / "shard-1" / "config"
-        # Its sibling told it of the topic, and it may be late to note that.
-        wait_until((config / "rmqMetadata.journal").exists)  # made when both copies are written
-        wait_until(lambda: "t" in stored(config.parent)["topicConfigTable"])
-        wait_until(lambda: not list(config.glob("*.tmp")))
-        kept = {path: path.read_bytes() for path in config.glob("topics.json*")}
-        for path in kept:
-            path.write_text("{ damaged")
-        os.kill(broker.pids[1], signal.SIGKILL)
+def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: Machine) -> None:
+    broker = strict
+    asyncio.run(sends(broker.ports[0], "t", 1))
+    config = broker.store / "shard-1" / "config"
+    # Its sibling told it of the topic, and it may be late to note that.
+    wait_until((config / "rmqMetadata.journal").exists)  # made when both copies are written
+    wait_until(lambda: "t" in stored(config.parent)["topicConfigTable"])
+    wait_until(lambda: not list(config.glob("*.tmp")))
+    kept = {path: path.read_bytes() for path in config.glob("topics.json*")}
+    for path in kept:
+        path.write_text("{ damaged")
+    os.kill(broker.pids[1], signal.SIGKILL)
 
-        def given_up(shards: list[ShardStatus]) -> bool:
-            return shards[1].state == "given up"
+    def given_up(shards: list[ShardStatus]) -> bool:
+        return shards[1].state == "given up"
 
-        reason = broker.until(given_up)[1].reason
-        assert "given up after 3 failed starts in a row" in reason
-        assert "topics.json" in reason
-        shown = rmq("broker", "status", "--json", "--store", str(broker.store))
-        assert shown.returncode == 1
-        assert [row["state"] for row in json.loads(shown.stdout)] == ["serving", "given up"]
-        assert json.loads(shown.stdout)[1]["reason"] == reason
-        asyncio.run(sends(broker.ports[0], "t", 5))
-        for path, content in kept.items():
-            path.write_bytes(content)
-        done = rmq("broker", "restart", "broker-a-1", "--store", str(broker.store))
-        assert "serves at" in done.stdout, done.stderr
-        asyncio.run(sends(broker.ports[1], "t", 1))
+    reason = broker.until(given_up)[1].reason
+    assert "given up after 3 failed starts in a row" in reason
+    assert "topics.json" in reason
+    shown = rmq("broker", "status", "--json", "--store", str(broker.store))
+    assert shown.returncode == 1
+    assert [row["state"] for row in json.loads(shown.stdout)] == ["serving", "given up"]
+    assert json.loads(shown.stdout)[1]["reason"] == reason
+    asyncio.run(sends(broker.ports[0], "t", 5))
+    for path, content in kept.items():
+        path.write_bytes(content)
+    done = rmq("broker", "restart", "broker-a-1", "--store", str(broker.store))
+    assert "serves at" in done.stdout, done.stderr
+    asyncio.run(sends(broker.ports[1], "t", 1))
 
 
-def test_shard_that_keeps_crashing_after_it_served_is_given_up(tmp_path: Path) -> None:
-    limits = ["--set", "rmqShardCrashesMax=3", "--set", "rmqShardCrashMinutes=1"]
-    with machine(tmp_path, 2, limits) as broker:
-        for number in range(3):
-            shard = broker.until(lambda shards: shards[1].up_s > 1.1)[1]
-            assert shard.restarts == number
-            os.kill(shard.pid, signal.SIGABRT)
-            broker.until(lambda shards, pid=shard.pid: shards[1].pid != pid)
-        shown = rmq("broker", "shards", "--json", "--store", str(broker.store))
-        assert shown.returncode == 1
-        rows = json.loads(shown.stdout)
-        assert [row["state"] for row in rows] == ["serving", "given up"]
-        assert rows[1]["reason"] == (
-            "given up after 3 crashes within 1 minutes; last: killed by signal 6 (SIGABRT)"
-        )
-        asyncio.run(sends(broker.ports[0], "t", 5))
-        done = rmq("broker", "restart", "1", "--store", str(broker.store))
-        assert "serves at" in done.stdout, done.stderr
-        for _ in range(2):  # counted anew
-            pid = broker.until(lambda shards: shards[1].up_s > 1.1)[1].pid
-            os.kill(pid, signal.SIGKILL)
-            broker.until_serving(1, other_than=pid)
+def test_shard_that_keeps_crashing_after_it_served_is_given_up(strict: Machine) -> None:
+    broker = strict
+    restarts = broker.shards()[1].restarts
+    for number in range(3):
+        shard = broker.until(lambda shards: shards[1].up_s > 1.1)[1]
+        assert shard.restarts == restarts + number
+        os.kill(shard.pid, signal.SIGABRT)
+        broker.until(lambda shards, pid=shard.pid: shards[1].pid != pid)
+    shown = rmq("broker", "shards", "--json", "--store", str(broker.store))
+    assert shown.returncode == 1
+    rows = json.loads(shown.stdout)
+    assert [row["state"] for row in rows] == ["serving", "given up"]
+    assert rows[1]["reason"] == (
+        "given up after 3 crashes within 1 minutes; last: killed by signal 6 (SIGABRT)"
+    )
+    asyncio.run(sends(broker.ports[0], "t", 5))
+    done = rmq("broker", "restart", "1", "--store", str(broker.store))
+    assert "serves at" in done.stdout, done.stderr
+    for _ in range(2):  # counted anew
+        pid = broker.until(lambda shards: shards[1].up_s > 1.1)[1].pid
+        os.kill(pid, signal.SIGKILL)
+        broker.until_serving(1, other_than=pid)
 
 
 def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_path: Path) -> None:
@@ -342,16 +364,16 @@ def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path
         assert asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 6}
 
 
-def test_foreign_process_is_not_heard(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker:
-        assert (broker.store / "bus").stat().st_mode & 0o777 == 0o700
-        with CommandClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
-            bus.ask(HelloCommand("x" * 43, os.getpid()), Welcome)
-        (broker.store / "bus" / "token").rename(tmp_path / "token")
-        with pytest.raises(BusError, match="holds no token"):
-            CommandClient(broker.store)
-        (tmp_path / "token").rename(broker.store / "bus" / "token")
-        assert len(broker.ask(Status(), StatusReply).shards) == 2
+def test_foreign_process_is_not_heard(two: Machine, tmp_path: Path) -> None:
+    broker = two
+    assert (broker.store / "bus").stat().st_mode & 0o777 == 0o700
+    with CommandClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
+        bus.ask(HelloCommand("x" * 43, os.getpid()), Welcome)
+    (broker.store / "bus" / "token").rename(tmp_path / "token")
+    with pytest.raises(BusError, match="holds no token"):
+        CommandClient(broker.store)
+    (tmp_path / "token").rename(broker.store / "bus" / "token")
+    assert len(broker.ask(Status(), StatusReply).shards) == 2
 
 
 def is_answered(address: str, token: str, user: int) -> bool:
@@ -397,7 +419,7 @@ def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
         shutil.rmtree(root)
 
 
-def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(tmp_path: Path) -> None:
+def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: Machine) -> None:
     """So its start takes nothing from its siblings: their reactors have other cores."""
     everywhere = os.sched_getaffinity(0)
     if len(everywhere) < 2:
@@ -413,27 +435,27 @@ def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(tmp_path: Pat
                 found[name] = (os.sched_getaffinity(thread), os.sched_getscheduler(thread))
         return found
 
-    with machine(tmp_path, 2) as broker:
-        before = broker.until_serving(1)
-        own = set(before.cores)
-        assert own < everywhere
-        looks: list[set[tuple[frozenset[int], int]]] = []
-        for _ in range(3):  # a start may be over before it is looked at
-            os.kill(before.pid, signal.SIGKILL)
-            end = time.monotonic() + 60
-            while (shard := broker.shards()[1]).state != "serving" or shard.pid == before.pid:
-                if shard.state == "starting" and shard.pid not in (0, before.pid):
-                    found = places(shard.pid).values()
-                    looks.append({(frozenset(cpus), policy) for cpus, policy in found})
-                assert time.monotonic() < end, broker.log()
-            if looks:
-                break
-            before = shard
-        at_home = [look == {(frozenset(own), os.SCHED_BATCH)} for look in looks]
-        # It spreads a moment before the supervisor has heard that it serves.
-        assert at_home == sorted(at_home, reverse=True)
-        assert sum(at_home) > len(looks) // 2
-        wait_until(lambda: {p for _, p in places(shard.pid).values()} == {os.SCHED_OTHER})
-        threads = places(shard.pid)
-        assert threads.pop("rmq-reactor")[0] == own
-        assert all(cpus == everywhere for cpus, _ in threads.values())
+    broker = two
+    before = broker.until_serving(1)
+    own = set(before.cores)
+    assert own < everywhere
+    looks: list[set[tuple[frozenset[int], int]]] = []
+    for _ in range(3):  # a start may be over before it is looked at
+        os.kill(before.pid, signal.SIGKILL)
+        end = time.monotonic() + 60
+        while (shard := broker.shards()[1]).state != "serving" or shard.pid == before.pid:
+            if shard.state == "starting" and shard.pid not in (0, before.pid):
+                found = places(shard.pid).values()
+                looks.append({(frozenset(cpus), policy) for cpus, policy in found})
+            assert time.monotonic() < end, broker.log()
+        if looks:
+            break
+        before = shard
+    at_home = [look == {(frozenset(own), os.SCHED_BATCH)} for look in looks]
+    # It spreads a moment before the supervisor has heard that it serves.
+    assert at_home == sorted(at_home, reverse=True)
+    assert sum(at_home) > len(looks) // 2
+    wait_until(lambda: {p for _, p in places(shard.pid).values()} == {os.SCHED_OTHER})
+    threads = places(shard.pid)
+    assert threads.pop("rmq-reactor")[0] == own
+    assert all(cpus == everywhere for cpus, _ in threads.values())
