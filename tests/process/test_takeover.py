@@ -18,9 +18,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer
+from rmq.client.blocking.admin import topic_queues
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
@@ -40,7 +42,7 @@ class Machine:
     """A name server, and the old master at a port that both masters have in turn."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.new = folder, folder / "new"
         self.namesrv, self.address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port(2, 1)}"
         self.names = self._child("namesrv", "namesrv", "--port", self.namesrv[10:])
         self.old = self._child(
@@ -56,8 +58,9 @@ class Machine:
         return Child(name, [*RMQ, *words], self.folder)
 
     def take_over(self, *words: str) -> subprocess.Popen[str]:
+        self._end_takeover()
         self.takeover = subprocess.Popen(
-            [*RMQ, "takeover", "--from", self.address, "--store", str(self.folder / "new"), *words],
+            [*RMQ, "takeover", "--from", self.address, "--store", str(self.new), *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         return self.takeover
@@ -73,10 +76,13 @@ class Machine:
                 return text
         raise AssertionError(f"it ended without {pattern!r}:\n{text}")
 
-    def end(self) -> None:
+    def _end_takeover(self) -> None:
         if self.takeover is not None:
             self.takeover.kill()
             self.takeover.communicate()
+
+    def end(self) -> None:
+        self._end_takeover()
         for child in (self.old, self.names):
             child.stop()
 
@@ -84,6 +90,16 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     machine = Machine(tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.end()
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """For takeovers that come to nothing: its old master goes on through all of them."""
+    machine = Machine(tmp_path_factory.mktemp("lasting"))
     try:
         yield machine
     finally:
@@ -116,6 +132,7 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
         traffic.close()
     with Cluster(machine.namesrv) as cluster:
         assert [entry.addresses for entry in cluster.brokers()] == [{0: machine.address}]
+        wait_until(lambda: sum(each.max_offset for each in topic_queues(cluster, "later")) >= 20)
     wait_until(lambda: set(bodies(machine, "later")) == {b"%d" % n for n in range(20)})
     # What was delivered in the moments before the old master's end may be so once more.
     counts = Counter(bodies(machine, "later"))
@@ -147,11 +164,12 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("way", ["no", "SIGINT", "SIGTERM", "command"])
-def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: str) -> None:
+def test_the_old_master_goes_on_when_it_comes_to_nothing(lasting: Machine, way: str) -> None:
+    lasting.new = lasting.folder / way
     if way == "command":
-        process = machine.take_over("--yes", "--stop-command", "exit 3")
+        process = lasting.take_over("--yes", "--stop-command", "exit 3")
     else:
-        process = machine.take_over()
+        process = lasting.take_over()
     assert process.stdin is not None
     if way == "no":
         process.stdin.write("n\n")
@@ -159,39 +177,39 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(machine: Machine, way: 
     elif way != "command":
         process.stdin.write("y\n")
         process.stdin.flush()
-        machine.said("stop the old master now")
-        assert send_code(machine.address) == ResponseCode.SYSTEM_ERROR
+        lasting.said("stop the old master now")
+        assert send_code(lasting.address) == ResponseCode.SYSTEM_ERROR
         process.send_signal(getattr(signal, way))
     text, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     if way == "command":
         assert "ended with code 3" in text
-    assert send_code(machine.address) == ResponseCode.SUCCESS
-    assert not (machine.folder / "new" / "takeover.conf").exists()
+    assert send_code(lasting.address) == ResponseCode.SUCCESS
+    assert not (lasting.new / "takeover.conf").exists()
 
 
-def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(machine: Machine) -> None:
+def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machine) -> None:
     for key, text in (("brokerRole=SLAVE", "name its master"), ("aclEnable=true", "no accounts")):
-        old = OldMaster(machine.address)
+        old = OldMaster(lasting.address)
         name, _, value = key.partition("=")
         old.settings[name] = value
         with pytest.raises(ConfigError, match=text):
             old.check()
-    store = machine.folder / "old"  # of a master
+    store = lasting.folder / "old"  # of a master
     for words, text in (
-        (("--from", machine.address, "--store", str(store)), "was no copy"),
-        (("--from", machine.namesrv), "is no broker"),
-        (("--from", machine.address, "--set", "brokerRole=SLAVE"), "which the takeover settles"),
-        (("--from", machine.address, "--port", machine.namesrv[10:]), "is in use here"),
+        (("--from", lasting.address, "--store", str(store)), "was no copy"),
+        (("--from", lasting.namesrv), "is no broker"),
+        (("--from", lasting.address, "--set", "brokerRole=SLAVE"), "which the takeover settles"),
+        (("--from", lasting.address, "--port", lasting.namesrv[10:]), "is in use here"),
     ):
         run = subprocess.run(
-            [*RMQ, "takeover", "--yes", "--store", str(machine.folder / "new"), *words],
+            [*RMQ, "takeover", "--yes", "--store", str(lasting.folder / "new"), *words],
             capture_output=True, text=True,
         )  # fmt: skip
         assert run.returncode in (1, 2)
         assert text in run.stderr
         assert "Traceback" not in run.stderr
-    assert send_code(machine.address) == ResponseCode.SUCCESS
+    assert send_code(lasting.address) == ResponseCode.SUCCESS
 
 
 def log_of(store: Path) -> bytes:
@@ -201,8 +219,8 @@ def log_of(store: Path) -> bytes:
 
 def bodies(machine: Machine, topic: str) -> list[bytes]:
     """All that is in the topic."""
-    command = [*RMQ, "consume", topic, "-n", machine.namesrv, "--json"]
-    done = subprocess.run(command, capture_output=True, check=True)
+    done = rmq("consume", topic, "-n", machine.namesrv, "--json")
+    assert done.returncode == 0, done.stderr
     return [msgspec.json.decode(line)["body"].encode() for line in done.stdout.splitlines()]
 
 
