@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.broker_process import broker_process
+from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq.client.blocking.admin import create_topic
@@ -24,13 +24,6 @@ from rmq.client.blocking.replicas import Replicas
 from rmq.demo.cluster import DemoCluster
 from rmq.demo.traffic import TOPIC, Traffic
 from rmq.system.child import Child
-
-
-def rmq(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rmq", *arguments], capture_output=True, text=True, timeout=120,
-        input=text,
-    )  # fmt: skip
 
 
 @pytest.fixture
