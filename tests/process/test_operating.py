@@ -14,18 +14,13 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq
 from support.machine import machine
 from support.source_tree import ROOT
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
 SMALL = ("--set", "mappedFileSizeCommitLog=4194304")
 EVERYTHING = {"subscription": "*", "expressionType": "TAG", "sysFlag": 4}
-
-
-def rmq(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rmq", *arguments], capture_output=True, text=True, timeout=60
-    )
 
 
 def fetch(broker: BrokerProcess, path: str) -> tuple[int, str]:
@@ -72,7 +67,8 @@ def test_nothing_listens_unless_asked(tmp_path: Path) -> None:
 
 
 def test_metrics_beyond_this_machine_need_a_consent(tmp_path: Path) -> None:
-    done = rmq("broker", "--store", str(tmp_path), "--set", "metricsPromExporterHost=0.0.0.0")
+    words = ("broker", "--store", str(tmp_path), "--set", "metricsPromExporterHost=0.0.0.0")
+    done = subprocess.run([sys.executable, "-m", "rmq", *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "metricsPromExporterHost=0.0.0.0" in done.stderr and "--insecure" in done.stderr
 
@@ -117,7 +113,7 @@ def test_status_of_nobody_is_an_error(tmp_path: Path) -> None:
     with broker_process(tmp_path, SMALL) as broker:
         assert rmq("broker", "status", "-n", broker.namesrv).returncode == 0
         alone = ("namesrv", "--port", broker.namesrv.rpartition(":")[2])
-        held = rmq(*alone)
+        held = subprocess.run([sys.executable, "-m", "rmq", *alone], capture_output=True, text=True)
         assert held.returncode == 2
         assert "already in use; is another server running there?" in held.stderr
     process = subprocess.Popen([sys.executable, "-m", "rmq", *alone], stdout=subprocess.PIPE,

@@ -11,16 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import command_line
 from support.broker_process import broker_process, command, start_broker
 from support.sanitized import SLOWNESS
 
 
-def rmq(*arguments: str, namesrv: str = "", input: str = "") -> subprocess.CompletedProcess[str]:
-    where = ["-n", namesrv] if namesrv else []
-    return subprocess.run(
-        [sys.executable, "-m", "rmq", *arguments, *where],
-        capture_output=True, text=True, timeout=60, input=input,
-    )  # fmt: skip
+def rmq(*arguments: str, namesrv: str, input: str = "") -> subprocess.CompletedProcess[str]:
+    return command_line.rmq(*arguments, "-n", namesrv, text=input)
 
 
 def bodies(namesrv: str, topic: str, *options: str) -> list[str]:
