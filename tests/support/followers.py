@@ -19,7 +19,7 @@ def log_of(store: Path, end: int) -> bytes:
     found = bytearray()
     for file in sorted((store / "commitlog").iterdir()):
         with file.open("rb") as segment:
-            found += segment.read(end - len(found))
+            found += segment.read(min(end - len(found), file.stat().st_size))
     return bytes(found)
 
 
