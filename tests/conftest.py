@@ -1,5 +1,6 @@
 """Options of the test suite: pytest takes them from this folder only, whatever is selected."""
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell has the jobs it runs in the background ignore Ctrl-C, and all that they start: the
+    # commands that tests end by it would go on.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         from support.scheduler import Recorder
 
