@@ -35,7 +35,7 @@ class ProducerParameters(ClientParameters):
         "for, for a second at most",
     )
     retry_times_when_send_async_failed: int = parameter(
-        2, "further tries of send_async, on other brokers"
+        2, "further tries of send_async, on other brokers, or as those of send"
     )
     retry_another_broker_when_not_store_ok: bool = parameter(
         False, "try another broker when one stored it but not as safely as wished",

@@ -1,12 +1,13 @@
 """Attempts: the tries of an asynchronous send, each on another broker where there is one.
 
-    attempts = Attempts(producer, targets, hooked)
+    attempts = Attempts(producer, targets, hooked, later)
     attempts.submit(target, message, callback, timeout_ms, done_before)
     attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
 
 A send that a broker could not take, or that got no answer because its connection broke, is tried
 again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
-user chose is kept: NO_MORE attempts are behind such a send.
+user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
+master is waited for (patience.py), in later_tries.py.
 """
 
 from __future__ import annotations
@@ -16,19 +17,36 @@ from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
 from rmq.client.producer.base import NO_MORE, ProducerBase, Told
 from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.later_tries import LaterTries
+from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
 from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
 
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}
 
 
+class Waited:
+    """The callback of a send that has waited for its broker, with what is left of its patience."""
+
+    def __init__(self, producer: ProducerBase, callback: Told, patience: Patience) -> None:
+        self._producer = producer
+        self._callback = callback
+        self.patience = patience
+
+    def __call__(self, result: object, error: Exception | None) -> None:
+        self._producer.tell_callback(self._callback, result, error)
+
+
 class Attempts:
     """Of one producer; any thread."""
 
-    def __init__(self, producer: ProducerBase, targets: Targets, hooked: HookedSends) -> None:
+    def __init__(
+        self, producer: ProducerBase, targets: Targets, hooked: HookedSends, later: LaterTries
+    ) -> None:
         self._producer = producer
         self._targets = targets
         self._hooked = hooked
+        self._later = later
 
     def may_retry(self, error: Exception) -> bool:
         """Whether another broker may do better."""
@@ -39,13 +57,19 @@ class Attempts:
         return isinstance(error, UnreachableError)
 
     def submit(
-        self, target: Target, message: Message, callback: Told, timeout_ms: float, attempts: int
+        self,
+        target: Target,
+        message: Message,
+        callback: Told,
+        timeout_ms: float,
+        attempts: int,
+        alone: bool = False,
     ) -> None:
-        """One more try; `attempts` are behind it."""
+        """One more try; `attempts` are behind it. alone: it is gathered with no others."""
         producer = self._producer
         body, sys_flag = producer.compressor.compress(message.body)
         if producer.direct:
-            gathered = sys_flag == 0 and attempts == 0
+            gathered = sys_flag == 0 and attempts == 0 and not alone
             producer.submit_to(
                 target, message, body, sys_flag, callback, timeout_ms, attempts, None, gathered
             )
@@ -71,6 +95,16 @@ class Attempts:
         left = deadline_us / 1000 - monotonic_ms()
         if left <= 0 or not self._goes_on(result, error, attempts, late):
             return False
+        waited = self._patient(callback, deadline_us)
+        if error is not None and waited.patience.lasts(target, error):
+            topic, until_ms = message.topic, deadline_us / 1000
+
+            def again() -> None:
+                left = max(until_ms - monotonic_ms(), 1)
+                self.submit(targets.following(topic, target), message, waited, left, attempts, True)
+
+            if self._later.add(topic, again, lambda: waited(result, error)):
+                return True
         try:
             following = targets.following(message.topic, target)
             self.submit(following, message, callback, left, attempts + 1)
@@ -95,20 +129,40 @@ class Attempts:
         producer = self._producer
         if attempts < NO_MORE:
             self._targets.note(target, ms, error)
-        left = deadline_us / 1000 - monotonic_ms()
-        if left > 0 and self._goes_on(results[0] if results else None, error, attempts, late):
+        topic, until_ms = messages[0].topic, deadline_us / 1000
+
+        def again(told: Told = callback, behind: int = attempts + 1) -> None:
+            left = max(until_ms - monotonic_ms(), 1)
+            following = self._targets.following(topic, target)
+            producer.submit_batch_to(following, messages, callbacks, told, left, behind)
+
+        def tell() -> None:
+            if callback is not None:
+                producer.tell_callback(callback, results, error)
+            for i, each in enumerate(callbacks):
+                producer.tell_callback(each, None if results is None else results[i], error)
+
+        is_in_time = until_ms > monotonic_ms()
+        if is_in_time and self._goes_on(results[0] if results else None, error, attempts, late):
+            waited = self._patient(callback, deadline_us)
+            if (
+                error is not None
+                and waited.patience.lasts(target, error)
+                and self._later.add(topic, lambda: again(waited, attempts), tell)
+            ):
+                return
             try:
-                following = self._targets.following(messages[0].topic, target)
-                producer.submit_batch_to(
-                    following, messages, callbacks, callback, left, attempts + 1
-                )
+                again()
                 return
             except RmqError:
                 pass
-        if callback is not None:
-            producer.tell_callback(callback, results, error)
-        for i, each in enumerate(callbacks):
-            producer.tell_callback(each, None if results is None else results[i], error)
+        tell()
+
+    def _patient(self, callback: Told, deadline_us: float) -> Waited:
+        if isinstance(callback, Waited):
+            return callback
+        patience = Patience(self._targets, deadline_us / 1000)
+        return Waited(self._producer, callback, patience)
 
     def _goes_on(
         self, result: SendResult | None, error: Exception | None, attempts: int, late: bool

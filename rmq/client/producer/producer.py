@@ -31,6 +31,8 @@ from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, ProducerBase, Told
 from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.later_tries import LaterTries
+from rmq.client.producer.patience import PATIENCE_MS
 from rmq.client.producer.recall import recall
 from rmq.client.producer.requests import reply, request
 from rmq.client.producer.synchronous_sends import SynchronousSends
@@ -69,7 +71,8 @@ class Producer(ProducerBase):
         super().__init__((parameters or self._defaults()).changed(given))
         self.targets = Targets(self)
         self.hooked = HookedSends(self, self._ended)
-        self.attempts = Attempts(self, self.targets, self.hooked)
+        self.later = LaterTries(self, self.targets)
+        self.attempts = Attempts(self, self.targets, self.hooked, self.later)
         self._synchronous = SynchronousSends(self, self.targets, self.attempts, self.hooked)
 
     @staticmethod
@@ -125,6 +128,9 @@ class Producer(ProducerBase):
         """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
         self._closed = True
         self.direct = False
+        if self.is_open:
+            self.later.wait(time.monotonic() + PATIENCE_MS / 1000)
+        self.later.close()
         instance, self._instance = self._instance, None
         if instance is None:
             return
@@ -139,9 +145,12 @@ class Producer(ProducerBase):
     def _drain(self, timeout_ms: float) -> bool:
         until = time.monotonic() + timeout_ms / 1000
         self.seal_batches()
-        while self.messages_under_way and time.monotonic() < until:
+        while self._under_way() and time.monotonic() < until:
             time.sleep(0.002)
-        return not self.messages_under_way
+        return not self._under_way()
+
+    def _under_way(self) -> int:
+        return self.messages_under_way + len(self.later)
 
     def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""

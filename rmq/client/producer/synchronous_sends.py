@@ -7,16 +7,11 @@
 Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
 was chosen, by the user, a selector or a sharding key, is kept.
 
-Where there is no other broker its next master is waited for (Patience): RocketMQ's client has made
-all its tries before a replica could be elected.
-
-Example: the only master is killed. The first try fails at once. Its successor is in the routes
-0.03 s later, and takes messages 0.2 s after that; the send ends well then, with its third try left.
+Where there is no other broker its next master is waited for (patience.py).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,50 +21,10 @@ from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather,
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Selector, Targets
-from rmq.codes import ResponseCode
-from rmq.errors import (
-    MessageError,
-    RemoteError,
-    RequestTimeoutError,
-    RmqError,
-    UnreachableError,
-)
+from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
-
-PATIENCE_MS = 1000.0
-PAUSE_MS = 30.0
-NOT_ENOUGH = "in-sync replicas not enough"  # RocketMQ's words, with code 1
-
-
-class Patience:
-    """Of one send: tries that do not count, for a while after the first of them."""
-
-    def __init__(self, targets: Targets, until_ms: float) -> None:
-        """until_ms: of the send, by monotonic_ms()."""
-        self._targets = targets
-        self._until_ms = until_ms
-        self._end_ms: float | None = None
-
-    def waited(self, failed: Target, error: Exception) -> bool:
-        """Whether the broker is away for the moment, or no master, and the only one of its topic;
-        returns after a pause then."""
-        if not is_momentary(error) or self._targets.has_other_name(failed):
-            return False
-        now_ms = monotonic_ms()
-        if self._end_ms is None:
-            self._end_ms = min(now_ms + PATIENCE_MS, self._until_ms)
-        if now_ms >= self._end_ms:
-            return False
-        time.sleep(min(PAUSE_MS, self._end_ms - now_ms) / 1000)
-        return True
-
-
-def is_momentary(error: Exception) -> bool:
-    """Of a broker that has ended, is no master, or has just become one and lacks its replicas."""
-    if isinstance(error, RemoteError):
-        return error.code == ResponseCode.SERVICE_NOT_AVAILABLE or NOT_ENOUGH in error.remark
-    return isinstance(error, UnreachableError) and not isinstance(error, RequestTimeoutError)
 
 
 class SynchronousSends:

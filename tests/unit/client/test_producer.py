@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.reading import read_all
-from support.scripted_peer import ScriptedPeer
+from support.scripted_cluster import Cluster, refused, silent, stored
 from support.waiting import wait_until
 
 from cext.client.reply import Reply
@@ -34,66 +34,9 @@ from rmq import (
     UnreachableError,
 )
 from rmq.client.producer.faults import BrokerFaults, pause_ms
-from rmq.codes import RequestCode as Code
-from rmq.format import fastjson
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
-
-
-class Cluster:
-    """A name server and some brokers, each a scripted peer with one queue of topic t."""
-
-    def __init__(self, *answers: Callable[[Command], Any]) -> None:
-        self.brokers = [
-            ScriptedPeer({Code.SEND_MESSAGE_V2: answer, Code.SEND_BATCH_MESSAGE: answer,
-                          Code.HEART_BEAT: lambda request: request.reply(),
-                          Code.UNREGISTER_CLIENT: lambda request: request.reply()})
-            for answer in answers
-        ]  # fmt: skip
-        self.topic = "t"
-        names = [f"b{i}" for i in range(len(answers))]
-        route = fastjson.dumps({
-            "brokerDatas": [{"brokerName": name, "cluster": "c",
-                             "brokerAddrs": {"0": peer.address}}
-                            for name, peer in zip(names, self.brokers, strict=True)],
-            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
-                            "writeQueueNums": 1} for name in names],
-        })  # fmt: skip
-
-        def find(request: Command) -> Command:
-            if request.fields["topic"] == self.topic:
-                return request.reply(0, None, None, route)
-            return request.reply(17, "no such topic")
-
-        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: find})
-
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for peer in (*self.brokers, self.name_server):
-            peer.__exit__()
-
-    def producer(self, **changes: Any) -> Producer:
-        return Producer("g", namesrv_addr=self.name_server.address, **changes)
-
-    def sends(self, number: int) -> list[Command]:
-        codes = (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE)
-        return [each for each in self.brokers[number].requests if each.code in codes]
-
-
-def stored(request: Command) -> Command:
-    return request.reply(0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
-
-
-def refused(code: int) -> Callable[[Command], Command]:
-    return lambda request: request.reply(code, "busy")
-
-
-def silent(request: Command) -> None:
-    return None
-
 
 # ---------------------------------------------------------------- what is sent
 
@@ -344,35 +287,6 @@ def test_three_tries_and_then_the_error(way: str) -> None:
     with Cluster(refused(13)) as cluster, cluster.producer() as producer:
         with pytest.raises(RemoteError, match="code 13"):
             producer.send(Message("t", b"x"))
-        assert len(cluster.sends(0)) == 1
-
-
-@pytest.mark.parametrize("way", ["send", "send_batch"])
-def test_the_only_broker_has_time_to_be_replaced_and_another_is_tried_at_once(way: str) -> None:
-    def send(producer: Producer) -> None:
-        one = Message("t", b"x")
-        if way == "send":
-            producer.send(one)
-        else:
-            producer.send_batch([one, one])
-
-    with Cluster(refused(14)) as cluster, cluster.producer() as producer:
-        with pytest.raises(RemoteError, match="code 14"):
-            send(producer)
-        assert len(cluster.sends(0)) > 10
-    short = {"send_msg_timeout": 200}
-    with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
-        with pytest.raises(RemoteError, match="code 14"):
-            send(producer)
-        assert 3 < len(cluster.sends(0)) < 12
-    with Cluster(refused(14), refused(14)) as cluster, cluster.producer() as producer:
-        with pytest.raises(RemoteError, match="code 14"):
-            send(producer)
-        assert len(cluster.sends(0)) + len(cluster.sends(1)) == 3
-    given = {"retry_times_when_send_failed": 0}
-    with Cluster(refused(14)) as cluster, cluster.producer(**given) as producer:
-        with pytest.raises(RemoteError, match="code 14"):
-            send(producer)
         assert len(cluster.sends(0)) == 1
 
 

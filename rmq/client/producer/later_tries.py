@@ -1,0 +1,87 @@
+"""LaterTries: asynchronous sends that wait a moment before they are tried again (patience.py).
+
+    later = LaterTries(producer, targets)
+    later.add(topic, again, give_up)     # False: too many wait, or the producer has ended
+    later.wait(until_s)                  # until none waits; whether that came
+    later.close()                        # gives up what still waits
+
+Those of one pause are tried again together, in the order in which they failed, after one look at
+the routes of their topics. As many wait as may be under way; they are not counted among those.
+
+Example: 500 messages are under way when the only master is killed. All fail within a millisecond
+and wait; seven pauses later a slave has become master, and takes them in their order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rmq.client.producer.base import ProducerBase
+from rmq.client.producer.patience import PAUSE_MS
+from rmq.client.producer.targets import Targets
+from rmq.errors import ClosedError, RmqError
+
+
+class LaterTry(NamedTuple):
+    topic: str
+    again: Callable[[], None]  # RmqError when it cannot be sent
+    give_up: Callable[[], None]
+
+
+class LaterTries:
+    """Of one producer; any thread."""
+
+    def __init__(self, producer: ProducerBase, targets: Targets) -> None:
+        self._producer = producer
+        self._targets = targets
+        self._lock = threading.Lock()
+        self._waiting: list[LaterTry] = []
+        self._running = 0  # taken out of the list, not yet under way
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting) + self._running
+
+    def add(self, topic: str, again: Callable[[], None], give_up: Callable[[], None]) -> bool:
+        try:
+            timers = self._producer.instance.timers
+        except ClosedError:
+            return False
+        with self._lock:
+            if self._is_closed or len(self) >= self._producer.messages_max:
+                return False
+            self._waiting.append(LaterTry(topic, again, give_up))
+            is_first = len(self._waiting) == 1
+        if is_first:
+            timers.after(PAUSE_MS, self._try_again, chore=True)
+        return True
+
+    def _try_again(self) -> None:
+        with self._lock:
+            tries, self._waiting = self._waiting, []
+            self._running += len(tries)
+        for topic in dict.fromkeys(each.topic for each in tries):
+            self._targets.look_again(topic)
+        for each in tries:
+            try:
+                each.again()
+            except RmqError:
+                each.give_up()
+            with self._lock:
+                self._running -= 1
+
+    def wait(self, until_s: float) -> bool:
+        """until_s: by time.monotonic()."""
+        while len(self) and time.monotonic() < until_s:
+            time.sleep(0.002)
+        return not len(self)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            tries, self._waiting = self._waiting, []
+        for each in tries:
+            each.give_up()

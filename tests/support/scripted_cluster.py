@@ -1,0 +1,72 @@
+"""Scripted cluster: a name server and brokers that answer sends as a test says.
+
+with Cluster(refused(14), stored) as cluster, cluster.producer() as producer:
+    producer.send(Message("t", b"x"))
+    cluster.sends(0)                    # what the first broker was asked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from support.scripted_peer import ScriptedPeer
+
+from rmq import Producer
+from rmq.codes import RequestCode as Code
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+
+class Cluster:
+    """A name server and some brokers, each a scripted peer with one queue of topic t."""
+
+    def __init__(self, *answers: Callable[[Command], Any]) -> None:
+        self.brokers = [
+            ScriptedPeer({Code.SEND_MESSAGE_V2: answer, Code.SEND_BATCH_MESSAGE: answer,
+                          Code.HEART_BEAT: lambda request: request.reply(),
+                          Code.UNREGISTER_CLIENT: lambda request: request.reply()})
+            for answer in answers
+        ]  # fmt: skip
+        self.topic = "t"
+        names = [f"b{i}" for i in range(len(answers))]
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": name, "cluster": "c",
+                             "brokerAddrs": {"0": peer.address}}
+                            for name, peer in zip(names, self.brokers, strict=True)],
+            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
+                            "writeQueueNums": 1} for name in names],
+        })  # fmt: skip
+
+        def find(request: Command) -> Command:
+            if request.fields["topic"] == self.topic:
+                return request.reply(0, None, None, route)
+            return request.reply(17, "no such topic")
+
+        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: find})
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for peer in (*self.brokers, self.name_server):
+            peer.__exit__()
+
+    def producer(self, **changes: Any) -> Producer:
+        return Producer("g", namesrv_addr=self.name_server.address, **changes)
+
+    def sends(self, number: int) -> list[Command]:
+        codes = (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE)
+        return [each for each in self.brokers[number].requests if each.code in codes]
+
+
+def stored(request: Command) -> Command:
+    return request.reply(0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
+
+
+def refused(code: int) -> Callable[[Command], Command]:
+    return lambda request: request.reply(code, "busy")
+
+
+def silent(request: Command) -> None:
+    return None

@@ -1,0 +1,133 @@
+"""A send while the only broker of its topic changes its master: it is tried again for a while.
+
+Against scripted peers that refuse as a slave does. The second of patience is made longer where the
+send shall end well, and shorter where it shall not: nothing here depends on how fast the machine
+is. tests/ha has real masters that are killed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.scripted_cluster import Cluster, refused, stored
+
+from rmq import Message, Producer, RemoteError
+from rmq.format.remoting import Command
+
+LONG = {"send_msg_timeout": 60_000}
+WAYS = ["send", "send_batch", "send_async", "auto_batch"]
+
+
+def send(producer: Producer, way: str) -> Any:
+    one = Message("t", b"x")
+    if way == "send":
+        return producer.send(one)
+    if way == "send_batch":
+        return producer.send_batch([one, one])
+    return producer.send_async(one).result(90)
+
+
+def settings(way: str, **changes: Any) -> dict[str, Any]:
+    return {**LONG, "auto_batch": way == "auto_batch", **changes}
+
+
+def refusing(count: int) -> Callable[[Command], Command]:
+    """Stores after so many refusals."""
+    left = [count]
+
+    def answer(request: Command) -> Command:
+        left[0] -= 1
+        return refused(14)(request) if left[0] >= 0 else stored(request)
+
+    return answer
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    def last(ms: float) -> None:
+        monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", ms)
+
+    return last
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tries_do_not_count_while_there_is_no_master(
+    way: str, patience: Callable[[float], None]
+) -> None:
+    patience(60_000)
+    with Cluster(refusing(7)) as cluster, cluster.producer(**settings(way)) as producer:
+        assert send(producer, way)
+        assert len(cluster.sends(0)) == 8
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_patience_ends_long_before_the_time_for_the_send(
+    way: str, patience: Callable[[float], None]
+) -> None:
+    patience(100)
+    with Cluster(refused(14)) as cluster, cluster.producer(**settings(way)) as producer:
+        with pytest.raises(RemoteError, match="code 14"):
+            send(producer, way)
+        assert 3 <= len(cluster.sends(0)) <= 7  # pauses of 30 ms
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_patience_ends_with_the_time_for_the_send(
+    way: str, patience: Callable[[float], None]
+) -> None:
+    patience(60_000)
+    short = settings(way, send_msg_timeout=100)
+    with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
+        with pytest.raises(RemoteError, match="code 14"):
+            send(producer, way)
+        assert 1 <= len(cluster.sends(0)) <= 7
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_broker_is_tried_at_once(way: str) -> None:
+    given = settings(way)
+    with Cluster(refused(14), refused(14)) as cluster, cluster.producer(**given) as producer:
+        with pytest.raises(RemoteError, match="code 14"):
+            send(producer, way)
+        assert len(cluster.sends(0)) + len(cluster.sends(1)) == 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_wants_one_try_has_one(way: str) -> None:
+    given = settings(way, retry_times_when_send_failed=0, retry_times_when_send_async_failed=0)
+    with Cluster(refused(14)) as cluster, cluster.producer(**given) as producer:
+        with pytest.raises(RemoteError, match="code 14"):
+            send(producer, way)
+        assert len(cluster.sends(0)) == 1
+
+
+def test_messages_that_waited_are_sent_in_their_order(patience: Callable[[float], None]) -> None:
+    patience(60_000)
+    bodies = [b"%d" % number for number in range(20)]
+    with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
+        ends = [producer.send_async(Message("t", body)) for body in bodies]
+        assert producer.flush(90_000)  # those that wait are waited for
+        assert all(end.done() and end.result() for end in ends)
+        assert [each.body for each in cluster.sends(0)] == bodies * 2
+
+
+def test_a_producer_that_closes_tells_what_still_waits(patience: Callable[[float], None]) -> None:
+    patience(60_000)
+    told: list[Exception | None] = []
+    came = threading.Event()
+
+    def end(result: object, error: Exception | None) -> None:
+        told.append(error)
+        came.set()
+
+    with Cluster(refused(14)) as cluster, cluster.producer(**LONG) as producer:
+        producer.send_async(Message("t", b"x"), end)
+        assert not producer.flush(50)
+        producer.close()
+        assert came.wait(30)
+    assert len(told) == 1
+    assert isinstance(told[0], RemoteError)
+    assert told[0].code == 14
