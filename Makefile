@@ -118,7 +118,7 @@ test-slow: tools
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
 test-ha: tools
-	@tools/need.sh iproute
+	@tools/need.sh iproute etcd
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools

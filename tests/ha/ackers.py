@@ -1,8 +1,8 @@
 """Ackers: who acknowledged sends, under which masterEpoch.
 
-    check_ackers(messages, findings)      # two-ackers, stale-acker, epoch-overlap
+    check_ackers(messages, findings)      # two-ackers, stale-acker, epoch-overlap, unleased-acker
 
-Acknowledgements whose epoch is not known (plain masters and slaves) are not looked at.
+Acknowledgements whose epoch is not known (plain masters and slaves) are looked at for leases alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections import defaultdict
 
 from tests.ha.findings import Findings
 from tests.ha.history import ELSEWHERE, Stored
-from tests.ha.messages import Messages, Queue
+from tests.ha.messages import Messages, Queue, ends_at
+
+MS = 1_000_000
 
 
 def check_ackers(messages: Messages, findings: Findings) -> None:
@@ -25,6 +27,19 @@ def check_ackers(messages: Messages, findings: Findings) -> None:
         _check_stale(messages, broker, acks, findings)
         _check_overlap(messages, acks, findings)
         findings.counts["epochs"] += len({each.epoch for each in acks})
+    _check_unleased(messages, findings)
+
+
+def _check_unleased(messages: Messages, findings: Findings) -> None:
+    for fault in messages.faults:
+        if fault.ends or not fault.fences_ms:
+            continue
+        begin, end = fault.at + fault.fences_ms * MS, ends_at(messages.faults, fault)
+        for stored in messages.stored.values():
+            sent = messages.sent.get(stored.message)
+            if sent is not None and begin <= sent.at and stored.at < end:
+                text = f"{stored.acker} acknowledges {stored.message}, and nobody gave it a lease"
+                findings.violation("unleased-acker", text, fault, sent, stored)
 
 
 def _check_two_ackers(broker: str, acks: list[Stored], findings: Findings) -> None:

@@ -83,18 +83,28 @@ class Node:
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "rmq", *self.words]
+
     def start(self) -> None:
         """Returns when it is ready."""
+        self.launch()
+        self.until_ready()
+
+    def launch(self) -> None:
+        """Begins a start: several that wait for each other are launched first."""
         assert not self.is_running
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
-                self.host.command([sys.executable, "-m", "rmq", *self.words]),
+                self.host.command(self.command()),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
                 env=self.environment, preexec_fn=end_with_parent,
             )  # fmt: skip
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
         self.starts += 1
+
+    def until_ready(self) -> None:
+        assert self.process is not None and self.process.stdout is not None
+        line = self.process.stdout.readline()
         if "is ready in" not in line:
             self.kill()
             raise AssertionError(f"{self.name} is not ready: {line!r}\n{self.log()[-3000:]}")
@@ -174,6 +184,9 @@ class Cluster(Protocol):
 
     kind: str
     nodes: dict[str, Broker]  # by the name that faults use
+    controllers: list[Node]
+    etcd: list[Node]
+    lease_ms: int  # so long a master goes on without a controller; 0: there is none
     namesrv: str
     clients: Host  # where the clients run
     network: Network | None
@@ -195,12 +208,15 @@ class PlainCluster:
     kind = ""
     all_copies = False
     has_replicas = False
+    lease_ms = 0
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, networked: bool = False) -> None:
         self.folder = folder
         self.nodes: dict[str, Broker] = {}
+        self.controllers: list[Node] = []
+        self.etcd: list[Node] = []
         self.network = Network([*self.hosts, "clients"]) if networked else None
         self.clients = LOCAL if self.network is None else self.network.hosts["clients"]
         self.namesrv = ""
@@ -285,7 +301,7 @@ class PlainPair(PlainCluster):
         *(("restart", name) for name in ("master", "slave")),
         *(("pause", name) for name in ("master", "slave")),
         ("disk-full", "slave"), ("disk-error", "slave"), ("clock-jump", "master"),
-        ("clock-jump", "slave"),
+        ("clock-jump", "slave"), ("torn", "slave"), ("all", ""),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
@@ -313,90 +329,6 @@ class CutPair(PlainPair):
     faults = (*(
         (fault, name) for fault in ("isolate", "one-way") for name in ("master", "slave")
     ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, networked=True)
-
-
-class TrioNodes(dict[str, Broker]):
-    """By name; "master" is whoever is that now."""
-
-    def __missing__(self, name: str) -> Broker:
-        assert name == "master", name
-        found: list[Broker] = []
-
-        def look() -> bool:
-            found[:] = [node for node in self.values() if node.is_running and node.is_master()]
-            return bool(found)
-
-        wait_until(look)
-        return found[0]
-
-
-class Trio(PlainCluster):
-    """Three brokers of one name, of which a controller makes one the master, with our defaults: an
-    answer means that all who are in sync have it, and that these are two at least."""
-
-    kind = "trio"
-    all_copies = True
-    has_replicas = True
-    hosts = ("a", "b", "c")
-    faults = (
-        ("kill", "master"), ("restart", "master"), ("pause", "master"), ("disk-full", "master"),
-        ("disk-error", "master"), ("clock-jump", "master"),
-        ("kill", "b"), ("pause", "b"), ("disk-full", "b"), ("restart", "b"),
-    )  # fmt: skip
-
-    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
-        self.nodes = TrioNodes()
-        port = free_port()
-        address = f"{self.clients.address}:{port}"
-        words = ["controller", "--port", str(port), "--store", str(self.folder / "controller"),
-                 "--lease", "3000",
-                 "--set", f"configStorePath={self.folder / 'c.properties'}"]  # fmt: skip
-        if self.clients is not LOCAL:
-            words += ["--bind", self.clients.address, "--insecure"]
-        controller = Node("controller", self.folder, words, address, self.clients)
-        stack.callback(controller.kill)
-        controller.start()
-        self.controller = controller
-        more = []
-        if self.network is not None:
-            allowed = ";".join(self.network.hosts[name].address for name in self.hosts)
-            more = ["--set", f"rmqReplicaAddresses={allowed}"]
-        for name in self.hosts:
-            self._add(name, shim, stack, "--set", "enableControllerMode=true", "--set",
-                      f"controllerAddr={address}", "--set", "controllerHeartBeatTimeoutMills=3000",
-                      *more)  # fmt: skip
-
-    def settle(self) -> None:
-        """All three are in sync, and have the log."""
-        with self.inside():
-            wait_until(self._is_whole, 90)
-
-    def _is_whole(self) -> bool:
-        for node in self.nodes.values():
-            rows = node.ha_status() if node.is_running and node.is_master() else []
-            if len(rows) == 2 and all(row["inSync"] and row["diff"] == 0 for row in rows):
-                return True
-        return False
-
-    def stop(self) -> dict[str, int]:
-        """Exit codes. The master last: so nobody is elected meanwhile."""
-        with self.inside():
-            master = self.nodes["master"]
-        nodes = [node for node in self.nodes.values() if node is not master]
-        return {node.name: node.stop() for node in (*nodes, master)}
-
-
-class CutTrio(Trio):
-    """The same, each on a host of its own; the controller is where the clients are."""
-
-    kind = "cut-trio"
-    faults = (
-        *((fault, "master") for fault in ("isolate", "part", "one-way")),
-        ("isolate", "b"), ("part", "c"),
-    )  # fmt: skip
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, networked=True)

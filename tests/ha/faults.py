@@ -15,48 +15,34 @@ import contextlib
 import errno
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
-from tests.ha.history import Fault, Writer
+from tests.ha.history import Writer
+from tests.ha.nemesis import Nemesis, kill, noted, taken_over
 from tests.ha.network import Network
+from tests.ha.quorum_faults import (
+    controller_and_master_killed,
+    controller_killed,
+    controllers_killed,
+    etcd_leader_killed,
+    etcd_quorum_lost,
+)
+from tests.ha.store_faults import all_killed, torn, wiped
 
-Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
-RETURN_MS = 35_000  # until clients have gone back to the master: they try it again after 30 s
 AHEAD_S = 10
+LONG_PAUSE_S = 20
 CLIENTS = "clients"
-
-
-@contextlib.contextmanager
-def noted(
-    history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0
-) -> Iterator[None]:
-    history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms))
-    try:
-        yield
-    finally:
-        history.add(Fault(name=name, target=target, ends=True))
-
-
-def _taken_over(cluster: Cluster) -> tuple[int, int]:
-    """What is not kept of commits where others answer for a master that is gone: the next one has
-    them as of a moment before, and a slave's are overruled when the master is back."""
-    return (LOSES_MS, RETURN_MS) if cluster.has_replicas else (0, 0)
-
-
-def _kill(node: Broker, history: Writer) -> None:
-    with noted(history, "kill", node.name, LOSES_MS):
-        node.kill()
 
 
 @contextlib.contextmanager
 def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """kill -9; started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "kill, until it is back", node.name, *_taken_over(cluster)):
-        _kill(node, history)
+    with noted(history, "kill, until it is back", node.name, *taken_over(cluster)):
+        kill(node, history)
         try:
             yield
         finally:
@@ -67,7 +53,7 @@ def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Stopped by SIGTERM, which loses nothing of its own; started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "restart", target, *_taken_over(cluster)):
+    with noted(history, "restart", target, *taken_over(cluster)):
         code = node.stop()
         assert code == 0, f"{target} ended with {code}\n{node.log()[-3000:]}"
         try:
@@ -80,7 +66,7 @@ def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """SIGSTOP until the end."""
     node = cluster.nodes[target]
-    with noted(history, "pause", target, *_taken_over(cluster)):
+    with noted(history, "pause", target, *taken_over(cluster)):
         node.signal(signal.SIGSTOP)
         try:
             yield
@@ -89,11 +75,19 @@ def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 
 @contextlib.contextmanager
+def paused_long(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Longer than leases, heartbeats, and what connections wait for."""
+    with paused(cluster, target, maker, history):
+        time.sleep(LONG_PAUSE_S)
+        yield
+
+
+@contextlib.contextmanager
 def disk_full(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """No write and no new file of the log succeeds. A log that this has poisoned is opened again by
     a kill and a start; since it was, offsets reach no file."""
     node = cluster.nodes[target]
-    after_ms = _taken_over(cluster)[1]
+    after_ms = taken_over(cluster)[1]
     with noted(history, "disk-full", target, LOSES_MS, after_ms), _failing_disk(node, history):
         for operation in ("pwrite", "fallocate"):
             node.disk.fail(operation, errno.ENOSPC, path="commitlog/")
@@ -106,7 +100,7 @@ def disk_error(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     node = cluster.nodes[target]
     operation = maker.choice(("pwrite", "fdatasync"))
     name = f"disk-error {operation}"
-    after_ms = _taken_over(cluster)[1]
+    after_ms = taken_over(cluster)[1]
     with noted(history, name, target, LOSES_MS, after_ms), _failing_disk(node, history):
         node.disk.fail(operation, errno.EIO, path="commitlog/", count=1)
         yield
@@ -119,7 +113,7 @@ def _failing_disk(node: Broker, history: Writer) -> Iterator[None]:
         assert node.disk.hits(0), f"no write of {node.name} came to the disk that was to fail"
     finally:
         node.disk.clear()
-        _kill(node, history)
+        kill(node, history)
         node.start()
 
 
@@ -157,6 +151,16 @@ def parted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 
 @contextlib.contextmanager
+def bridged(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """The node and one other do not see each other; the third, and the clients, see both."""
+    nodes = [name for name in _network(cluster).hosts if name not in (target, CLIENTS)]
+    other, *between = maker.sample(nodes, len(nodes))
+    with _partition(cluster, history, f"bridge, not to {other}", target):
+        _network(cluster).cut([[target, *between, CLIENTS], [other, *between, CLIENTS]])
+        yield
+
+
+@contextlib.contextmanager
 def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """What the node sends to another node does not come, or what it is sent."""
     other = maker.choice([n for n in _network(cluster).hosts if n not in (target, CLIENTS)])
@@ -185,7 +189,7 @@ def _network(cluster: Cluster) -> Network:
 
 @contextlib.contextmanager
 def _partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
-    with noted(history, name, target, *_taken_over(cluster)):
+    with noted(history, name, target, *taken_over(cluster)):
         try:
             yield
         finally:
@@ -201,7 +205,11 @@ def nothing(cluster: Cluster, target: str, maker: Random, history: Writer) -> It
 FAULTS: dict[str, Nemesis] = {
     "none": nothing, "kill": killed, "restart": restarted, "pause": paused,
     "disk-full": disk_full, "disk-error": disk_error, "clock-jump": clock_jump,
-    "isolate": isolated, "part": parted, "one-way": one_way, "delay": slow,
+    "isolate": isolated, "part": parted, "one-way": one_way, "bridge": bridged, "delay": slow,
+    "pause-long": paused_long, "torn": torn, "wiped": wiped, "all": all_killed,
+    "controller": controller_killed, "controllers": controllers_killed,
+    "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
+    "etcd-quorum": etcd_quorum_lost,
 }  # fmt: skip
 
 

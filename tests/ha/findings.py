@@ -32,6 +32,7 @@ RULES = {
     "offset-unknown": "a group is where it, or a reset, has put it",
     "two-ackers": "one broker acknowledges sends of a masterEpoch",
     "stale-acker": "who was replaced acknowledges nothing any more",
+    "unleased-acker": "a master whose lease has ended acknowledges nothing",
     "epoch-overlap": "a newer epoch acknowledges only offsets above those of the older ones",
     "unequal-logs": "logs are equal up to the least confirmed offset",
     "not-copied": "what was acknowledged is in every copy",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tests.ha.findings import Findings
 from tests.ha.history import ELSEWHERE, Committed, Fault, OffsetRead, Reset
-from tests.ha.messages import GroupQueue, Messages
+from tests.ha.messages import GroupQueue, Messages, ends_at
 
 MS = 1_000_000
 Step = Committed | OffsetRead | Reset
@@ -38,13 +38,10 @@ def check_group_offsets(messages: Messages, findings: Findings) -> None:
 
 
 def _losses(faults: list[Fault]) -> list[Loss]:
-    """A fault without an end lasts for ever."""
     found = []
     for fault in faults:
         if fault.loses_ms and not fault.ends:
-            ends = [each.at for each in faults if each.ends and each.at >= fault.at
-                    and (each.name, each.target) == (fault.name, fault.target)]  # fmt: skip
-            end = min(ends, default=1 << 62) + fault.after_ms * MS
+            end = ends_at(faults, fault) + fault.after_ms * MS
             found.append(Loss(fault.at - fault.loses_ms * MS, fault.at, end))
     return found
 

@@ -136,3 +136,10 @@ class Messages:
                 if decided is None or not decided.commit:
                     continue
             yield stored
+
+
+def ends_at(faults: Iterable[Fault], fault: Fault) -> int:
+    """A fault without an end lasts for ever."""
+    ends = [each.at for each in faults if each.ends and each.at >= fault.at
+            and (each.name, each.target) == (fault.name, fault.target)]  # fmt: skip
+    return min(ends, default=1 << 62)

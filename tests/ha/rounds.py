@@ -30,10 +30,8 @@ from tests.ha.cluster import (
     ROOT,
     Cluster,
     CutPair,
-    CutTrio,
     PlainPair,
     SingleBroker,
-    Trio,
     end_with_parent,
 )
 from tests.ha.faults import inflict
@@ -41,9 +39,11 @@ from tests.ha.final_read import FinalReader
 from tests.ha.findings import Findings
 from tests.ha.history import Writer, read
 from tests.ha.messages import Messages
+from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
 from tests.ha.workload import TOPICS
 
-CLUSTERS = {each.kind: each for each in (SingleBroker, PlainPair, CutPair, Trio, CutTrio)}
+KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio)
+CLUSTERS = {each.kind: each for each in KINDS}
 PROCESSES = (
     ("plain", "read-plain"),
     ("ordered", "operator"),
@@ -163,17 +163,18 @@ def is_missing(folder: Path, found: set[str]) -> bool:
     )  # fmt: skip
 
 
-def until_started(folder: Path, count: int) -> None:
-    """Each kind of producer has been answered."""
+def until_started(folder: Path, count: int, since: int = 0) -> None:
+    """Each kind of producer has been answered; since that time, in ns."""
     end = time.monotonic() + COME_S
-    while len({topic for topic in _acked_topics(folder)}) < count:
-        assert time.monotonic() < end, "producers are not answered"
+    while len(missing := {*TOPICS} - {*_acked_topics(folder, since)}) > len(TOPICS) - count:
+        assert time.monotonic() < end, f"producers are not answered: {missing}"
         time.sleep(0.1)
 
 
-def _acked_topics(folder: Path) -> Iterator[str]:
+def _acked_topics(folder: Path, since: int) -> Iterator[str]:
     for stored in Messages(read(files_of([folder])), Findings()).stored.values():
-        yield stored.topic
+        if stored.at >= since:
+            yield stored.topic
 
 
 def read_everything(cluster: Cluster, histories: Path, history: Writer) -> FinalReader:
@@ -202,6 +203,7 @@ def play(this: Round, folder: Path, seconds: float) -> None:
             inflict(this.fault, cluster, this.target, maker, history,
                     maker.uniform(0.2, 0.6) * seconds)  # fmt: skip
             cluster.settle()
+            until_started(histories, len(TOPICS), time.monotonic_ns())
             time.sleep(maker.uniform(0.2, 0.5) * seconds)
             users.rest()
             reader = read_everything(cluster, histories, history)

@@ -24,7 +24,8 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.message import decode_messages
-from tests.ha.cluster import Broker, Trio
+from tests.ha.cluster import Broker
+from tests.ha.trios import Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip

@@ -15,8 +15,8 @@ import pytest
 
 from tests.ha.checker import check, files_of
 from tests.ha.cluster import SETTINGS, PlainPair
-from tests.ha.faults import noted
 from tests.ha.history import Writer
+from tests.ha.nemesis import noted
 from tests.ha.rounds import clients, make_topics, read_everything, until_started
 from tests.ha.workload import TOPICS
 

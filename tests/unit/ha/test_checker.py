@@ -53,6 +53,7 @@ from tests.ha.simulation import BROKER, ORDERED, PULLED, TOPIC, Simulation
 
 E = TypeVar("E", bound=Event)
 SEED, STEPS = 5, 400
+MS = 1_000_000
 
 
 def good() -> list[AnyEvent]:
@@ -235,6 +236,15 @@ def ack_late(events: list[AnyEvent]) -> list[Event]:
     return [late]
 
 
+def ack_unleased(events: list[AnyEvent]) -> list[Event]:
+    """Sent and acknowledged when nobody had granted a lease for 4 ms."""
+    stored = promised(events)
+    sent = of(events, Sending, message=stored.message)[0]
+    events.append(Fault(at=sent.at - 5 * MS, name="no lease", fences_ms=4))
+    events.append(Fault(at=stored.at + 1, name="no lease", ends=True))
+    return [sent, stored]
+
+
 def overlap(events: list[AnyEvent]) -> list[Event]:
     older = of(events, Stored, topic=TOPIC, queue_id=0)[0]
     older.epoch, older.acker = 1 << 20, "new"
@@ -265,6 +275,7 @@ PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
     "an offset of nobody's": ("offset-unknown", invent_offset),
     "two masters": ("two-ackers", ack_twice),
     "a master of old": ("stale-acker", ack_late),
+    "a master without a lease": ("unleased-acker", ack_unleased),
     "an offset of two epochs": ("epoch-overlap", overlap),
     "a message sent twice": ("bad-history", send_twice),
 }
@@ -306,7 +317,6 @@ def kill(at: int, loses_ms: int, lasts: int = 1) -> list[AnyEvent]:
             Fault(at=at + lasts, name="kill", ends=True)]  # fmt: skip
 
 
-MS = 1_000_000
 OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
     ("rises", [committed(10, 5), offset_read(20, 5)], True),
     ("falls", [committed(5, 2), committed(10, 5), offset_read(20, 2)], False),
@@ -358,6 +368,20 @@ def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path)
     assert "offset-unknown" not in check([one, other]).broken
     write(other, [reset(25, 3)])
     assert check([one, other]).broken["offset-unknown"] == 1
+
+
+@pytest.mark.parametrize(("fences_ms", "is_good"), [(6, True), (4, False)])
+def test_what_was_sent_before_the_lease_ended_may_be_acknowledged_later(
+    tmp_path: Path, fences_ms: int, is_good: bool
+) -> None:
+    events: list[AnyEvent] = [
+        Fault(at=5 * MS, name="no lease", fences_ms=fences_ms),
+        Sending(at=10 * MS, message="p/1", topic=TOPIC),
+        Stored(at=30 * MS, message="p/1", topic=TOPIC, broker=BROKER),
+        Fault(at=40 * MS, name="no lease", ends=True),
+    ]
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("unleased-acker" not in findings.broken) is is_good
 
 
 # ---- files and the program

@@ -1,0 +1,47 @@
+"""Nemesis: the form of a fault, and how it stands in the history.
+
+    @contextlib.contextmanager
+    def killed(cluster, target, maker, history):
+        with noted(history, "kill", target, LOSES_MS):
+            ...
+            yield
+
+What is random (how long, how far) is taken from the maker that is given. All is undone at the
+block's end, also when that comes by an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from random import Random
+
+from tests.ha.cluster import LOSES_MS, Cluster, Node
+from tests.ha.history import Fault, Writer
+
+Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
+RETURN_MS = 35_000  # until clients have gone back to the master: they try it again after 30 s
+
+
+@contextlib.contextmanager
+def noted(
+    history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0,
+    fences_ms: int = 0,
+) -> Iterator[None]:  # fmt: skip
+    history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms,
+                      fences_ms=fences_ms))  # fmt: skip
+    try:
+        yield
+    finally:
+        history.add(Fault(name=name, target=target, ends=True))
+
+
+def taken_over(cluster: Cluster) -> tuple[int, int]:
+    """What is not kept of commits where others answer for a master that is gone: the next one has
+    them as of a moment before, and a slave's are overruled when the master is back."""
+    return (LOSES_MS, RETURN_MS) if cluster.has_replicas else (0, 0)
+
+
+def kill(node: Node, history: Writer) -> None:
+    with noted(history, "kill", node.name, LOSES_MS):
+        node.kill()

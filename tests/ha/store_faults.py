@@ -1,0 +1,91 @@
+"""Store faults: what a nemesis does to stores while their brokers are down.
+
+    with torn(cluster, "b", Random(7), history):
+        ...                     # b was killed, and the end of its log is torn
+                                # and it is started on that
+
+A torn tail is what a power cut leaves of a log that was not synced: of the newest pages some were
+written, others not. A wiped store is a new disk, with the old identity or without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from rmq.format.store_files import numbered_files
+from tests.ha.cluster import LOSES_MS, Cluster
+from tests.ha.history import Writer
+from tests.ha.nemesis import RETURN_MS, kill, noted
+from tests.ha.stores import read_log
+
+PAGE_BYTES = 4096
+TORN_BYTES_MAX = 256 << 10
+IDENTITY = "brokerIdentity"
+
+
+@contextlib.contextmanager
+def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    node = cluster.nodes[target]
+    with noted(history, "torn tail", target, LOSES_MS, RETURN_MS):
+        kill(node, history)
+        tear(node.store, maker.randint(1, TORN_BYTES_MAX), maker)
+        try:
+            yield
+        finally:
+            node.start()
+
+
+def tear(store: Path, size: int, maker: Random) -> None:
+    """Of the newest `size` bytes the first page is lost, and half of the others."""
+    log = read_log(store)
+    at = max(log.begin, log.end - size)
+    files = {int(path.name): path for path in numbered_files(store / "commitlog")[0]}
+    starts = sorted(files)
+    is_first = True
+    while at < log.end:
+        start = max(each for each in starts if each <= at)
+        page_end = min((at // PAGE_BYTES + 1) * PAGE_BYTES, log.end)
+        if is_first or maker.random() < 0.5:
+            with files[start].open("r+b") as file:
+                file.seek(at - start)
+                file.write(bytes(page_end - at))
+        at, is_first = page_end, False
+
+
+@contextlib.contextmanager
+def wiped(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    node, keeps_name = cluster.nodes[target], maker.random() < 0.5
+    name = "wiped, of the old name" if keeps_name else "wiped"
+    with noted(history, name, target, LOSES_MS, RETURN_MS):
+        kill(node, history)
+        identity = (node.store / IDENTITY).read_bytes()
+        shutil.rmtree(node.store)
+        if keeps_name:
+            node.store.mkdir()
+            (node.store / IDENTITY).write_bytes(identity)
+        try:
+            yield
+        finally:
+            node.start()
+
+
+@contextlib.contextmanager
+def all_killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Brokers, controllers, members of etcd. Started again in any order, as machines would be."""
+    brokers = list(cluster.nodes.values())
+    deciders = [*cluster.controllers, *cluster.etcd]
+    with noted(history, "all killed", "", LOSES_MS, RETURN_MS):
+        for node in (*brokers, *deciders):
+            kill(node, history)
+        try:
+            yield
+        finally:
+            for row in (cluster.etcd, cluster.controllers, maker.sample(brokers, len(brokers))):
+                for node in row:
+                    node.launch()
+                for node in row:
+                    node.until_ready()

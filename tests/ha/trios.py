@@ -1,0 +1,263 @@
+"""Trios: clusters of three brokers of one name, of which a controller makes one the master.
+
+    with EtcdTrio(folder) as cluster:
+        cluster.nodes["master"].kill()          # whoever is that now
+        leading_controller(cluster).kill(); leading_etcd(cluster).signal(signal.SIGSTOP)
+
+In a Trio one controller keeps its state in a file; in an EtcdTrio there are two, and three members
+of etcd. The cut kinds have a host for each broker, between which links are cut: the controller of a
+CutTrio is where the clients are, in a CutEtcdTrio each host has one, and a member of etcd.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from support.waiting import wait_until
+
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
+from rmq.errors import RmqError
+from rmq.format import fastjson
+from tests.ha.cluster import Broker, Cluster, Node, PlainCluster
+from tests.ha.network import LOCAL, Host
+
+LEASE_MS = 3000
+ETCD_S = 60.0  # until a member has a leader
+
+
+class TrioNodes(dict[str, Broker]):
+    """By name; "master" is whoever is that now."""
+
+    def __missing__(self, name: str) -> Broker:
+        assert name == "master", name
+        found: list[Broker] = []
+
+        def look() -> bool:
+            found[:] = [node for node in self.values() if node.is_running and node.is_master()]
+            return bool(found)
+
+        wait_until(look)
+        return found[0]
+
+
+class Trio(PlainCluster):
+    """With our defaults: an answer means that all who are in sync have it, and that these are two
+    at least."""
+
+    kind = "trio"
+    all_copies = True
+    has_replicas = True
+    lease_ms = LEASE_MS
+    hosts = ("a", "b", "c")
+    faults: tuple[tuple[str, str], ...] = (
+        ("kill", "master"), ("restart", "master"), ("pause", "master"), ("disk-full", "master"),
+        ("disk-error", "master"), ("clock-jump", "master"),
+        ("kill", "b"), ("pause", "b"), ("disk-full", "b"), ("restart", "b"),
+        ("pause-long", "master"), ("torn", "master"), ("torn", "b"), ("wiped", "master"),
+        ("wiped", "b"), ("all", ""), ("controllers", ""),
+    )  # fmt: skip
+
+    def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
+        self.nodes = TrioNodes()
+        self._start_controllers(stack)
+        addresses = ";".join(each.address for each in self.controllers)
+        more = []
+        if self.network is not None:
+            allowed = ";".join(self.network.hosts[name].address for name in self.hosts)
+            more = ["--set", f"rmqReplicaAddresses={allowed}"]
+        for name in self.hosts:
+            self._add(name, shim, stack, "--set", "enableControllerMode=true",
+                      "--set", f"controllerAddr={addresses}",
+                      "--set", "controllerHeartBeatTimeoutMills=3000", *more)  # fmt: skip
+
+    def _start_controllers(self, stack: contextlib.ExitStack) -> None:
+        self._start_controller(stack, self.clients, "--store", str(self.folder / "controller"))
+
+    def _start_controller(self, stack: contextlib.ExitStack, host: Host, *state: str) -> None:
+        name, port = f"controller-{len(self.controllers) + 1}", free_port()
+        words = ["controller", "--port", str(port), "--lease", str(LEASE_MS), *state,
+                 "--set", f"configStorePath={self.folder / name}.properties"]  # fmt: skip
+        if host is not LOCAL:
+            words += ["--bind", host.address, "--insecure"]
+        self.controllers.append(Node(name, self.folder, words, f"{host.address}:{port}", host))
+        stack.callback(self.controllers[-1].kill)
+        self.controllers[-1].start()
+
+    @property
+    def controller(self) -> Node:
+        """The only one."""
+        (found,) = self.controllers
+        return found
+
+    def settle(self) -> None:
+        """All three are in sync, and have the log."""
+        with self.inside():
+            wait_until(self._is_whole, 90)
+
+    def _is_whole(self) -> bool:
+        for node in self.nodes.values():
+            rows = node.ha_status() if node.is_running and node.is_master() else []
+            if len(rows) == 2 and all(row["inSync"] and row["diff"] == 0 for row in rows):
+                return True
+        return False
+
+    def stop(self) -> dict[str, int]:
+        """Exit codes. The master last: so nobody is elected meanwhile."""
+        with self.inside():
+            master = self.nodes["master"]
+        nodes = [node for node in self.nodes.values() if node is not master]
+        return {node.name: node.stop() for node in (*nodes, master)}
+
+
+class CutTrio(Trio):
+    kind = "cut-trio"
+    faults = (
+        *((fault, "master") for fault in ("isolate", "part", "one-way")),
+        ("isolate", "b"), ("part", "c"),
+    )  # fmt: skip
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, networked=True)
+
+
+# ---- with etcd
+
+
+class EtcdMember(Node):
+    """Ready when it knows a leader. `inside`: where its clients are."""
+
+    def __init__(
+        self, name: str, folder: Path, host: Host,
+        inside: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:  # fmt: skip
+        super().__init__(name, folder, [], f"{host.address}:{free_port()}", host)
+        self.peer = f"{host.address}:{free_port()}"
+        self.members: list[EtcdMember] = []
+        self._folder, self._inside = folder, inside
+
+    def command(self) -> list[str]:
+        program = shutil.which("etcd")
+        assert program is not None, "no etcd: apt-get install etcd-server"
+        client, peer = f"http://{self.address}", f"http://{self.peer}"
+        everyone = ",".join(f"{each.name}=http://{each.peer}" for each in self.members)
+        return [
+            *(program, "--name", self.name, "--data-dir", str(self._folder / self.name)),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", everyone, "--log-level", "error"),
+        ]
+
+    def until_ready(self) -> None:
+        end = time.monotonic() + ETCD_S
+        with self._inside():
+            while not self.is_healthy():
+                assert self.is_running, f"{self.name} ended\n{self.log()[-3000:]}"
+                assert time.monotonic() < end, f"{self.name} finds no leader"
+                time.sleep(0.05)
+
+    def is_healthy(self) -> bool:
+        try:
+            urllib.request.urlopen(f"http://{self.address}/health", timeout=1).close()
+        except (urllib.error.URLError, OSError):
+            return False
+        return True
+
+    def leads(self) -> bool:
+        """As it says itself."""
+        url = f"http://{self.address}/v3/maintenance/status"
+        try:
+            with urllib.request.urlopen(url, data=b"{}", timeout=1) as answer:
+                told = fastjson.loads_object(answer.read())
+        except (urllib.error.URLError, OSError):
+            return False
+        return bool(told["header"]["member_id"] == told.get("leader"))
+
+
+class EtcdTrio(Trio):
+    """With two controllers, and etcd of three members."""
+
+    kind = "etcd-trio"
+    faults = (
+        *((fault, "") for fault in
+          ("controller", "controllers", "etcd-leader", "etcd-quorum", "all")),
+        ("controller-too", "master"), ("kill", "master"), ("pause-long", "master"),
+    )  # fmt: skip
+
+    def _start_controllers(self, stack: contextlib.ExitStack) -> None:
+        self._start_etcd(stack, [self.clients] * 3)
+        endpoints = self._endpoints()
+        for _ in range(2):
+            self._start_controller(stack, self.clients, "--etcd", endpoints)
+
+    def _endpoints(self) -> str:
+        return ";".join(f"http://{each.address}" for each in self.etcd)
+
+    def _start_etcd(self, stack: contextlib.ExitStack, hosts: list[Host]) -> None:
+        members = [EtcdMember(f"etcd-{number}", self.folder, host, self.inside)
+                   for number, host in enumerate(hosts, 1)]  # fmt: skip
+        self.etcd = [*members]
+        for each in members:
+            each.members = members
+            stack.callback(each.kill)
+            each.launch()
+        for each in members:
+            each.until_ready()
+
+
+class CutEtcdTrio(EtcdTrio):
+    """Three machines, as docs/operations.md has them."""
+
+    kind = "cut-etcd-trio"
+    faults = (
+        *((fault, "master") for fault in ("part", "isolate", "bridge", "one-way")),
+        ("part", "b"),
+    )  # fmt: skip
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, networked=True)
+
+    def _start_controllers(self, stack: contextlib.ExitStack) -> None:
+        assert self.network is not None
+        hosts = [self.network.hosts[name] for name in self.hosts]
+        self._start_etcd(stack, hosts)
+        endpoints = self._endpoints()
+        for host in hosts:
+            self._start_controller(stack, host, "--etcd", endpoints)
+
+
+def leading_controller(cluster: Cluster) -> Node:
+    """Once there is one."""
+    return _first(cluster, cluster.controllers, _leads)
+
+
+def leading_etcd(cluster: Cluster) -> Node:
+    return _first(cluster, cluster.etcd, lambda each: isinstance(each, EtcdMember) and each.leads())
+
+
+def _first(cluster: Cluster, nodes: list[Node], leads: Callable[[Node], bool]) -> Node:
+    found: list[Node] = []
+
+    def look() -> bool:
+        found[:] = [node for node in nodes if node.is_running and leads(node)]
+        return bool(found)
+
+    with cluster.inside():
+        wait_until(look)
+    return found[0]
+
+
+def _leads(controller: Node) -> bool:
+    try:
+        with Connection(controller.address, connect_timeout=1.0) as connection:
+            reply = connection.call(RequestCode.CONTROLLER_GET_METADATA_INFO, timeout=2.0)
+    except RmqError:
+        return False
+    return reply.bool_field("isLeader", False)
