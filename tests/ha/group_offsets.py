@@ -29,7 +29,7 @@ class Loss(NamedTuple):
 
 
 def check_group_offsets(messages: Messages, findings: Findings) -> None:
-    losses = _losses(messages.faults)
+    losses = losses_of(messages.faults)
     for place, steps in messages.offsets.items():
         reads = [each for each in steps if isinstance(each, OffsetRead)]
         findings.counts["offsets read"] += len(reads)
@@ -37,7 +37,7 @@ def check_group_offsets(messages: Messages, findings: Findings) -> None:
             _Sweep(place, steps, losses, findings).run()
 
 
-def _losses(faults: list[Fault]) -> list[Loss]:
+def losses_of(faults: list[Fault]) -> list[Loss]:
     found = []
     for fault in faults:
         if fault.loses_ms and not fault.ends:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tests.ha.findings import Findings
+from tests.ha.group_offsets import Loss, losses_of
 from tests.ha.history import Assigned, Delivered, Reset
 from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
 
 
 def check_readers(messages: Messages, findings: Findings) -> None:
     _check_undelivered(messages, findings)
+    losses = losses_of(messages.faults)
     for place, steps in messages.steps.items():
-        _check_reader_order(place, steps, findings)
+        _check_reader_order(place, steps, losses, findings)
         in_order = [e for e in steps if isinstance(e, Delivered) and e.how == IN_ORDER]
         if in_order:
             _check_group_order(place, in_order, steps, findings)
@@ -41,8 +43,9 @@ def _check_undelivered(messages: Messages, findings: Findings) -> None:
 
 
 def _check_reader_order(
-    place: GroupQueue, steps: list[Delivered | Assigned | Reset], findings: Findings
-) -> None:
+    place: GroupQueue, steps: list[Delivered | Assigned | Reset], losses: list[Loss],
+    findings: Findings,
+) -> None:  # fmt: skip
     """Of each process that pulls: offsets rise; after it was assigned the queue, from there on."""
     last: dict[str, Delivered | Assigned] = {}
     resets = sorted((e for e in steps if isinstance(e, Reset)), key=lambda each: each.at)
@@ -55,13 +58,24 @@ def _check_reader_order(
             if before is None:
                 continue
             low = before.offset if isinstance(before, Assigned) else before.offset + 1
-            if event.offset < low and not _reset_between(resets, before.at, event.at):
+            if event.offset < low and not (
+                _reset_between(resets, before.at, event.at) or _repeated(resets, losses, event)
+            ):
                 text = f"{place}: {event.process} was at {before.offset}, was given {event.offset}"
                 findings.violation("reader-order", text, before, event)
 
 
 def _reset_between(resets: list[Reset], begin: int, end: int) -> bool:
     return any(each.asked <= end and (each.at >= begin or not each.acked) for each in resets)
+
+
+def _repeated(resets: list[Reset], losses: list[Loss], event: Delivered) -> bool:
+    """Whether it is a reset's place, and that the group went there is what a fault may lose, as it
+    may lose a commit: then the group is sent there again."""
+    return any(
+        each.offset == event.offset and loss.begin <= each.at <= loss.end and loss.fault <= event.at
+        for each in resets for loss in losses
+    )  # fmt: skip
 
 
 def _check_group_order(

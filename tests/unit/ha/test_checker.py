@@ -370,6 +370,26 @@ def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path)
     assert check([one, other]).broken["offset-unknown"] == 1
 
 
+def pulled(at: int, offset: int) -> Delivered:
+    return Delivered(at=at, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0, offset=offset,
+                     message=f"p/{offset}", how="pull")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("faults", "place", "is_good"),
+    [([], 2, False), (kill(12 * MS, 4), 2, True), (kill(12 * MS, 4), 1, False),
+     (kill(12 * MS, 1), 2, False), (kill(30 * MS, 25), 2, False)],
+    ids=["no fault", "just before a kill", "not its place", "long before it", "a kill later on"],
+)  # fmt: skip
+def test_a_reset_is_done_again_where_a_kill_took_that_it_was_done(
+    tmp_path: Path, faults: list[AnyEvent], place: int, is_good: bool
+) -> None:
+    events = [pulled(5 * MS, 7), reset(10 * MS, 2), pulled(11 * MS, 2), pulled(12 * MS - 1, 3),
+              *faults, pulled(20 * MS, place)]  # fmt: skip
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("reader-order" not in findings.broken) is is_good
+
+
 @pytest.mark.parametrize(("fences_ms", "is_good"), [(6, True), (4, False)])
 def test_what_was_sent_before_the_lease_ended_may_be_acknowledged_later(
     tmp_path: Path, fences_ms: int, is_good: bool
