@@ -117,6 +117,7 @@ test-slow: tools
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
+# RMQ_HA_SETTINGS=weak counts what weaker settings lose.
 test-ha: tools
 	@tools/need.sh iproute etcd
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)

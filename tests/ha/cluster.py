@@ -167,6 +167,15 @@ class Broker(Node):
             return False
         return fastjson.loads_object(reply.body)["master"] is True
 
+    def in_sync(self) -> int:
+        """How many slaves are, as the master says; -1 when it does not answer."""
+        try:
+            with Connection(self.address) as connection:
+                reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
+        except RmqError:
+            return -1
+        return int(fastjson.loads_object(reply.body)["inSyncSlaveNums"])
+
     def ha_status(self) -> list[dict[str, object]]:
         """What the master says of each slave that is connected; nothing when it does not answer."""
         try:
@@ -186,7 +195,8 @@ class Cluster(Protocol):
     nodes: dict[str, Broker]  # by the name that faults use
     controllers: list[Node]
     etcd: list[Node]
-    lease_ms: int  # so long a master goes on without a controller; 0: there is none
+    is_controlled: bool  # by a controller, which says who is master
+    lease_ms: int  # so long a master goes on without a controller's answer
     namesrv: str
     clients: Host  # where the clients run
     network: Network | None
@@ -208,12 +218,15 @@ class PlainCluster:
     kind = ""
     all_copies = False
     has_replicas = False
+    is_controlled = False
     lease_ms = 0
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
 
-    def __init__(self, folder: Path, networked: bool = False) -> None:
+    def __init__(self, folder: Path, settings: Sequence[str] = (), networked: bool = False) -> None:
+        """`settings`: more of the brokers', key=value."""
         self.folder = folder
+        self.settings = settings
         self.nodes: dict[str, Broker] = {}
         self.controllers: list[Node] = []
         self.etcd: list[Node] = []
@@ -255,7 +268,9 @@ class PlainCluster:
 
     def _add(self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str) -> Broker:
         host = LOCAL if self.network is None else self.network.hosts[name]
-        told = ("--set", "brokerName=ha-a", *options)
+        told = ["--set", "brokerName=ha-a", *options]
+        for setting in self.settings:
+            told += ["--set", setting]
         self.nodes[name] = Broker(name, self.folder, shim, stack, self.namesrv, told, host)
         return self.nodes[name]
 
@@ -330,5 +345,5 @@ class CutPair(PlainPair):
         (fault, name) for fault in ("isolate", "one-way") for name in ("master", "slave")
     ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, networked=True)
+    def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
+        super().__init__(folder, settings, networked=True)

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from random import Random
 
+from support.waiting import wait_until
+
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import Nemesis, kill, noted, taken_over
@@ -34,6 +36,7 @@ from tests.ha.store_faults import all_killed, torn, wiped
 HOUR_S = 3600
 AHEAD_S = 10
 LONG_PAUSE_S = 20
+BEHIND_S = 2.0  # below what makes a controller take a broker for dead
 CLIENTS = "clients"
 
 
@@ -44,6 +47,30 @@ def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
     with noted(history, "kill, until it is back", node.name, *taken_over(cluster)):
         kill(node, history)
         try:
+            yield
+        finally:
+            node.start()
+
+
+@contextlib.contextmanager
+def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """The others stand still while the node goes on, and then all are killed. Those who stood still
+    are back first, without what was on its way to them."""
+    node = cluster.nodes[target]
+    others = [each for each in cluster.nodes.values() if each is not node]
+    with noted(history, "behind", node.name, *taken_over(cluster)):
+        for each in others:
+            each.signal(signal.SIGSTOP)
+        time.sleep(maker.uniform(0.5, BEHIND_S))
+        for each in (node, *others):
+            kill(each, history)
+        for each in others:
+            each.launch()
+        for each in others:
+            each.until_ready()
+        try:
+            with cluster.inside():
+                wait_until(lambda: any(each.is_master() for each in others))
             yield
         finally:
             node.start()
@@ -206,7 +233,7 @@ FAULTS: dict[str, Nemesis] = {
     "none": nothing, "kill": killed, "restart": restarted, "pause": paused,
     "disk-full": disk_full, "disk-error": disk_error, "clock-jump": clock_jump,
     "isolate": isolated, "part": parted, "one-way": one_way, "bridge": bridged, "delay": slow,
-    "pause-long": paused_long, "torn": torn, "wiped": wiped, "all": all_killed,
+    "pause-long": paused_long, "torn": torn, "behind": behind, "wiped": wiped, "all": all_killed,
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost,

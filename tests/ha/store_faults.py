@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -23,37 +24,52 @@ from tests.ha.nemesis import RETURN_MS, kill, noted
 from tests.ha.stores import read_log
 
 PAGE_BYTES = 4096
-TORN_BYTES_MAX = 256 << 10
+UNSYNCED_S = 1.5
 IDENTITY = "brokerIdentity"
 
 
 @contextlib.contextmanager
 def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Its disk syncs nothing of the log for a while, so what comes then may be torn."""
     node = cluster.nodes[target]
     with noted(history, "torn tail", target, LOSES_MS, RETURN_MS):
+        for operation in ("fdatasync", "fsync"):
+            node.disk.hold(operation, path="commitlog/")
+        begin = read_log(node.store).end
+        time.sleep(maker.uniform(0.2, UNSYNCED_S))
         kill(node, history)
-        tear(node.store, maker.randint(1, TORN_BYTES_MAX), maker)
+        node.disk.clear()
+        tear(node.store, begin, maker)
         try:
             yield
         finally:
             node.start()
 
 
-def tear(store: Path, size: int, maker: Random) -> None:
-    """Of the newest `size` bytes the first page is lost, and half of the others."""
-    log = read_log(store)
-    at = max(log.begin, log.end - size)
+def tear(store: Path, begin: int, maker: Random) -> None:
+    """From there on a page is lost, and half of those behind it."""
+    end = read_log(store).end
+    at = maker.randint(begin, end)
     files = {int(path.name): path for path in numbered_files(store / "commitlog")[0]}
-    starts = sorted(files)
     is_first = True
-    while at < log.end:
-        start = max(each for each in starts if each <= at)
-        page_end = min((at // PAGE_BYTES + 1) * PAGE_BYTES, log.end)
+    while at < end:
+        start = max(each for each in files if each <= at)
+        page_end = min((at // PAGE_BYTES + 1) * PAGE_BYTES, end)
         if is_first or maker.random() < 0.5:
             with files[start].open("r+b") as file:
                 file.seek(at - start)
                 file.write(bytes(page_end - at))
         at, is_first = page_end, False
+
+
+def cut_log(store: Path, at: int) -> None:
+    """The log ends there, as its files did when they were made: with zeros."""
+    for path in numbered_files(store / "commitlog")[0]:
+        begin, size = max(at - int(path.name), 0), path.stat().st_size
+        if begin < size:
+            with path.open("r+b") as file:
+                file.seek(begin)
+                file.write(bytes(size - begin))
 
 
 @contextlib.contextmanager

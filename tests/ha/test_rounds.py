@@ -9,6 +9,7 @@ Cannot show: power cuts, which tests/fault is about.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from support.waiting import wait_until
 from tests.ha import network
 from tests.ha.cluster import SingleBroker
 from tests.ha.faults import FAULTS
-from tests.ha.rounds import CLUSTERS, chosen, run, table
+from tests.ha.rounds import CLUSTERS, Round, chosen, run, table, with_settings
 
 SHORT_S = 1.0
 LONG_S = 10.0
@@ -39,6 +40,20 @@ def test_every_kind_of_cluster_names_faults_that_there_are() -> None:
         for number in range(1, 30):
             _, fault, _ = chosen(number, SEED, [kind], None)
             assert fault in FAULTS
+
+
+def test_losses_are_counted_where_settings_are_weaker_and_break_rules_elsewhere() -> None:
+    rounds = [Round(number, "trio", "behind", "master", SEED, settings)
+              for number, settings in enumerate(("weak", "weak", "safe"))]  # fmt: skip
+    for rule in ("lost", "lost", "two-messages"):
+        rounds[0].findings.violation(rule, "it is gone")
+        rounds[2].findings.violation(rule, "it is gone")
+    assert [each.is_good for each in rounds] == [True, True, False]
+    last = table(rounds).splitlines()[-2:]
+    assert last == ["weak settings: 2 acknowledged messages were lost, in 1 of 2 rounds",
+                    "2 of 3 rounds broke no rule"]  # fmt: skip
+    rounds[0].findings.violation("log-damage", "whatever the settings are")
+    assert not rounds[0].is_good
 
 
 def test_nothing_lives_on_when_the_test_is_killed(tmp_path: Path) -> None:
@@ -72,16 +87,21 @@ def test_a_broker_of_a_cluster_is_killed_and_comes_back(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(6 * 3600)
 def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
-    """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats."""
-    kinds = os.environ.get("RMQ_HA_CLUSTERS", " ".join(CLUSTERS)).split()
+    """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats.
+    RMQ_HA_SETTINGS=weak counts what weaker settings lose."""
+    settings = os.environ.get("RMQ_HA_SETTINGS", "safe")
+    kinds = with_settings(os.environ.get("RMQ_HA_CLUSTERS", " ".join(CLUSTERS)).split(), settings)
     if reason := network.missing():
         print(f"no rounds with cut links: {reason}")
         kinds = [kind for kind in kinds if not kind.startswith("cut")]
+    if shutil.which("etcd") is None:
+        print("no rounds with etcd: apt-get install etcd-server")
+        kinds = [kind for kind in kinds if "etcd" not in kind]
     seed = int(os.environ.get("RMQ_HA_SEED", SEED))
     done = []
     for number in range(1, int(os.environ.get("RMQ_HA_ROUNDS", "30")) + 1):
         which = chosen(number, seed, kinds, None)
-        done.append(run(number, *which, seed + number, tmp_path, LONG_S))
+        done.append(run(number, *which, seed + number, tmp_path, LONG_S, settings))
         print(table(done[-1:]).splitlines()[1], flush=True)
     print(table(done))
     assert all(each.is_good for each in done), table([each for each in done if not each.is_good])

@@ -16,7 +16,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from support.waiting import wait_until
@@ -55,6 +55,7 @@ class Trio(PlainCluster):
     kind = "trio"
     all_copies = True
     has_replicas = True
+    is_controlled = True
     lease_ms = LEASE_MS
     hosts = ("a", "b", "c")
     faults: tuple[tuple[str, str], ...] = (
@@ -62,7 +63,7 @@ class Trio(PlainCluster):
         ("disk-error", "master"), ("clock-jump", "master"),
         ("kill", "b"), ("pause", "b"), ("disk-full", "b"), ("restart", "b"),
         ("pause-long", "master"), ("torn", "master"), ("torn", "b"), ("wiped", "master"),
-        ("wiped", "b"), ("all", ""), ("controllers", ""),
+        ("wiped", "b"), ("all", ""), ("controllers", ""), ("behind", "master"),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
@@ -124,8 +125,8 @@ class CutTrio(Trio):
         ("isolate", "b"), ("part", "c"),
     )  # fmt: skip
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, networked=True)
+    def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
+        super().__init__(folder, settings, networked=True)
 
 
 # ---- with etcd
@@ -221,8 +222,8 @@ class CutEtcdTrio(EtcdTrio):
         ("part", "b"),
     )  # fmt: skip
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, networked=True)
+    def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
+        super().__init__(folder, settings, networked=True)
 
     def _start_controllers(self, stack: contextlib.ExitStack) -> None:
         assert self.network is not None

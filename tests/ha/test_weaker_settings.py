@@ -1,0 +1,112 @@
+"""Goal: what docs/operations.md says that weaker settings risk is so, and in the same case nothing
+is lost with the defaults.
+
+Method: a controller and three brokers as processes (tests/ha/trios.py). Each case makes the master
+answer, if it does, before others have the message, or before it is on a disk; then those who have
+it fail. Whether a send is answered SEND_OK is what settings decide. A power cut is a disk that
+takes no sync any more, a kill, and a log without what came since.
+Cannot show: how often that happens; rounds count it (RMQ_HA_SETTINGS=weak).
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from support.followers import log_of
+from support.waiting import wait_until
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster as View
+from tests.ha.cluster import Broker
+from tests.ha.losses import SETTINGS
+from tests.ha.store_faults import cut_log
+from tests.ha.stores import read_log
+from tests.ha.test_failover import bodies, others, send, until_acked
+from tests.ha.trios import Trio
+
+pytestmark = pytest.mark.slow
+ANSWER_S = 2.0  # below what makes a controller take a broker for dead
+
+
+def begin(trio: Trio) -> Broker:
+    """All have what was sent first; the master."""
+    with View(trio.namesrv) as view:
+        admin.create_topic(view, "t", 1)
+    until_acked(trio, b"before")
+    trio.settle()
+    return trio.nodes["master"]
+
+
+def start_all(nodes: list[Broker]) -> None:
+    for node in nodes:
+        node.launch()
+    for node in nodes:
+        node.until_ready()
+
+
+@pytest.mark.parametrize(("settings", "is_acked"), [("weak", True), ("safe", False)])
+def test_what_only_the_master_had_is_lost_if_its_answer_did_not_wait(
+    tmp_path: Path, settings: str, is_acked: bool
+) -> None:
+    """allAckInSyncStateSet=false: the slaves stand still, the master answers, all are killed."""
+    with Trio(tmp_path, SETTINGS[settings]) as trio:
+        old = begin(trio)
+        slaves = others(trio, old)
+        for node in slaves:
+            node.signal(signal.SIGSTOP)
+        assert (send(old, b"alone", timeout=ANSWER_S) == 0) is is_acked
+        old.kill()
+        for node in slaves:
+            node.kill()
+        start_all(slaves)
+        until_acked(trio, b"after")
+        old.start()
+        trio.settle()
+        assert trio.nodes["master"] is not old
+        assert {*bodies(trio.nodes["master"])} == {b"before", b"after"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_acked"), [(("minInSyncReplicas=1",), True), ((), False)], ids=["weak", "safe"]
+)
+def test_with_one_in_sync_a_message_is_on_one_disk(
+    tmp_path: Path, settings: tuple[str, ...], is_acked: bool
+) -> None:
+    """minInSyncReplicas=1: the slaves are gone for long, the master goes on, and its disk dies."""
+    with Trio(tmp_path, settings) as trio:
+        old = begin(trio)
+        slaves = others(trio, old)
+        for node in slaves:
+            node.kill()
+        wait_until(lambda: old.in_sync() == 0)
+        assert (send(old, b"alone", timeout=ANSWER_S) == 0) is is_acked
+        old.kill()
+        shutil.rmtree(old.store / "commitlog")
+        assert not any(b"alone" in log_of(node.store, 1 << 40) for node in slaves)
+
+
+@pytest.mark.parametrize(
+    ("flush", "is_acked"), [("ASYNC_FLUSH", True), ("SYNC_FLUSH", False)], ids=["weak", "safe"]
+)
+def test_a_power_cut_of_all_takes_what_no_disk_had(
+    tmp_path: Path, flush: str, is_acked: bool
+) -> None:
+    with Trio(tmp_path, (f"flushDiskType={flush}", "syncFlushTimeout=1000")) as trio:
+        begin(trio)
+        nodes = list(trio.nodes.values())
+        for node in nodes:
+            node.disk.hold("fdatasync", path="commitlog/")
+        ends = {node.name: read_log(node.store).end for node in nodes}
+        assert (send(trio.nodes["master"], b"in memory", timeout=ANSWER_S) == 0) is is_acked
+        for node in nodes:
+            node.kill()
+        for node in nodes:
+            cut_log(node.store, ends[node.name])
+            node.disk.clear()
+        start_all(nodes)
+        until_acked(trio, b"after")
+        trio.settle()
+        assert {*bodies(trio.nodes["master"])} == {b"before", b"after"}
