@@ -32,7 +32,7 @@ from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.served_broker import ServedBroker
 from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
-from rmq.node.truncation import finish_truncation
+from rmq.node.truncation import cut_damage, finish_truncation
 from rmq.system import affinity, descriptors
 from shards.bus_files import BusDirectory
 from shards.siblings import BusSiblings
@@ -85,6 +85,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     try:
         finish_truncation(core, settings)
         follow(core, settings)
+        cut_damage(core, settings)
         core.start()
         await _pin(start.cpus)
         made: list[BusSiblings] = []

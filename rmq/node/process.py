@@ -79,7 +79,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         if broker is not None:
             from rmq.broker.broker import Broker
             from rmq.node.served_broker import ServedBroker
-            from rmq.node.truncation import finish_truncation
+            from rmq.node.truncation import cut_damage, finish_truncation
 
             if own:
                 others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
@@ -87,6 +87,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             assert core is not None
             finish_truncation(core, broker)
             follow(core, broker)
+            cut_damage(core, broker)
             core.start()
             served = ServedBroker(Broker(broker, core), stop)
             await served.start()

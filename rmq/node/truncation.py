@@ -9,18 +9,29 @@ rest.
 
 The core is a follower, and nothing waits for its log (core.demote() is true); else StoreError, and
 the broker that was given serves on.
+
+cut_damage(core, settings) is for the start of a replica whose log is damaged where a power cut may
+have left it torn. A broker alone keeps the records behind such a place, as nobody else has them.
+A replica that kept them would lack some in the middle, with an end of its log that says it has
+them: it would be in sync, and as master it would lose what others have. So its log ends before the
+place, and the rest comes from the master.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
+from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
+from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.node.slave_start import follow as begin_following
+
+log = logging.getLogger("rmq.node.truncation")
 
 
 def finish_truncation(core: Any, settings: Settings) -> None:
@@ -54,3 +65,35 @@ def cut(core: Any, settings: Settings, offset: int) -> None:
     deleted = deleted_topics(config_of(settings))
     core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)
     finish_truncation(core, settings)
+
+
+def cut_damage(core: Any, settings: Settings) -> None:
+    """At a start, between follow() and core.start(). StoreError: it cannot be cut there."""
+    damages = core.report["damages"]
+    if not damages or not (is_controlled(settings) or is_slave(settings)):
+        return
+    first = min(damages, key=lambda each: each["log_offset"])
+    point = last_record(Path(first["file"]), first["log_offset"])
+    if point is None:
+        log.error("%s is damaged from its first record on: this replica keeps what is behind it; "
+                  "remove the store, and it copies everything", first["file"])  # fmt: skip
+        return
+    log.warning("the log is cut at %d, before the first damage: a replica has the rest from its "
+                "master", point)  # fmt: skip
+    core.set_visible(point)
+    cut(core, settings, point)
+    begin_following(core, settings)
+
+
+def last_record(file: Path, offset: int) -> int | None:
+    """Where in the log the last record below the offset begins; None: the file has none."""
+    segment = Segment(file)
+    try:
+        found = None
+        for each in scan_segment(segment):
+            if each.offset >= offset:
+                break
+            found = each.offset if isinstance(each, Record) else found
+        return found
+    finally:
+        segment.close()

@@ -5,19 +5,24 @@
                                 # and it is started on that
 
 A torn tail is what a power cut leaves of a log that was not synced: of the newest pages some were
-written, others not. A wiped store is a new disk, with the old identity or without.
+written, others not. A broker believes what is in files that it wrote since the machine started, so
+a cut also has them be of another start (other_boot). A wiped store is a new disk, with the old
+identity or without.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shutil
+import struct
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from rmq.format.store_files import numbered_files
+from rmq.format.queue_ends import decode_ends, encode_ends
+from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
 from tests.ha.cluster import LOSES_MS, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import RETURN_MS, kill, noted
@@ -26,6 +31,8 @@ from tests.ha.stores import read_log
 PAGE_BYTES = 4096
 UNSYNCED_S = 1.5
 IDENTITY = "brokerIdentity"
+CHECKPOINT_OWN_BYTES = 76  # cext/store/checkpoint.pxd
+OTHER_BOOT = bytes(range(16))
 
 
 @contextlib.contextmanager
@@ -48,6 +55,7 @@ def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
 
 def tear(store: Path, begin: int, maker: Random) -> None:
     """From there on a page is lost, and half of those behind it."""
+    other_boot(store)
     end = read_log(store).end
     at = maker.randint(begin, end)
     files = {int(path.name): path for path in numbered_files(store / "commitlog")[0]}
@@ -64,12 +72,28 @@ def tear(store: Path, begin: int, maker: Random) -> None:
 
 def cut_log(store: Path, at: int) -> None:
     """The log ends there, as its files did when they were made: with zeros."""
+    other_boot(store)
     for path in numbered_files(store / "commitlog")[0]:
         begin, size = max(at - int(path.name), 0), path.stat().st_size
         if begin < size:
             with path.open("r+b") as file:
                 file.seek(begin)
                 file.write(bytes(size - begin))
+
+
+def other_boot(store: Path) -> None:
+    """The machine was started again since the broker wrote its files."""
+    path = store / "checkpoint"
+    page = bytearray(path.read_bytes())
+    own = memoryview(page)[CHECKPOINT_OWN_AT : CHECKPOINT_OWN_AT + CHECKPOINT_OWN_BYTES]
+    own[8:24] = OTHER_BOOT  # behind magic and version
+    own[-4:] = struct.pack(">I", zlib.crc32(own[:-4]))
+    path.write_bytes(page)
+    assert (found := read_checkpoint(path)) is not None
+    assert (found.own_problem, found.boot_id) == ("", OTHER_BOOT)
+    ends = store / "queueEnds"
+    if ends.exists():
+        ends.write_bytes(encode_ends(decode_ends(ends.read_bytes())._replace(boot_id=OTHER_BOOT)))
 
 
 @contextlib.contextmanager

@@ -24,7 +24,9 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.message import decode_messages
+from rmq.format.store_files import Record, Segment, scan_segment
 from tests.ha.cluster import Broker
+from tests.ha.store_faults import other_boot
 from tests.ha.trios import Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
@@ -110,6 +112,42 @@ def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> N
     logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]
     least = min(map(len, logs))
     assert least > 0 and len({log[:least] for log in logs}) == 1
+
+
+def test_a_replica_that_a_power_cut_left_with_a_hole_has_it_filled_by_its_master(
+    trio: Trio,
+) -> None:
+    """A page that begins within a record was not written, those behind it were."""
+    torn = others(trio, trio.nodes["master"])[0]
+    torn.disk.hold("fdatasync", path="commitlog/")
+    sent = [b"%d" % number for number in range(20)]
+    for body in sent:
+        until_acked(trio, body)
+    trio.settle()
+    torn.kill()
+    torn.disk.clear()
+    file = torn.store / "commitlog" / f"{0:020}"
+    content = bytearray(file.read_bytes())
+    record = [each for each in records(file) if each.topic == b"t"][10]
+    content[record.offset + 8 : record.offset + record.size] = bytes(record.size - 8)
+    file.write_bytes(content)
+    other_boot(torn.store)
+    torn.start()
+    trio.settle()
+    assert f"damaged at log offset {record.offset}" in torn.log()
+    wait_until(lambda: {*bodies(torn)} == {*sent})
+    assert set(trio.stop().values()) == {0}
+    logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]
+    least = min(map(len, logs))
+    assert least > record.offset + record.size and len({log[:least] for log in logs}) == 1
+
+
+def records(file: Path) -> list[Record]:
+    segment = Segment(file)
+    try:
+        return [each for each in scan_segment(segment) if isinstance(each, Record)]
+    finally:
+        segment.close()
 
 
 @pytest.mark.parametrize("was_master", [True, False])
