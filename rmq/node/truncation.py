@@ -28,7 +28,7 @@ from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
-from rmq.format.store_files import Record, Segment, scan_segment
+from rmq.errors import StoreError
 from rmq.node.slave_start import follow as begin_following
 
 log = logging.getLogger("rmq.node.truncation")
@@ -61,7 +61,8 @@ async def truncate(
 
 def cut(core: Any, settings: Settings, offset: int) -> None:
     """Reads files and waits for syncs."""
-    found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog)
+    holes = {each["log_offset"]: each["length"] for each in core.report["damages"]}
+    found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, holes)
     deleted = deleted_topics(config_of(settings))
     core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)
     finish_truncation(core, settings)
@@ -72,28 +73,16 @@ def cut_damage(core: Any, settings: Settings) -> None:
     damages = core.report["damages"]
     if not damages or not (is_controlled(settings) or is_slave(settings)):
         return
-    first = min(damages, key=lambda each: each["log_offset"])
-    point = last_record(Path(first["file"]), first["log_offset"])
-    if point is None:
-        log.error("%s is damaged from its first record on: this replica keeps what is behind it; "
-                  "remove the store, and it copies everything", first["file"])  # fmt: skip
-        return
-    log.warning("the log is cut at %d, before the first damage: a replica has the rest from its "
-                "master", point)  # fmt: skip
-    core.set_visible(point)
-    cut(core, settings, point)
-    begin_following(core, settings)
-
-
-def last_record(file: Path, offset: int) -> int | None:
-    """Where in the log the last record below the offset begins; None: the file has none."""
-    segment = Segment(file)
+    offset = min(each["log_offset"] for each in damages)
+    core.set_visible(offset)
     try:
-        found = None
-        for each in scan_segment(segment):
-            if each.offset >= offset:
-                break
-            found = each.offset if isinstance(each, Record) else found
-        return found
-    finally:
-        segment.close()
+        core.check_truncation(offset)
+    except StoreError as error:
+        log.error("%s: this replica keeps what is behind the damage; remove its store, and it "
+                  "copies everything", error)  # fmt: skip
+        core.set_visible(truncation.OFFSET_MAX)
+    else:
+        log.warning("the log is cut at %d, before the first damage: a replica has the rest from "
+                    "its master", offset)  # fmt: skip
+        cut(core, settings, offset)
+    begin_following(core, settings)

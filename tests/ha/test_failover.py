@@ -135,6 +135,7 @@ def test_a_replica_that_a_power_cut_left_with_a_hole_has_it_filled_by_its_master
     torn.start()
     trio.settle()
     assert f"damaged at log offset {record.offset}" in torn.log()
+    assert f"the log is cut at {record.offset}," in torn.log()  # what is whole before it stays
     wait_until(lambda: {*bodies(torn)} == {*sent})
     assert set(trio.stop().values()) == {0}
     logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]

@@ -31,7 +31,9 @@ says 48 for t@g, and 40 after finish().
 
 import contextlib
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -73,14 +75,18 @@ class Summary(msgspec.Struct):
 # ---- before
 
 
-def summary_of(core: CoreCalls, offset: int, segment_bytes: int) -> Summary:
-    """Reads the log from `offset` to its end."""
+def summary_of(
+    core: CoreCalls, offset: int, segment_bytes: int,
+    holes: Mapping[int, int] = MappingProxyType({}),
+) -> Summary:  # fmt: skip
+    """Reads the log from `offset` to its end. holes: where it is damaged, and for how many bytes,
+    as the start has found; behind damage that is not among them, the segment is left out."""
     found = Summary(offset)
     at, end = offset, core.log_range()[1]
     while at < end:
         record = core.read_record(at)
-        if record is None:  # the end of a segment, or damage: as recovery has it
-            at += segment_bytes - at % segment_bytes
+        if record is None:
+            at += holes.get(at) or segment_bytes - at % segment_bytes
             continue
         at += len(record)
         with contextlib.suppress(ProtocolError):
