@@ -117,9 +117,9 @@ test-slow: tools
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
-# RMQ_HA_SETTINGS=weak counts what weaker settings lose.
+# RMQ_HA_SETTINGS=weak counts what weaker settings lose; RMQ_HA_JAVA=1: the official client, too.
 test-ha: tools
-	@tools/need.sh iproute etcd
+	@tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA),jdk maven)
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools
@@ -146,7 +146,7 @@ bench-stages: tools
 	$(BIN)/python -m bench.stages.instructions $(if $(UPDATE),--update)
 
 bench-replicas: tools
-	@tools/need.sh java17 maven etcd
+	@tools/need.sh java17 jdk maven etcd
 	PYTHONPATH=. $(BIN)/python bench/replicas.py
 
 bench-topics: tools

@@ -5,13 +5,18 @@ producer sends numbers one after the other and looks at the routes each second. 
 between two acknowledgements.
 
     outcomes = kill(Bench(root=Path("/tmp/x"), rounds=5))       5 kills
+
+java_kill has the official Java client beside it, with its defaults, by which it looks at the routes
+each 30 s, and with a second between two looks.
 """
 
 import contextlib
+import itertools
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from rounds import Outcome, middle
 from rows import Bench
@@ -22,10 +27,14 @@ from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.demo.cluster import NAME, DemoCluster
 from rmq.demo.traffic import GAP_S, TOPIC, Traffic
 from rmq.errors import RmqError
+from rmq.format import fastjson
+from tools.peers.java_client import history_client
 
 REPLICAS = 3
 ROUTES_MS = 1000
 CALM_S = 60.0
+JAVA_TOPIC = "demo-java"
+JAVA_S = 90.0  # until its client has found a new master, and has started
 FLOW_S = 1.0  # of sends before and after
 LOOK_S = 0.01
 
@@ -111,6 +120,80 @@ def kill(bench: Bench) -> list[Outcome]:
     half.notes.append(f"{len(waits)} kills: {' '.join(f'{each:.2f}' for each in sorted(waits))}")
     longest.notes.append(f"{sent} sent, none lost, {twice} came twice")
     return [half, longest]
+
+
+def java_kill(bench: Bench) -> list[Outcome]:
+    name = "kill -9 of the master: until the Java client's next ack"
+    slow = Outcome("java_kill", f"{name}, defaults", 35.0, unit=" s")
+    quick = Outcome("java_kill", f"{name}, pollNameServerInterval=1000", 2.5, unit=" s")
+    for outcome, poll_ms in ((slow, 0), (quick, ROUTES_MS)):
+        with (
+            scene(bench) as now,
+            java_producer(now, bench.root / f"java-{poll_ms}", poll_ms) as acks,
+        ):
+            for _ in range(bench.rounds):
+                found = now.calm()
+                now.flows()
+                assert found.master_id is not None
+                acks.until_after(time.monotonic())
+                child, killed_s = now.cluster.brokers[found.master_id], time.monotonic()
+                child.kill()
+                now.flows()
+                outcome.values.append(acks.longest_s(killed_s))
+                child.died()
+                child.start()
+        shown = " ".join(f"{each:.2f}" for each in sorted(outcome.values))
+        outcome.notes.append(f"{len(outcome.values)} kills: {shown}")
+    return [slow, quick]
+
+
+class JavaAcks:
+    """When sends were answered SEND_OK, as the client writes it down."""
+
+    def __init__(self, history: Path) -> None:
+        self._history = history
+        self._read_bytes = 0
+        self._times_s: list[float] = []
+
+    def times_s(self) -> list[float]:
+        if self._history.exists():
+            with self._history.open("rb") as file:
+                file.seek(self._read_bytes)
+                lines = file.read().split(b"\n")[:-1]
+            self._read_bytes += sum(len(line) + 1 for line in lines)
+            events = [fastjson.loads_object(line) for line in lines if b'"stored"' in line]
+            self._times_s += [each["at"] / 1e9 for each in events]
+        return self._times_s
+
+    def until_after(self, since_s: float) -> None:
+        until = time.monotonic() + JAVA_S
+        while not (times := self.times_s()) or times[-1] <= since_s:
+            if time.monotonic() > until:
+                raise RuntimeError(f"no send of Java's is acknowledged: see {self._history}")
+            time.sleep(LOOK_S)
+
+    def longest_s(self, since_s: float) -> float:
+        """The longest wait that ended since then; it is waited for FLOW_S of sends behind it."""
+        self.until_after(since_s + FLOW_S)
+        times = self.times_s()
+        return max(at - before for before, at in itertools.pairwise(times) if at > since_s)
+
+
+@contextlib.contextmanager
+def java_producer(now: Scene, folder: Path, poll_ms: int) -> Iterator[JavaAcks]:
+    folder.mkdir()
+    admin.create_topic(now.view, JAVA_TOPIC, 4)
+    namesrv = now.cluster.namesrv
+    command = history_client(folder, namesrv, folder, "java", JAVA_TOPIC, poll_ms=poll_ms)
+    with (folder / "log.txt").open("ab") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    try:
+        yield JavaAcks(folder / "java-send.jsonl")
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def switch(bench: Bench) -> list[Outcome]:

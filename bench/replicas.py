@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 from catch_up_rows import catch_up
-from failover_rows import kill, switch
+from failover_rows import java_kill, kill, switch
 from peer_pairs import apache_pair
 from rows import Bench, Row
 from run import machine, print_table, run_rows
@@ -27,6 +27,7 @@ ROWS: dict[str, Row] = {
     "apache_pair": apache_pair,
     "catch_up": catch_up,
     "kill": kill,
+    "java_kill": java_kill,
     "switch": switch,
 }
 RESULTS = ROOT / "build" / "bench" / "replicas.json"

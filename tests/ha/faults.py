@@ -22,10 +22,11 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import Nemesis, kill, noted, taken_over
+from tests.ha.nemesis import Nemesis, jumping, kill, noted, taken_over
 from tests.ha.network import Network
 from tests.ha.quorum_faults import (
     controller_and_master_killed,
+    controller_clock_jump,
     controller_killed,
     controllers_killed,
     etcd_leader_killed,
@@ -33,8 +34,6 @@ from tests.ha.quorum_faults import (
 )
 from tests.ha.store_faults import all_killed, torn, wiped
 
-HOUR_S = 3600
-AHEAD_S = 10
 LONG_PAUSE_S = 20
 BEHIND_S = 2.0  # below what makes a controller take a broker for dead
 CLIENTS = "clients"
@@ -150,13 +149,8 @@ def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     right at the end. Ahead no further: the reactor's clock never goes back, so it stands until that
     time has come, and with it what goes by the wall clock (check backs, revivals, pops)."""
     node = cluster.nodes[target]
-    seconds = maker.choice((-maker.uniform(1, HOUR_S), maker.uniform(1, AHEAD_S)))
-    with noted(history, f"clock-jump {seconds:+.0f} s", target):
-        node.clock.set_wall(seconds)
-        try:
-            yield
-        finally:
-            node.clock.set_wall(-seconds)
+    with jumping(node.clock, target, maker, history):
+        yield
 
 
 @contextlib.contextmanager
@@ -236,7 +230,7 @@ FAULTS: dict[str, Nemesis] = {
     "pause-long": paused_long, "torn": torn, "behind": behind, "wiped": wiped, "all": all_killed,
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
-    "etcd-quorum": etcd_quorum_lost,
+    "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,
 }  # fmt: skip
 
 

@@ -16,10 +16,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from random import Random
 
+from support.driven_clock import DrivenClock
+
 from tests.ha.cluster import LOSES_MS, Cluster, Node
 from tests.ha.history import Fault, Writer
 
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
+HOUR_S = 3600
+AHEAD_S = 10
 RETURN_MS = 35_000  # until clients have gone back to the master: they try it again after 30 s
 
 
@@ -45,3 +49,15 @@ def taken_over(cluster: Cluster) -> tuple[int, int]:
 def kill(node: Node, history: Writer) -> None:
     with noted(history, "kill", node.name, LOSES_MS):
         node.kill()
+
+
+@contextlib.contextmanager
+def jumping(clock: DrivenClock, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Its wall clock is set back by up to an hour, or ahead by some seconds."""
+    seconds = maker.choice((-maker.uniform(1, HOUR_S), maker.uniform(1, AHEAD_S)))
+    with noted(history, f"clock-jump {seconds:+.0f} s", target):
+        clock.set_wall(seconds)
+        try:
+            yield
+        finally:
+            clock.set_wall(-seconds)

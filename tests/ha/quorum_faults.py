@@ -18,8 +18,8 @@ from random import Random
 
 from tests.ha.cluster import Cluster, Node
 from tests.ha.history import Writer
-from tests.ha.nemesis import kill, noted, taken_over
-from tests.ha.trios import leading_controller, leading_etcd
+from tests.ha.nemesis import jumping, kill, noted, taken_over
+from tests.ha.trios import Controller, leading_controller, leading_etcd
 
 BEYOND_S = 1.0  # so long after the end of the last lease nobody decides yet
 
@@ -49,6 +49,17 @@ def controller_and_master_killed(
     """The leading controller and the broker, at once."""
     node = leading_controller(cluster)
     with _gone([node, cluster.nodes[target]], history, "controller-too", cluster):
+        yield
+
+
+@contextlib.contextmanager
+def controller_clock_jump(
+    cluster: Cluster, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    """Of the one that leads. Leases go by no wall clock."""
+    node = leading_controller(cluster)
+    assert isinstance(node, Controller)
+    with jumping(node.clock, node.name, maker, history):
         yield
 
 

@@ -41,7 +41,8 @@ from tests.ha.history import Writer, read
 from tests.ha.losses import OF_LOSSES, SETTINGS, WEAKER
 from tests.ha.messages import Messages
 from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
-from tests.ha.workload import TOPICS
+from tests.ha.workload import PLAIN, TOPICS
+from tools.peers.java_client import history_client
 
 KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio)
 CLUSTERS = {each.kind: each for each in KINDS}
@@ -53,6 +54,8 @@ PROCESSES = (
 )
 COME_S = 60.0  # until all that was promised has come
 LOST_S = 20.0  # the same where something may be lost
+JAVA_S = 120.0  # and where Java's clients have to find a master: they look each 30 s
+JAVA = "java"
 END_S = 30.0
 HEADINGS = ("round", "cluster", "fault", "acked", "unknown", "refused", "delivered", "again",
             "broken", "seconds")  # fmt: skip
@@ -66,6 +69,7 @@ class Round:
     target: str
     seed: int
     settings: str = "safe"  # or another one of SETTINGS
+    java: bool = False  # the official client is there, too
     findings: Findings = field(default_factory=Findings)
     failure: str = ""  # why there is nothing to check
     seconds: float = 0.0
@@ -75,6 +79,12 @@ class Round:
         """Where settings are weaker, what follows from a loss is one, and no failure."""
         allowed = OF_LOSSES if self.settings in WEAKER else set()
         return not self.failure and not self.findings.broken.keys() - allowed
+
+    @property
+    def come_s(self) -> float:
+        """How long is waited for what was promised."""
+        patience = JAVA_S if self.java else COME_S
+        return LOST_S if self.settings in WEAKER else patience
 
     @property
     def lost(self) -> int:
@@ -113,17 +123,26 @@ def table(rounds: list[Round]) -> str:
 class Clients:
     """Their processes, from the block's beginning to its end."""
 
-    def __init__(self, cluster: Cluster, folder: Path, seed: int) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, seed: int, java: bool = False) -> None:
+        """java: the official client, too, as a producer and a push consumer."""
         self._log = (folder / "clients.txt").open("a")
-        self.processes = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         for number, kinds in enumerate(PROCESSES):
-            words = [sys.executable, "-m", "tests.ha.workload", *kinds, "--namesrv",
-                     cluster.namesrv, "--folder", str(folder / "histories"), "--name", f"c{number}",
-                     "--seed", str(seed)]  # fmt: skip
-            self.processes.append(subprocess.Popen(
-                cluster.clients.command(words), stdin=subprocess.PIPE, stdout=self._log,
-                stderr=self._log, cwd=ROOT, preexec_fn=end_with_parent,
+            self._start(cluster, [
+                sys.executable, "-m", "tests.ha.workload", *kinds, "--namesrv", cluster.namesrv,
+                "--folder", str(folder / "histories"), "--name", f"c{number}", "--seed", str(seed),
+            ])  # fmt: skip
+        if java:
+            self._start(cluster, history_client(
+                folder / "java", cluster.namesrv, folder / "histories", JAVA, PLAIN,
+                group="ha-java",
             ))  # fmt: skip
+
+    def _start(self, cluster: Cluster, words: list[str]) -> None:
+        self.processes.append(subprocess.Popen(
+            cluster.clients.command(words), stdin=subprocess.PIPE, stdout=self._log,
+            stderr=self._log, cwd=ROOT, preexec_fn=end_with_parent,
+        ))  # fmt: skip
 
     def rest(self) -> None:
         """No more sends."""
@@ -148,8 +167,8 @@ class Clients:
 
 
 @contextlib.contextmanager
-def clients(cluster: Cluster, folder: Path, seed: int) -> Iterator[Clients]:
-    made = Clients(cluster, folder, seed)
+def clients(cluster: Cluster, folder: Path, seed: int, java: bool = False) -> Iterator[Clients]:
+    made = Clients(cluster, folder, seed, java)
     try:
         yield made
     finally:
@@ -179,18 +198,19 @@ def is_missing(folder: Path, found: set[str]) -> bool:
     )  # fmt: skip
 
 
-def until_started(folder: Path, count: int, since: int = 0) -> None:
-    """Each kind of producer has been answered; since that time, in ns."""
-    end = time.monotonic() + COME_S
-    while len(missing := {*TOPICS} - {*_acked_topics(folder, since)}) > len(TOPICS) - count:
+def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
+    """Each producer; since that time, in ns. Java's looks at the routes each 30 s."""
+    wanted = {*TOPICS, JAVA} if java else {*TOPICS}
+    end = time.monotonic() + (JAVA_S if java else COME_S)
+    while missing := wanted - {*_answered(folder, since)}:
         assert time.monotonic() < end, f"producers are not answered: {missing}"
         time.sleep(0.1)
 
 
-def _acked_topics(folder: Path, since: int) -> Iterator[str]:
+def _answered(folder: Path, since: int) -> Iterator[str]:
     for stored in Messages(read(files_of([folder])), Findings()).stored.values():
         if stored.at >= since:
-            yield stored.topic
+            yield JAVA if stored.process.startswith(JAVA) else stored.topic
 
 
 def read_everything(
@@ -215,17 +235,19 @@ def play(this: Round, folder: Path, seconds: float) -> None:
     histories.mkdir()
     with CLUSTERS[this.kind](folder, SETTINGS[this.settings]) as cluster:
         make_topics(cluster)
-        with Writer(histories, "harness") as history, clients(cluster, folder, this.seed) as users:
-            until_started(histories, len(TOPICS))
+        with (
+            Writer(histories, "harness") as history,
+            clients(cluster, folder, this.seed, this.java) as users,
+        ):
+            until_answered(histories, this.java)
             time.sleep(maker.uniform(0.2, 0.5) * seconds)
             inflict(this.fault, cluster, this.target, maker, history,
                     maker.uniform(0.2, 0.6) * seconds)  # fmt: skip
             cluster.settle()
-            until_started(histories, len(TOPICS), time.monotonic_ns())
+            until_answered(histories, this.java, time.monotonic_ns())
             time.sleep(maker.uniform(0.2, 0.5) * seconds)
             users.rest()
-            come_s = LOST_S if this.settings in WEAKER else COME_S
-            reader = read_everything(cluster, histories, history, come_s)
+            reader = read_everything(cluster, histories, history, this.come_s)
             cluster.settle()
             users.end()
             with cluster.inside():
@@ -237,9 +259,9 @@ def play(this: Round, folder: Path, seconds: float) -> None:
 
 def run(
     number: int, kind: str, fault: str, target: str, seed: int, folder: Path, seconds: float,
-    settings: str = "safe",
+    settings: str = "safe", java: bool = False,
 ) -> Round:  # fmt: skip
-    this = Round(number, kind, fault, target, seed, settings)
+    this = Round(number, kind, fault, target, seed, settings, java)
     began = time.monotonic()
     own = folder / f"round-{number:03d}"
     shutil.rmtree(own, ignore_errors=True)
@@ -279,17 +301,18 @@ def chosen(number: int, seed: int, kinds: list[str], fault: str | None) -> tuple
 @click.option("--seed", type=int, default=lambda: time.time_ns() % 1_000_000)
 @click.option("--settings", type=click.Choice(list(SETTINGS)), default="safe",
               help="Weaker ones lose messages: they are counted.")  # fmt: skip
+@click.option("--java", is_flag=True, help="The official client, too, as it is by default.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("build/ha"))
 @click.option("--seconds", default=8.0, help="How long clients and fault take, about.")
 def main(
-    rounds: int, kinds: tuple[str, ...], fault: str | None, seed: int, settings: str, folder: Path,
-    seconds: float,
+    rounds: int, kinds: tuple[str, ...], fault: str | None, seed: int, settings: str, java: bool,
+    folder: Path, seconds: float,
 ) -> None:  # fmt: skip
     done: list[Round] = []
     known = with_settings(list(kinds or CLUSTERS), settings)
     for number in range(1, rounds + 1):
         which = chosen(number, seed, known, fault)
-        done.append(run(number, *which, seed + number, folder, seconds, settings))
+        done.append(run(number, *which, seed + number, folder, seconds, settings, java))
         (folder / "table.txt").write_text(table(done))
         click.echo(table(done[-1:]).splitlines()[1])
     click.echo(table(done))

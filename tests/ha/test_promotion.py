@@ -17,8 +17,7 @@ from tests.ha.checker import check, files_of
 from tests.ha.cluster import SETTINGS, PlainPair
 from tests.ha.history import Writer
 from tests.ha.nemesis import noted
-from tests.ha.rounds import clients, make_topics, read_everything, until_started
-from tests.ha.workload import TOPICS
+from tests.ha.rounds import clients, make_topics, read_everything, until_answered
 
 # By consumers that were ahead of the slave: their messages, and the places these had.
 AHEAD = {"vanished", "two-messages", "reader-order", "group-order", "key-order", "overtaken",
@@ -44,7 +43,7 @@ def test_what_was_answered_outlives_its_master(tmp_path: Path) -> None:
     with PlainPair(tmp_path) as cluster:
         make_topics(cluster)
         with Writer(histories, "harness") as history, clients(cluster, tmp_path, 1) as users:
-            until_started(histories, len(TOPICS))
+            until_answered(histories)
             time.sleep(1)
             promote(cluster, history)
             time.sleep(2)

@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from support.driven_clock import DrivenClock, process_clock
 from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
@@ -48,6 +49,24 @@ class TrioNodes(dict[str, Broker]):
         return found[0]
 
 
+class Controller(Node):
+    """With a clock that a fault can get at."""
+
+    def __init__(
+        self, name: str, folder: Path, host: Host, stack: contextlib.ExitStack, state: Sequence[str]
+    ) -> None:
+        port = free_port()
+        words = ["controller", "--port", str(port), "--lease", str(LEASE_MS), *state,
+                 "--set", f"configStorePath={folder / name}.properties"]  # fmt: skip
+        if host is not LOCAL:
+            words += ["--bind", host.address, "--insecure"]
+        super().__init__(name, folder, words, f"{host.address}:{port}", host)
+        own = folder / f"{name}.clock"
+        own.mkdir()
+        self.clock: DrivenClock = stack.enter_context(process_clock(own))
+        self.environment = self.clock.environment
+
+
 class Trio(PlainCluster):
     """With our defaults: an answer means that all who are in sync have it, and that these are two
     at least."""
@@ -64,6 +83,7 @@ class Trio(PlainCluster):
         ("kill", "b"), ("pause", "b"), ("disk-full", "b"), ("restart", "b"),
         ("pause-long", "master"), ("torn", "master"), ("torn", "b"), ("wiped", "master"),
         ("wiped", "b"), ("all", ""), ("controllers", ""), ("behind", "master"),
+        ("disk-error", "b"), ("clock-jump", "b"), ("controller-clock", ""),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
@@ -83,12 +103,8 @@ class Trio(PlainCluster):
         self._start_controller(stack, self.clients, "--store", str(self.folder / "controller"))
 
     def _start_controller(self, stack: contextlib.ExitStack, host: Host, *state: str) -> None:
-        name, port = f"controller-{len(self.controllers) + 1}", free_port()
-        words = ["controller", "--port", str(port), "--lease", str(LEASE_MS), *state,
-                 "--set", f"configStorePath={self.folder / name}.properties"]  # fmt: skip
-        if host is not LOCAL:
-            words += ["--bind", host.address, "--insecure"]
-        self.controllers.append(Node(name, self.folder, words, f"{host.address}:{port}", host))
+        name = f"controller-{len(self.controllers) + 1}"
+        self.controllers.append(Controller(name, self.folder, host, stack, state))
         stack.callback(self.controllers[-1].kill)
         self.controllers[-1].start()
 
@@ -188,7 +204,7 @@ class EtcdTrio(Trio):
     kind = "etcd-trio"
     faults = (
         *((fault, "") for fault in
-          ("controller", "controllers", "etcd-leader", "etcd-quorum", "all")),
+          ("controller", "controllers", "controller-clock", "etcd-leader", "etcd-quorum", "all")),
         ("controller-too", "master"), ("kill", "master"), ("pause-long", "master"),
     )  # fmt: skip
 

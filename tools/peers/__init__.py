@@ -5,6 +5,7 @@
     server.py   a child process with a log file: start, wait until ready, stop, kill
     apache.py   Apache RocketMQ name server and broker
     mqadmin.py  the mqadmin command line, one JVM for each call
+    java_client.py  the Java client, which writes down what it does and is told
 
 `python -m tools.peers --help` starts Apache RocketMQ by hand. Nothing here is part of the
 installed package: the tests and the benchmarks use it.

@@ -1,0 +1,46 @@
+"""The official Java client of 5.5.0 as a process that writes a history (HistoryClient.java).
+
+    command = history_client(folder, "127.0.0.1:9876", histories, "java", "t", group="g")
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    process.stdin.write(b"rest\\n")         # no more sends; the end of its input ends it
+
+It has the client's defaults; `poll_ms` is pollNameServerInterval. The source is compiled by the
+JVM at its start, which asks for a JDK.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.peers.cache import JAVA_OPENS, apache_jars, tool
+
+SOURCE = Path(__file__).resolve().parent / "HistoryClient.java"
+MEMORY = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def history_client(
+    folder: Path, namesrv: str, histories: Path, name: str, topic: str, *, group: str = "",
+    poll_ms: int = 0,
+) -> list[str]:  # fmt: skip
+    """The command. Files of the client's own go to `folder`, `NAME-send.jsonl` and, where there is
+    a group to consume for, `NAME-read.jsonl` to `histories`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Found before any logging set-up inside the jars; without it the client logs at INFO.
+    (folder / "rmq.logback.xml").write_text("<configuration/>\n")
+    settings = {
+        "user.home": folder,
+        "rocketmq.client.logRoot": folder / "logs",
+        "rocketmq.client.logLevel": "WARN",
+        "rocketmq.client.localOffsetStoreDir": folder / "offsets",
+    }
+    told = {"namesrv": namesrv, "folder": histories, "name": name, "topic": topic}
+    if group:
+        told["group"] = group
+    if poll_ms:
+        told["poll_ms"] = str(poll_ms)
+    return [
+        *(tool("java"), *JAVA_OPENS, *MEMORY),
+        *(f"-D{key}={value}" for key, value in settings.items()),
+        *("-cp", f"{folder}:{apache_jars()}/*", str(SOURCE)),
+        *(f"{key}={value}" for key, value in told.items()),
+    ]
