@@ -61,8 +61,9 @@ async def truncate(
 
 def cut(core: Any, settings: Settings, offset: int) -> None:
     """Reads files and waits for syncs."""
-    holes = {each["log_offset"]: each["length"] for each in core.report["damages"]}
-    found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, holes)
+    directory = settings.storePathCommitLog or str(Path(settings.storePathRootDir) / "commitlog")
+    commit_log = Path(directory).expanduser()
+    found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, commit_log)
     deleted = deleted_topics(config_of(settings))
     core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)
     finish_truncation(core, settings)

@@ -32,7 +32,7 @@ from tests.ha.quorum_faults import (
     etcd_leader_killed,
     etcd_quorum_lost,
 )
-from tests.ha.store_faults import all_killed, torn, wiped
+from tests.ha.store_faults import all_killed, power_cut, torn, wiped
 
 LONG_PAUSE_S = 20
 BEHIND_S = 2.0  # below what makes a controller take a broker for dead
@@ -231,6 +231,7 @@ FAULTS: dict[str, Nemesis] = {
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,
+    "power-cut": power_cut,
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from random import Random
 
 from rmq.format.queue_ends import decode_ends, encode_ends
 from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
-from tests.ha.cluster import LOSES_MS, Cluster
+from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import RETURN_MS, kill, noted
 from tests.ha.stores import read_log
@@ -40,9 +40,7 @@ def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
     """Its disk syncs nothing of the log for a while, so what comes then may be torn."""
     node = cluster.nodes[target]
     with noted(history, "torn tail", target, LOSES_MS, RETURN_MS):
-        for operation in ("fdatasync", "fsync"):
-            node.disk.hold(operation, path="commitlog/")
-        begin = read_log(node.store).end
+        begin = hold_syncs(node)
         time.sleep(maker.uniform(0.2, UNSYNCED_S))
         kill(node, history)
         node.disk.clear()
@@ -51,6 +49,34 @@ def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
             yield
         finally:
             node.start()
+
+
+@contextlib.contextmanager
+def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """Of all at once. What was answered before it was synced may be lost by it."""
+    nodes = list(cluster.nodes.values())
+    with noted(history, "power cut of all", "", LOSES_MS, RETURN_MS):
+        begins = {node.name: hold_syncs(node) for node in nodes}
+        time.sleep(maker.uniform(0.2, UNSYNCED_S))
+        for node in nodes:
+            kill(node, history)
+        for node in nodes:
+            node.disk.clear()
+            tear(node.store, begins[node.name], maker)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                node.launch()
+            for node in nodes:
+                node.until_ready()
+
+
+def hold_syncs(node: Broker) -> int:
+    """From now on none of the log ends; the end of what may be synced."""
+    for operation in ("fdatasync", "fsync"):
+        node.disk.hold(operation, path="commitlog/")
+    return read_log(node.store).end
 
 
 def tear(store: Path, begin: int, maker: Random) -> None:

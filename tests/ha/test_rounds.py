@@ -88,8 +88,8 @@ def test_a_broker_of_a_cluster_is_killed_and_comes_back(tmp_path: Path) -> None:
 @pytest.mark.timeout(6 * 3600)
 def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
     """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats.
-    RMQ_HA_SETTINGS=weak counts what weaker settings lose; with RMQ_HA_JAVA=1 the official Java
-    client is there, too."""
+    RMQ_HA_SETTINGS=weak counts what weaker settings lose, durable adds power cuts of all; with
+    RMQ_HA_JAVA=1 the official Java client is there, too."""
     settings = os.environ.get("RMQ_HA_SETTINGS", "safe")
     java = bool(os.environ.get("RMQ_HA_JAVA"))
     kinds = with_settings(os.environ.get("RMQ_HA_CLUSTERS", " ".join(CLUSTERS)).split(), settings)
@@ -102,7 +102,7 @@ def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
     seed = int(os.environ.get("RMQ_HA_SEED", SEED))
     done = []
     for number in range(1, int(os.environ.get("RMQ_HA_ROUNDS", "30")) + 1):
-        which = chosen(number, seed, kinds, None)
+        which = chosen(number, seed, kinds, None, settings)
         done.append(run(number, *which, seed + number, tmp_path, LONG_S, settings, java))
         print(table(done[-1:]).splitlines()[1], flush=True)
     print(table(done))

@@ -84,6 +84,7 @@ class Trio(PlainCluster):
         ("pause-long", "master"), ("torn", "master"), ("torn", "b"), ("wiped", "master"),
         ("wiped", "b"), ("all", ""), ("controllers", ""), ("behind", "master"),
         ("disk-error", "b"), ("clock-jump", "b"), ("controller-clock", ""),
+        ("power-cut", ""),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:

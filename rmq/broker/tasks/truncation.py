@@ -19,7 +19,7 @@ shows is kept with the truncation (its note), whatever happens then:
 
 So nothing is lost, and some delayed messages come twice.
 
-    summary = summary_of(core, offset, segment_bytes)
+    summary = summary_of(core, offset, segment_bytes, commit_log)
     core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end, deleted)
     finish(core, config_directory)      at every start, too: after open(), before start()
 
@@ -31,9 +31,7 @@ says 48 for t@g, and 40 after finish().
 
 import contextlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -43,6 +41,7 @@ from rmq.broker.core_seam import LogCalls, ReplicaCalls
 from rmq.broker.tables import delay_levels, offsets, pop_orders
 from rmq.errors import ProtocolError
 from rmq.format.message import StoredMessage, decode_message
+from rmq.format.store_files import Segment, next_record
 
 log = logging.getLogger("rmq.broker.truncation")
 
@@ -75,23 +74,34 @@ class Summary(msgspec.Struct):
 # ---- before
 
 
-def summary_of(
-    core: CoreCalls, offset: int, segment_bytes: int,
-    holes: Mapping[int, int] = MappingProxyType({}),
-) -> Summary:  # fmt: skip
-    """Reads the log from `offset` to its end. holes: where it is damaged, and for how many bytes,
-    as the start has found; behind damage that is not among them, the segment is left out."""
+def summary_of(core: CoreCalls, offset: int, segment_bytes: int, commit_log: Path) -> Summary:
+    """Reads the log, whose files are in `commit_log`, from `offset` to its end."""
     found = Summary(offset)
     at, end = offset, core.log_range()[1]
     while at < end:
         record = core.read_record(at)
         if record is None:
-            at += holes.get(at) or segment_bytes - at % segment_bytes
+            at = behind(at, segment_bytes, commit_log)
             continue
         at += len(record)
         with contextlib.suppress(ProtocolError):
             look_at(found, decode_message(record)[0])
     return found
+
+
+def behind(at: int, segment_bytes: int, commit_log: Path) -> int:
+    """Where to go on when no record begins there: the end of a segment, or damage. What is behind
+    that has been delivered and counted, as recovery had it."""
+    start = at - at % segment_bytes
+    try:
+        segment = Segment(commit_log / f"{start:020}")
+    except OSError:
+        return start + segment_bytes
+    try:
+        found = next_record(segment, at - start)
+    finally:
+        segment.close()
+    return start + (found if found >= 0 else segment_bytes)
 
 
 def look_at(found: Summary, message: StoredMessage) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
 from support.followers import (
@@ -20,13 +21,14 @@ from support.followers import (
     queues_of,
     records_of,
 )
-from support.live_broker import live_broker, records
+from support.live_broker import live_broker, open_core, records
 from support.name_server import in_loop
 from support.popping import ACK, ack, ack_fields, now_ms, pop
 from support.shard import Shard, send
 from support.waiting import pass_seconds, until
 
 from cext.store.truncation import begin_truncation, wanted_truncation
+from rmq.broker.tasks.truncation import summary_of
 from rmq.errors import StoreCorruptError, StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_messages, encode_properties
@@ -89,6 +91,25 @@ def leader(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
 
     run()
     return top, logs[0]
+
+
+def test_what_is_behind_damage_is_in_the_summary_of_a_cut(leader: tuple[Path, bytes]) -> None:
+    """A record of a plain message, with all that was delivered behind it."""
+    store, log = leader
+    settings, core = open_core(store, **SETTINGS)
+    starts, commit_log = records_of(log), store / "commitlog"
+
+    def summary() -> dict[str, Any]:
+        return asdict(summary_of(core, starts[0], settings.mappedFileSizeCommitLog, commit_log))
+
+    whole = summary()
+    with (commit_log / f"{0:020}").open("r+b") as file:
+        file.seek(starts[3] + 8)  # behind its size and its mark
+        file.write(bytes(starts[4] - starts[3] - 8))
+    assert core.read_record(starts[3]) is None
+    assert summary() == {**whole, "records": whole["records"] - 1}
+    assert whole["popped"] and whole["due_ms"] < 1 << 62 and whole["records"] == len(starts) - 1
+    core.stop()
 
 
 async def found_by_keys(client: BrokerClient) -> list[list[int]]:
