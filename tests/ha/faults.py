@@ -22,7 +22,7 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import Nemesis, jumping, kill, noted, taken_over
+from tests.ha.nemesis import Nemesis, jumping, kill, kill_all, noted, taken_over
 from tests.ha.network import Network
 from tests.ha.quorum_faults import (
     controller_and_master_killed,
@@ -61,8 +61,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
         for each in others:
             each.signal(signal.SIGSTOP)
         time.sleep(maker.uniform(0.5, BEHIND_S))
-        for each in (node, *others):
-            kill(each, history)
+        kill_all([node, *others], history)
         for each in others:
             each.launch()
         for each in others:

@@ -13,7 +13,8 @@ block's end, also when that comes by an exception.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from support.driven_clock import DrivenClock
@@ -49,6 +50,14 @@ def taken_over(cluster: Cluster) -> tuple[int, int]:
 def kill(node: Node, history: Writer) -> None:
     with noted(history, "kill", node.name, LOSES_MS):
         node.kill()
+
+
+def kill_all(nodes: Sequence[Node], history: Writer) -> None:
+    """At once: none of them is elected, or acknowledges, while another one is killed."""
+    for node in nodes:
+        node.signal(signal.SIGKILL)
+    for node in nodes:
+        kill(node, history)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from rmq.format.queue_ends import decode_ends, encode_ends
 from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import RETURN_MS, kill, noted
+from tests.ha.nemesis import RETURN_MS, kill, kill_all, noted
 from tests.ha.stores import read_log
 
 PAGE_BYTES = 4096
@@ -58,8 +58,7 @@ def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
     with noted(history, "power cut of all", "", LOSES_MS, RETURN_MS):
         begins = {node.name: hold_syncs(node) for node in nodes}
         time.sleep(maker.uniform(0.2, UNSYNCED_S))
-        for node in nodes:
-            kill(node, history)
+        kill_all(nodes, history)
         for node in nodes:
             node.disk.clear()
             tear(node.store, begins[node.name], maker)
@@ -145,8 +144,7 @@ def all_killed(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     brokers = list(cluster.nodes.values())
     deciders = [*cluster.controllers, *cluster.etcd]
     with noted(history, "all killed", "", LOSES_MS, RETURN_MS):
-        for node in (*brokers, *deciders):
-            kill(node, history)
+        kill_all([*brokers, *deciders], history)
         try:
             yield
         finally:
