@@ -116,6 +116,19 @@ class Node:
         if self.process is not None and self.is_running:
             self.process.send_signal(number)
 
+    def pause(self) -> None:
+        """SIGSTOP; returns when all threads stand still, which on a busy machine is later."""
+        self.signal(signal.SIGSTOP)
+        wait_until(self._stands_still)
+
+    def _stands_still(self) -> bool:
+        assert self.process is not None
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/stat")
+        try:
+            return all(each.read_text().rpartition(")")[2].split()[0] in "TZ" for each in threads)
+        except OSError:  # one has ended meanwhile
+            return False
+
     def kill(self) -> None:
         """Also when it is gone."""
         self.signal(signal.SIGKILL)

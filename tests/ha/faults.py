@@ -59,7 +59,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
     others = [each for each in cluster.nodes.values() if each is not node]
     with noted(history, "behind", node.name, *taken_over(cluster)):
         for each in others:
-            each.signal(signal.SIGSTOP)
+            each.pause()
         time.sleep(maker.uniform(0.5, BEHIND_S))
         kill_all([node, *others], history)
         for each in others:

@@ -11,7 +11,6 @@ Cannot show: how often that happens; rounds count it (RMQ_HA_SETTINGS=weak).
 from __future__ import annotations
 
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def test_what_only_the_master_had_is_lost_if_its_answer_did_not_wait(
         old = begin(trio)
         slaves = others(trio, old)
         for node in slaves:
-            node.signal(signal.SIGSTOP)
+            node.pause()
         assert (send(old, b"alone", timeout=ANSWER_S) == 0) is is_acked
         old.kill()
         for node in slaves:
