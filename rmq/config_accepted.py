@@ -82,7 +82,6 @@ fetchNamesrvAddrInterval=10000
 filterDataCleanTimeSpan=86400000
 flushConsumerOffsetHistoryInterval=60000
 forceRegister=true
-forwardTimeout=3000
 globalColdReadThreshold=104857600
 heartbeatThreadPoolNums=2
 heartbeatThreadPoolQueueCapacity=50000

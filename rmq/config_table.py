@@ -164,6 +164,7 @@ BROKER: tuple[Setting, ...] = (
     # --- name servers
     _int("registerNameServerPeriod", 30_000, 10_000, 60_000),
     _int("registerBrokerTimeoutMills", 24_000, 1),
+    _int("forwardTimeout", 3_000, 1),  # of requests to other brokers of a static topic
     # false in Apache: each change then goes out as a part of the table, which name servers with
     # deleteTopicWithBrokerRegistration take for the whole. Here false means the whole table.
     _bool("enableSingleTopicRegister", True, run_time=True),

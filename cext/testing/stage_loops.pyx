@@ -362,6 +362,7 @@ cdef class PullReplyWrite(Stage):
         reply.min_offset = 0
         reply.max_offset = 1_200_000
         reply.suggested_broker_id = 0
+        reply.has_offset_delta = False
         reply.body_bytes = 12_800
         for i in range(count):
             reply.opaque = 1_000_000 + <int32_t> (i & 0xFFFF)

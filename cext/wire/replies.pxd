@@ -53,6 +53,8 @@ cdef struct PullReply:
     int64_t min_offset
     int64_t max_offset
     int64_t suggested_broker_id     # suggestWhichBrokerId
+    bint has_offset_delta           # offsetDelta is written: the queue is a logical one, and so far
+    int64_t offset_delta            # are its offsets from those in the records
     uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
 
 

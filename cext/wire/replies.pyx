@@ -251,6 +251,8 @@ cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noex
     put_number_field(&writer, b"nextBeginOffset", reply.next_begin_offset)
     put_number_field(&writer, b"minOffset", reply.min_offset)
     put_number_field(&writer, b"maxOffset", reply.max_offset)
+    if reply.has_offset_delta:
+        put_number_field(&writer, b"offsetDelta", reply.offset_delta)
     return end(&writer, reply.body_bytes)
 
 

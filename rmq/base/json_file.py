@@ -25,6 +25,8 @@ copy is left, it is for the file's owner to say what becomes of the start:
                                        is found by them: topics.py
     subscriptionGroup.json    refused  who was forbidden to consume would be allowed to
     delayOffset.json          refused  every delayed message in the log would be delivered again
+    topicQueueMapping.json    refused  messages of static topics would go to, and come from, other
+                                       queues
     shards.json               refused  messages of other shards would be out of reach
     consumerOffset.json       goes on  groups begin where their clients want to; can be reset
     consumerOrderInfo.json    goes on  batches popped in order come again, as after their time

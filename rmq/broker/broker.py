@@ -34,6 +34,7 @@ from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.topic_creations import TopicCreations
+from rmq.broker.registration.peer_brokers import PeerBrokers
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
 from rmq.broker.replication.controlled_replication import ControlledReplication
@@ -60,6 +61,7 @@ from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.metadata_journal import MetadataJournal
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.pop_orders import PopOrders
+from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks import pop_recovery
@@ -121,6 +123,9 @@ class Broker:
         self.broker_to_client = BrokerToClient(core)
         self.journal = MetadataJournal(config)
         self.topics = TopicTable(settings, core, config, self.journal)
+        self.queue_mappings = QueueMappings(settings, core, config)
+        self.topics.registered.on_put = self.queue_mappings.put_in_core
+        self.topics.registered.on_remove = self.queue_mappings.forget
         self.groups = GroupTable(settings, core, config, self.journal)
         self.offsets = OffsetTable(core, config)
         self.pop_orders = PopOrders(core, config)
@@ -135,6 +140,7 @@ class Broker:
         self.functions = FilterProcesses(settings, core)
         self.request_modes = RequestModes(settings, config)
         self.routes = Routes(settings)
+        self.peers = PeerBrokers(settings)
         self.locks = LockTable(core, config)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
@@ -153,7 +159,11 @@ class Broker:
         self.replication: Replication = kind(self, core)
         self.replication.role_changed = self._role_changed
         self.registration = Registration(
-            settings, self.topics, self._addresses, lambda: self.replication.has_role
+            settings,
+            self.topics,
+            self.queue_mappings,
+            self._addresses,
+            lambda: self.replication.has_role,
         )
         self.response_times = ResponseTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
@@ -175,7 +185,9 @@ class Broker:
     # ---- start and stop
 
     async def start(self) -> None:
+        self.queue_mappings.load()
         self.topics.load()
+        self.queue_mappings.drop_orphans(lambda topic: topic in self.topics)
         self.groups.load()
         self.journal.renew()
         self.request_modes.load()
@@ -188,6 +200,7 @@ class Broker:
         self.delays.load()
         self.transactions.load()
         self.topics.on_change = self._topics_changed
+        self.queue_mappings.on_change = self._mappings_changed
         self.groups.on_forbid = lambda group: self.consumers.push_again(group, anew=True)
         loop = asyncio.get_running_loop()
         loop.add_reader(self.core.control_fd, self._readable)
@@ -229,6 +242,7 @@ class Broker:
         await self.registration.stop()
         await self.replication.stop()
         await self.dispatcher.drain(DRAIN_S)
+        self.peers.stop()
         await self.functions.stop()
         self.index_queries.stop()
         self.sampler.stop()
@@ -240,6 +254,7 @@ class Broker:
             ("consumer offsets", self.offsets.stop),
             ("pops in order", self.pop_orders.stop),
             ("topics", self.topics.stop),
+            ("queue mappings", self.queue_mappings.stop),
             ("subscription groups", self.groups.stop),
             ("request modes", self.request_modes.stop),
         ):
@@ -280,6 +295,11 @@ class Broker:
     def _topics_changed(self, topics: Iterable[str]) -> None:
         self.registration.changed(topics)
         self.replication.exchange.wake()
+
+    def _mappings_changed(self, topics: Iterable[str]) -> None:
+        """Name servers take the mappings with the whole table, and only of a new version."""
+        self.topics.registered.version.advance()
+        self._topics_changed(())
 
     def _role_changed(self, epoch: int) -> None:
         """The controller made this broker master or slave."""
@@ -334,6 +354,7 @@ class Broker:
         if self.core.stats().get("timers_broken"):
             self.core.restart_timers()
         self.journal.tidy()
+        self.queue_mappings.retry()
 
     def watch_topic(self, topic: str) -> None:
         """From now on this topic's counters are sampled too."""

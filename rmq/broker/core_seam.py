@@ -76,6 +76,11 @@ class TopicCalls(Protocol):
         """Queues and their files go, the log stays, held pulls are answered TOPIC_NOT_EXIST; the
         log offset below which all its messages are, or None when it never had one."""
 
+    def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
+        """The logical queues of a static topic, as QueueMapping.packed(); b"": it is plain. What is
+        in the store pool is dispatched, so that queue ranges say where the queues end, and held
+        pulls are answered. A topic that is unknown stays so."""
+
     def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None:
         """Since the start: (messages in, bytes in, messages out, bytes out), or None."""
 

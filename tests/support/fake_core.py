@@ -68,6 +68,7 @@ class FakeCore:
         self.pulled_table: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
         self.changed_offsets: set[bytes] = set()
+        self.mappings: dict[bytes, bytes] = {}
         self.orders: dict[tuple[bytes, bytes, int], bytes] = {}
         self.pop_orders_version = 0
         self.records: dict[int, bytes] = {}
@@ -182,7 +183,12 @@ class FakeCore:
 
     def remove_topic(self, name: bytes) -> int | None:
         self.topics.pop(name, None)
+        self.mappings.pop(name, None)
         return self.log_end
+
+    def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
+        if topic in self.topics:
+            self.mappings[topic] = mapping
 
     def put_group(
         self,

@@ -156,6 +156,14 @@ def topic_fields(topic: str, queues: int = 4) -> dict[str, Any]:
             "topicSysFlag": 0, "order": False}  # fmt: skip
 
 
+def mapping(topic: str) -> dict[str, Any]:
+    """Of one logical queue, in queue 0 of the broker."""
+    item = {"gen": 0, "queueId": 0, "bname": "broker-a", "logicOffset": 0, "startOffset": 0,
+            "endOffset": -1}  # fmt: skip
+    return {"topic": topic, "bname": "broker-a", "totalQueues": 1, "epoch": 1,
+            "hostedQueues": {0: [item]}}  # fmt: skip
+
+
 def long_send(topic: str, properties: str = "", **change: Any) -> dict[str, Any]:
     return {"producerGroup": "P", "topic": topic, "defaultTopic": "TBW102",
             "defaultTopicQueueNums": 4, "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0,
@@ -359,6 +367,8 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (17, ""): (ask(17, **{**topic_fields(""), "topic": lambda n: f"new{n}"}), 0),
     (18, ""): (ask(18, lambda n: {"topicConfigList": [
         {"topicName": f"many{n}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]}), 0),
+    (513, ""): (ask(513, lambda n: mapping(f"static{n}"),
+                    **{**topic_fields("", 1), "topic": lambda n: f"static{n}"}), 0),
     (215, ""): (viewed(215, topic=lambda w: f"gone{w.gone.pop()}"), 0),
     (200, ""): (ask(200, lambda n: {"groupName": f"new{n}"}), 0),
     (225, ""): (ask(225, lambda n: {"groupConfigList": [{"groupName": f"many{n}"}]}), 0),

@@ -1,5 +1,6 @@
 """Topic calls. See topic_calls.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY, raise_status
@@ -12,6 +13,7 @@ from cext.flow.pop.pop_table cimport pair_remove
 from cext.flow.pull.held_pulls cimport wake_all, wake_all_pops
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.delivery_counters cimport delivery_counters_remove_topic
+from cext.flow.tables.queue_mapping cimport QueueMapping, queue_mapping_make
 from cext.flow.tables.topic_table cimport (
     TOPIC_NUMBERS,
     Topic,
@@ -88,6 +90,33 @@ cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
             topic.queues[i] = NULL
     s.append.queues.delete_topic(<const char*> topic.name, topic.name_length, &x.used)
     topic_remove(&s.tables.topics, &s.tables.removed, topic)
+
+
+# ---------------------------------------------------------------- put_queue_mapping
+
+cdef struct PutMapping:
+    Text name
+    Text mapping
+    # results
+    int status
+
+
+cdef void put_queue_mapping(PopService s, PutMapping* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)
+    cdef QueueMapping* made
+    cdef int32_t i
+    x.status = OK
+    if topic == NULL:
+        return
+    x.status = queue_mapping_make(x.mapping.bytes, x.mapping.length, &made)
+    if x.status != OK:
+        return
+    write_and_dispatch(s.append)        # where a queue that is led here no more ends is known now
+    free(topic.mapping)
+    topic.mapping = made
+    for i in range(topic.queue_slots):
+        if topic.queues[i] != NULL:
+            wake_all(s.pull, topic.queues[i])   # they are answered by what they found before
 
 
 # ---------------------------------------------------------------- topic_stats
@@ -219,6 +248,13 @@ cdef class TopicCalls(ConnectionCalls):
         x.name = borrowed(name)
         self._call(<CallFn> remove_topic, <void*> self.pops, &x)
         return x.log_end if x.used else None
+
+    def put_queue_mapping(self, bytes topic, bytes mapping):
+        cdef PutMapping x
+        x.name = borrowed(topic)
+        x.mapping = borrowed(mapping)
+        self._call(<CallFn> put_queue_mapping, <void*> self.pops, &x)
+        raise_status(x.status, f"the queue mapping of topic {topic!r}")
 
     def topic_stats(self, bytes topic):
         cdef TopicStats x

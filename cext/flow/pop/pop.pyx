@@ -98,6 +98,7 @@ cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRe
     job.topic = job.pop.topic = pair.topic
     job.delivered = delivery_counter_of(group, pair.topic)
     job.moved = False
+    job.logic.mapped = False
     job.max_bytes = -1
     job.answer = <JobAnswer> answer_pop
     job.service = <void*> s

@@ -1,7 +1,8 @@
 """Pulls that a function decides. See function_pull.pxd.
 
     data    opaque i32, serialize type i32, function i32, queue id i32, next offset i64,
-            min offset i64, max offset i64, bytes of the topic i64, topic, records
+            min offset i64, max offset i64, offset delta i64, whether it counts i64,
+            bytes of the topic i64, topic, records
 
 in the machine's byte order, without gaps.
 """
@@ -10,6 +11,7 @@ from libc.string cimport memcpy
 
 from cext.flow.context.control_link cimport FUNCTION_PULL, LinkMessage, link_finish, link_start
 from cext.flow.context.small_replies cimport introduce
+from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.consume_queue cimport Queue
 
@@ -21,7 +23,17 @@ cdef struct FunctionPull:
     int64_t next_offset
     int64_t min_offset
     int64_t max_offset
+    int64_t offset_delta
+    int64_t has_offset_delta
     int64_t topic_bytes
+
+
+cdef void set_logical(FunctionPull* head, const LogicPlace* place) noexcept nogil:
+    head.next_offset = logic_offset_of(place, head.next_offset)
+    head.min_offset = logic_offset_of(place, head.min_offset)
+    head.max_offset = max(logic_offset_of(place, head.max_offset), place.known_end)
+    head.has_offset_delta = True
+    head.offset_delta = place.base - place.start
 
 
 cdef bint hand_to_function(PullService s, PullJob* job, int64_t next_offset,
@@ -47,6 +59,9 @@ cdef bint hand_to_function(PullService s, PullJob* job, int64_t next_offset,
     head.next_offset = next_offset
     head.min_offset = queue.min_offset if queue != NULL else 0
     head.max_offset = queue.max_offset if queue != NULL else 0
+    head.offset_delta = head.has_offset_delta = 0
+    if job.logic.mapped:
+        set_logical(&head, &job.logic)
     head.topic_bytes = job.topic.name_length
     at = message.data
     memcpy(at, &head, sizeof(FunctionPull))

@@ -21,6 +21,16 @@ from cext.flow.tables.group_table cimport (
     subscription_find,
 )
 from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
+from cext.flow.tables.queue_mapping cimport (
+    KEPT_ELSEWHERE,
+    LED_HERE,
+    NOT_PLACED,
+    Finding,
+    LogicPlace,
+    QueueMapping,
+    is_logical,
+    logic_find,
+)
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
@@ -32,6 +42,7 @@ from cext.wire.codes cimport (
     FLAG_SUBSCRIPTION,
     FLAG_SUSPEND,
     INVALID_PARAMETER,
+    NOT_LEADER_FOR_QUEUE,
     PERM_READ,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
@@ -117,6 +128,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.pop.kind = NO_POP
     job.offset = r.queue_offset
     job.moved = False
+    job.logic.mapped = False
     job.last_physical = -1
     job.broker_id = group.broker_id
     job.slow_broker_id = group.slow_broker_id
@@ -137,6 +149,63 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     return job
 
 
+# ------------------------------------------------------------------- static topics
+
+cdef void set_commit(const QueueMapping* mapping, PullRequest* r, int32_t logic_id) noexcept nogil:
+    """The offset that the pull commits becomes the physical queue's where it is in the queue that
+    is pulled; elsewhere it counts when the client commits it by itself."""
+    cdef LogicPlace place
+    if (logic_find(mapping, logic_id, r.commit_offset, &place) == LED_HERE
+            and place.queue_id == r.queue_id and place.offset >= 0):
+        r.commit_offset = place.offset
+    else:
+        r.sys_flag &= ~<int32_t> FLAG_COMMIT_OFFSET
+
+
+cdef Outcome find_place(PullService s, Connection* c, const Header* h, const Topic* topic,
+                        PullRequest* r, LogicPlace* place) noexcept nogil:
+    """The pull of a logical queue becomes one of the physical queue that has the offset: GO_ON. Of
+    another broker's: TO_CONTROL, which asks that broker."""
+    cdef char remark[256]
+    cdef int32_t logic_id = r.queue_id
+    cdef int64_t left
+    cdef Finding found = logic_find(topic.mapping, logic_id, r.queue_offset, place)
+    if found == KEPT_ELSEWHERE:
+        return TO_CONTROL
+    if found != LED_HERE:
+        snprintf(remark, sizeof(remark), b"queue %d of the static topic %.128s %s", logic_id,
+                 topic.name, <const char*> b"has no offsets yet, it is being mapped"
+                 if found == NOT_PLACED else <const char*> b"is not led by this broker")
+        return reply_error(s.turn, c, h, NOT_LEADER_FOR_QUEUE, remark)
+    r.queue_id = place.queue_id
+    r.queue_offset = place.offset
+    left = place.end - place.offset
+    if place.end > place.start and 0 < left < r.max_messages:
+        r.max_messages = <int32_t> left
+    if r.sys_flag & FLAG_COMMIT_OFFSET:
+        set_commit(topic.mapping, r, logic_id)
+    return GO_ON
+
+
+# ------------------------------------------------------------------- any pull
+
+cdef Outcome check_queue(PullService s, Connection* c, const Header* h, const Topic* topic,
+                         PullRequest* r, LogicPlace* place) noexcept nogil:
+    """GO_ON with the physical queue in the request, TO_CONTROL, or refused."""
+    cdef char remark[256]
+    cdef Outcome found
+    place.mapped = False
+    if topic.mapping != NULL and is_logical(h):
+        found = find_place(s, c, h, topic, r, place)
+        if found != GO_ON:
+            return found
+    if r.queue_id < 0 or r.queue_id >= topic.read_queues:
+        snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] readQueueNums:[%d]",
+                 r.queue_id, topic.name, topic.read_queues)
+        return reply_error(s.turn, c, h, INVALID_PARAMETER, remark)
+    return GO_ON
+
+
 cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Frame* f,
                          bint resubmitted) noexcept nogil:
     cdef PullRequest r
@@ -144,6 +213,7 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     cdef Group* group
     cdef PullJob* job = NULL
     cdef int64_t moved_to = -1
+    cdef LogicPlace place
     cdef Outcome known = TO_CONTROL
     cdef char remark[256]
     if read_pull_request(h, &r) != OK:
@@ -165,15 +235,17 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     if (topic != NULL and group != NULL and group.consume_enable
             and not r.topic.escaped and not r.consumer_group.escaped
             and topic.permission & PERM_READ):
-        if r.queue_id < 0 or r.queue_id >= topic.read_queues:
-            snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] "
-                     b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
-            return reply_error(s.turn, c, h, INVALID_PARAMETER, remark)
+        known = check_queue(s, c, h, topic, &r, &place)
+        if known != GO_ON and known != TO_CONTROL:
+            return known
+    if known == GO_ON:
         job = make_job(s, c, h, &r, topic, group)
         if job == NULL:
             return reply_error(s.turn, c, h, SYSTEM_BUSY,
                                b"[OVERLOAD]system busy, start flow control "
                                b"for a while: too many pulls are waiting")
+        if place.mapped:
+            job.logic = place
         known = find_filter(s, &r, group, job)
     if known == TO_CONTROL:
         if job != NULL:

@@ -11,6 +11,7 @@ from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.pull.function_pull cimport hand_to_function
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold
 from cext.flow.tables.delivery_counters cimport delivery_counter_add, delivery_counter_pulled
+from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.net.connection cimport IN_JUMBO
 from cext.store.disk_reader cimport READ_RECORDS_MAX
@@ -58,6 +59,20 @@ cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
     return job.broker_id
 
 
+cdef void set_logical(PullReply* reply, const LogicPlace* place) noexcept nogil:
+    """The offsets of a physical queue become those of the logical one that it is part of."""
+    cdef int64_t next_offset = reply.next_begin_offset
+    if place.start < place.end < next_offset:
+        next_offset = place.end
+    reply.next_begin_offset = logic_offset_of(place, next_offset)
+    reply.min_offset = logic_offset_of(place, reply.min_offset)
+    reply.max_offset = logic_offset_of(place, reply.max_offset)
+    if reply.max_offset < place.known_end:
+        reply.max_offset = place.known_end
+    reply.has_offset_delta = True
+    reply.offset_delta = place.base - place.start
+
+
 cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* remark,
                        int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     """False as refuse_job()."""
@@ -74,6 +89,9 @@ cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* re
     reply.next_begin_offset = next_offset
     reply.min_offset = queue.min_offset if queue != NULL else 0
     reply.max_offset = queue.max_offset if queue != NULL else 0
+    reply.has_offset_delta = False
+    if job.logic.mapped:
+        set_logical(&reply, &job.logic)
     reply.body_bytes = <uint32_t> body_bytes
     time_answer(s, job, code)
     delivery_counter_pulled(job.delivered, job.queue_id, next_offset)
@@ -84,6 +102,17 @@ cdef void answer_nothing(PullService s, PullJob* job, int32_t code, const char* 
                          int64_t next_offset) noexcept nogil:
     s.turn.counters.pulls_empty += 1
     if not write_header(s, job, code, remark, next_offset, 0):
+        s.turn.net.close_connection(job.connection)
+    free_job(s, job)
+
+
+cdef void answer_following(PullService s, PullJob* job) noexcept nogil:
+    cdef LogicPlace* place = &job.logic
+    s.turn.counters.pulls_empty += 1
+    # As a place of the next item, where a client goes on at once.
+    place.base = place.following
+    place.start = place.end = 0
+    if not write_header(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_OF_NEXT_ITEM", 0, 0):
         s.turn.net.close_connection(job.connection)
     free_job(s, job)
 

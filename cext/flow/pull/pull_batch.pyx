@@ -15,6 +15,7 @@ from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_answer cimport (
     answer_damage,
     answer_fetched,
+    answer_following,
     answer_found,
     answer_nothing,
     answer_unreadable,
@@ -32,6 +33,7 @@ from cext.flow.pull.queue_entry_scan cimport (
     scan_entries,
 )
 from cext.flow.tables.group_table cimport tag_filter_passes
+from cext.flow.tables.queue_mapping cimport logic_item_end
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_RECORDS_MAX
@@ -233,6 +235,12 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
     queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     if queue == NULL:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_MATCHED_LOGIC_QUEUE", job.offset)
+    elif (job.logic.mapped and job.logic.following >= 0
+            and job.offset >= logic_item_end(&job.logic, queue.max_offset)):
+        answer_following(s, job)
+    elif job.logic.mapped and not job.logic.oldest and job.offset < queue.min_offset:
+        # Retention took the beginning of an item: no reset, the client goes on behind the gap.
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", queue.min_offset)
     elif job.offset == queue.max_offset:
         nothing_new(s, job, queue)
     elif s.turn.follower and job.offset > queue.max_offset:

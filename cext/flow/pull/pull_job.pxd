@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.tables.group_table cimport DeliveryCounter, TagFilter
+from cext.flow.tables.queue_mapping cimport LogicPlace
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
@@ -102,6 +103,7 @@ cdef struct PullJob:
     int64_t scanned             # queue entries looked at for this answer
     DiskFetch* fetch            # owned: READING, and until the answer; NULL: nothing is read
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
+    LogicPlace logic            # of a static topic: queue_id and offset above are physical
     PopFields pop               # pop.kind NO_POP: an ordinary pull
 
 

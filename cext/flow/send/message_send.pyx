@@ -45,6 +45,12 @@ from cext.flow.context.role cimport refuse_code, refuse_remark
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.send_service cimport BATCH_IDS_BYTES
+from cext.flow.tables.queue_mapping cimport (
+    LogicItem,
+    is_logical,
+    logic_leader,
+    logic_offset_sent,
+)
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
@@ -56,6 +62,7 @@ from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
     MESSAGE_ILLEGAL,
+    NOT_LEADER_FOR_QUEUE,
     NO_PERMISSION,
     PERM_WRITE,
     SEND_BATCH_MESSAGE,
@@ -161,17 +168,30 @@ cdef Outcome refuse_late(SendService s, Connection* c, const Header* h) noexcept
     return refuse(s, c, h, SYSTEM_BUSY, remark)
 
 
-cdef int32_t choose_queue(SendService s, Topic* topic) noexcept nogil:
+cdef Outcome refuse_led_elsewhere(SendService s, Connection* c, const Header* h,
+                                  const SendRequest* r, const Topic* topic) noexcept nogil:
+    cdef char remark[256]
+    snprintf(remark, sizeof(remark), b"queue %d of the static topic %.128s is not led by this "
+             b"broker", r.queue_id, topic.name)
+    return refuse(s, c, h, NOT_LEADER_FOR_QUEUE, remark)
+
+
+cdef inline uint32_t next_random(SendService s) noexcept nogil:
     s.turn.random ^= s.turn.random << 13
     s.turn.random ^= s.turn.random >> 17
     s.turn.random ^= s.turn.random << 5
-    return <int32_t> (s.turn.random % <uint32_t> (topic.write_queues if topic.write_queues > 0
-                                                  else 1))
+    return s.turn.random
+
+
+cdef int32_t choose_queue(SendService s, Topic* topic) noexcept nogil:
+    return <int32_t> (next_random(s) % <uint32_t> (topic.write_queues if topic.write_queues > 0
+                                                   else 1))
 
 
 cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, const Appended* a,
-                              int32_t queue_id, int32_t mark) noexcept nogil:
-    """After promise_room(): answered by where the message is."""
+                              int32_t queue_id, const LogicItem* item,
+                              int32_t mark) noexcept nogil:
+    """After promise_room(): answered by where the message is. item: in which logical queue."""
     cdef AckReply to
     cdef PendingAck* ack
     cdef uint32_t n = a.properties.uniq_key.length
@@ -180,6 +200,9 @@ cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, con
     ack.physical_offset = a.physical_offset
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
+    if item != NULL:
+        ack.queue_id = item.logic_id
+        ack.queue_offset = logic_offset_sent(item, a.queue_offset)
     ack.has_recall_handle = has_recall_handle(&a.properties)
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
         memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
@@ -189,7 +212,7 @@ cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, con
 
 cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const Frame* f,
                             const SendRequest* r, Topic* topic, Queue* queue,
-                            bint dead) noexcept nogil:
+                            const LogicItem* item, bint dead) noexcept nogil:
     cdef Message m
     cdef Appended a
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
@@ -227,8 +250,8 @@ cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const
         return refuse_status(s, c, h, status)
     s.turn.counters.dead_letters += dead
     if not one_way:
-        promise_send(s, c, h, &a, queue.queue_id, promise_mark(s.append,
-                                                               a.properties.wait_store_ok))
+        promise_send(s, c, h, &a, queue.queue_id, item,
+                     promise_mark(s.append, a.properties.wait_store_ok))
     return DONE
 
 
@@ -324,7 +347,8 @@ cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept
 
 
 cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const Frame* f,
-                           const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+                           const SendRequest* r, Topic* topic, Queue* queue,
+                           const LogicItem* item) noexcept nogil:
     cdef const uint8_t* at = f.body
     cdef BatchMessage entry
     cdef Message m
@@ -382,9 +406,9 @@ cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const 
     check(done == records, b"a batch: as many records as were measured", done, records)
     if one_way:
         return DONE
-    ack = promise_send(s, c, h, &first, queue.queue_id, mark)
+    ack = promise_send(s, c, h, &first, queue.queue_id, item, mark)
     ack.early_reply = early
-    ack.early_reply_bytes = write_batch_reply(s, h, early, queue.queue_id, first.queue_offset, ids)
+    ack.early_reply_bytes = write_batch_reply(s, h, early, ack.queue_id, ack.queue_offset, ids)
     return DONE
 
 
@@ -427,6 +451,7 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
     cdef SendRequest r
     cdef Topic* topic
     cdef Topic* dead = NULL             # where a send to a retry topic goes instead
+    cdef const LogicItem* item = NULL   # of a logical queue: where it goes
     cdef Queue* queue
     cdef char remark[256]
     cdef bint batch, known
@@ -456,12 +481,18 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
         return refuse_late(s, c, h)
     if s.append.backpressure:
         s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this one still has room
+    if topic.mapping != NULL and is_logical(h):
+        item = logic_leader(topic.mapping, r.queue_id, next_random(s))
+        if item == NULL:
+            return refuse_led_elsewhere(s, c, h, &r, topic)
+        r.queue_id = item.queue_id
     # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])
     checked = check_send(s, c, h, f, &r, topic)
     if checked == GO_ON and dead != NULL:
         topic = dead
+        item = NULL
         r.queue_id = 0
         checked = check_send(s, c, h, f, &r, topic)
     if checked != GO_ON:
@@ -471,9 +502,9 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
     if queue == NULL:
         return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")
     if batch:
-        return produce_batch(s, c, h, f, &r, topic, queue)
+        return produce_batch(s, c, h, f, &r, topic, queue, item)
     if dead != NULL:
         status = leave_delay_out(s, &r.properties)
         if status != OK:
             return refuse_status(s, c, h, status)
-    return produce_single(s, c, h, f, &r, topic, queue, dead != NULL)
+    return produce_single(s, c, h, f, &r, topic, queue, item, dead != NULL)

@@ -2,6 +2,7 @@
 
     tables              all of them, as one service
     topic_table         a topic's permissions, kind and queues
+    queue_mapping       the logical queues of a static topic
     group_table         consumer groups and their subscriptions; where tags are compared
     offset_table        (topic, group, queue) -> the next offset to consume
     progress            a commit of an offset (15)

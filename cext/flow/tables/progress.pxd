@@ -4,7 +4,8 @@ Every consumer of RocketMQ sends one every 5 s for each of its queues, mostly on
 once (offset_table.pxd); the file has it some seconds later, as pulls' commits.
 
 A group or topic that the reactor does not know, a queue that the topic does not have, a field that
-is missing: control decides, and says what is wrong.
+is missing: control decides, and says what is wrong. So it does for logical queues of static topics,
+whose offset may belong to another broker.
 
 Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
 """

@@ -6,6 +6,7 @@ from cext.flow.context.outcome cimport TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit
+from cext.flow.tables.queue_mapping cimport is_logical
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.wire.codes cimport SUCCESS
@@ -24,6 +25,8 @@ cdef Outcome commit_progress(Tables s, Connection* c, const Header* h, const Fra
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     if topic == NULL or group_find(&s.groups, r.consumer_group.bytes,
                                    r.consumer_group.length) == NULL:
+        return TO_CONTROL
+    if topic.mapping != NULL and is_logical(h):
         return TO_CONTROL
     queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
     if r.queue_id < 0 or r.queue_id >= queues or offset_commit(

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.histogram_buckets cimport HistogramBuckets
 
+from cext.flow.tables.queue_mapping cimport QueueMapping
 from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList, UseCount
 from cext.store.consume_queue cimport Queue
@@ -44,6 +45,7 @@ cdef struct Topic:
     TopicKind kind          # what its name makes of it, set once
     int32_t queue_slots     # length of `queues`; 0 when it is removed
     Queue** queues          # owned array; NULL until a queue is first used
+    QueueMapping* mapping   # owned; the logical queues of a static topic, NULL of a plain one
     void* pop_waiting       # list of PopPair (pull_job.pxd): whose consumers pop from the topic
     void* counters          # list of DeliveryCounter (group_table.pxd), one of each group
     void* pop_retry_of      # PopPair: the topic holds what its consumers did not acknowledge

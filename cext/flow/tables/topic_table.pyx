@@ -57,6 +57,7 @@ cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int
 cdef void topic_destroy(UseCount* object) noexcept nogil:
     cdef Topic* topic = <Topic*> object
     free(topic.queues)
+    free(topic.mapping)
     free(topic.name)
     free_removed(topic, sizeof(Topic))
 

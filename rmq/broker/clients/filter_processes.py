@@ -47,7 +47,7 @@ QUESTIONS_MAX = 256  # of one filter under way; beyond it clients are refused an
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 START_S = 120.0  # to import a function: it may load a model
 HEALTHY_S = 10.0  # a process that lived so long is started again at once
-_PULL = struct.Struct("=iiiiqqqq")
+_PULL = struct.Struct("=iiiiqqqqqq")
 
 
 class FilterDownError(RmqError):
@@ -226,7 +226,8 @@ class FilterProcesses:
 
     def pull(self, connection: int, payload: bytes) -> None:
         """A pull from the reactor whose records a filter has to judge."""
-        opaque, kind, number, queue_id, following, least, most, length = _PULL.unpack_from(payload)
+        head = _PULL.unpack_from(payload)
+        opaque, kind, number, queue_id, following, least, most, delta, is_static, length = head
         at = _PULL.size + length
         topic = payload[_PULL.size : at].decode("utf-8", "replace")
         request = Command(code=0, opaque=opaque, serialize_type=kind)
@@ -234,6 +235,8 @@ class FilterProcesses:
             "suggestWhichBrokerId": 0, "nextBeginOffset": following,
             "minOffset": least, "maxOffset": most,
         }  # fmt: skip
+        if is_static:
+            fields["offsetDelta"] = delta
         self._spawn(
             self._answer(connection, request, fields, self._filters[number - 1],
                          payload[at:], f"{topic} queue {queue_id}")

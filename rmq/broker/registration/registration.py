@@ -23,8 +23,9 @@ settled() waits until the name servers have every change; one that is down is no
 is one that was too slow, until it has caught up.
 
 Request 103, body {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
-"topicConfigTable":{..}}}. Topics carry their permission masked with brokerPermission. The reply may
-hold a table of ordered topics.
+"topicConfigTable":{..},"topicQueueMappingInfoMap":{..}}}. Topics carry their permission masked with
+brokerPermission; static ones are in the last member, too. The reply may hold a table of ordered
+topics.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
@@ -63,12 +65,14 @@ class Registration:
         self,
         settings: Settings,
         topics: TopicTable,
+        mappings: QueueMappings,
         address: Callable[[], tuple[str, str]],
         has_role: Callable[[], bool] = lambda: True,
     ) -> None:
         """has_role: until then no name server hears of this broker."""
         self._settings = settings
         self._topics = topics
+        self._mappings = mappings
         self._addresses = address  # (broker address, HA address), known once the core listens
         self._has_role = has_role
         self._members: dict[str, _Member] = {}
@@ -208,6 +212,8 @@ class Registration:
 
     def alone(self, topics: set[str]) -> bool:
         """Whether these topics are few enough to be sent one by one."""
+        if not self._mappings.all().keys().isdisjoint(topics):
+            return False  # 217 has no place for a mapping
         limit = max(SINGLES_MAX, len(self._topics.registered) // SINGLES_SHARE)
         return self._settings.enableSingleTopicRegister and 0 < len(topics) <= limit
 
@@ -219,12 +225,16 @@ class Registration:
         registered = self._topics.registered
         wrapper = {
             "dataVersion": version,
-            "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+            "mappingDataVersion": self._mappings.version.members(),
             "topicConfigTable": {
                 name: self._masked(topic).members() for name, topic in registered.all().items()
             },
             "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
+            "topicQueueMappingInfoMap": {
+                name: mapping.info_members()
+                for name, mapping in self._mappings.all().items()
+                if name in registered
+            },
         }
         return msgspec.json.encode({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 

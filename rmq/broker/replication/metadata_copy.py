@@ -26,6 +26,7 @@ from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.queue_mappings import QueueMappings, read_table
 from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -57,6 +58,7 @@ class CopyContext(Protocol):
     delays: DelayLevels
     groups: GroupTable
     offsets: OffsetTable
+    queue_mappings: QueueMappings
     request_modes: RequestModes
     settings: Settings
     topics: TopicTable
@@ -198,6 +200,13 @@ class MetadataCopy:
 
     async def _topics(self, content: dict[Any, Any], origin: str) -> None:
         table = checked(content, "topicConfigTable", TopicConfig.of, origin)
+        details = content.get("topicQueueMappingDetailMap")  # RocketMQ 4 has no static topics
+        if isinstance(details, Mapping):
+            name = self._context.settings.brokerName
+            mappings = read_table(details, name, origin)
+            await self._context.queue_mappings.copy(
+                {topic: mapping for topic, mapping in mappings.items() if topic in table}
+            )
         await self._context.topics.copy(table)
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:

@@ -3,6 +3,7 @@
     handlers            the one table: request code -> handler
     sends, recalls, replies, transactions, pulls, pops, consumer_retries
                         what the reactor could not do by itself
+    logic_queues        offsets and pulls of static topics, also from other brokers
     offsets, offset_resets, locks, assignments    what consumers ask
     heartbeats, members, consumer_diagnosis       who is connected, and how they are
     topics, groups, broker_config, maintenance    administration

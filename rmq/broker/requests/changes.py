@@ -23,6 +23,7 @@ from rmq.format.remoting import Command
 TABLES: Mapping[int, frozenset[str]] = {
     Code.UPDATE_AND_CREATE_TOPIC: frozenset(("topics",)),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: frozenset(("topics",)),
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: frozenset(("topics",)),
     Code.DELETE_TOPIC_IN_BROKER: frozenset(("topics", "offsets")),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: frozenset(("groups",)),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: frozenset(("groups",)),

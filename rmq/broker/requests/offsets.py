@@ -6,11 +6,12 @@ whole; otherwise 22, and the client applies its own setting (last: 30, first: 31
 setZeroIfNotFound=false asks for 22 in any case.
 
 The reactor takes commits by itself (cext/flow/tables/progress.pxd) and hands over what it cannot
-judge: an unknown group or topic, a queue or number that is none.
+judge: an unknown group or topic, a queue or number that is none, a logical queue (logic_queues.py).
 
 Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ does.
 """
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from rmq.broker.clients.consumers import ConsumerTable
@@ -18,6 +19,7 @@ from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group, check_topic
 from rmq.broker.refusal import Refusal
+from rmq.broker.requests import logic_queues
 from rmq.broker.requests.queries import queue_of
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
@@ -26,9 +28,10 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
+from rmq.format.remoting import Command
 
 
-class Context(Protocol):
+class Context(logic_queues.Context, Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
@@ -41,10 +44,15 @@ class Context(Protocol):
     def core(self) -> LogCalls: ...
 
 
-def query_consumer_offset(context: Context, request: Request) -> Reply:
+def query_consumer_offset(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     group = check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
+    logical = logic_queues.logic_queue(context, command, topic, queue_id)
+    if logical is not None:
+        if not logical.is_plain:
+            return _offset_of(command, logical, group)
+        queue_id = logical.leader.queue_id
     offset = context.offsets.query(group, topic, queue_id)
     if offset < 0:
         if command.bool_field("setZeroIfNotFound", True) is False:
@@ -60,6 +68,15 @@ def query_consumer_offset(context: Context, request: Request) -> Reply:
     return command.reply(fields={"offset": offset})
 
 
+async def _offset_of(command: Command, logical: logic_queues.LogicQueue, group: str) -> Reply:
+    offset = await logical.group_offset(group)
+    if offset < 0:
+        raise Refusal(
+            ResponseCode.QUERY_NOT_FOUND, "the group has no offset on any part of this queue"
+        )
+    return command.reply(fields={"offset": offset})
+
+
 def _starts_in_memory(context: Context, topic: str, queue_id: int) -> bool:
     view = context.queues.view(topic, queue_id)
     if view is None or view.min_offset > 0:
@@ -68,19 +85,29 @@ def _starts_in_memory(context: Context, topic: str, queue_id: int) -> bool:
     return entry is not None and context.core.is_in_memory(entry.physical_offset)
 
 
-def update_consumer_offset(context: Context, request: Request) -> Reply:
+def update_consumer_offset(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     group = check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
     offset = command.int_field("commitOffset", minimum=0, maximum=OFFSET_MAX)
     context.groups.require_present(group)
     config = context.topics.require(topic)
+    logical = logic_queues.logic_queue(context, command, topic, queue_id)
+    if logical is not None:
+        return _committed(command, logical, group, offset)
     if queue_id >= max(config.queues, 1):
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
             f"queueId {queue_id}: topic {topic} has {config.queues} queues",
         )
     context.offsets.commit(group, topic, queue_id, offset)
+    return command.reply()
+
+
+async def _committed(
+    command: Command, logical: logic_queues.LogicQueue, group: str, offset: int
+) -> Reply:
+    await logical.commit(group, offset)
     return command.reply()
 
 

@@ -1,7 +1,8 @@
 """Pulls: the handler of those that the reactor passes on to control: 11, 361.
 
-That is: topic, group or subscription unknown to it, or one of them not allowing the pull. The
-checks are RocketMQ's, in its order:
+That is: topic, group or subscription unknown to it, or one of them not allowing the pull, or
+messages of a logical queue that are on another broker, which is asked for them (logic_queues.py).
+The checks are RocketMQ's, in its order:
 
     1   broker not readable                                               16
     2   361 with litePullMessageEnable=false                              16
@@ -9,6 +10,7 @@ checks are RocketMQ's, in its order:
     4   group may not consume                                             16
     5   topic unknown                                                     17
     6   topic not readable                                                16
+    6b  a logical queue that another broker leads                         501
     7   queueId beyond the read queues                                    29
     8   a class filter (sysFlag bit 8)                                    23
         with subscription text (sysFlag bit 4): not readable as tags      23
@@ -28,6 +30,7 @@ never passes the same frame on twice.
 Example: a pull before the group's first heartbeat gets 24; the Java client asks again in 3 s.
 """
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from rmq.broker.clients import subscription_filters
@@ -36,7 +39,9 @@ from rmq.broker.clients.subscription import TAG, tag_codes
 from rmq.broker.core_seam import ConnectionCalls, GroupCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
+from rmq.broker.requests import logic_queues
 from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import FLAG_CLASS_FILTER, FLAG_SUBSCRIPTION, PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
@@ -51,7 +56,7 @@ class CoreCalls(ConnectionCalls, GroupCalls, Protocol):
     """What is used here of the core."""
 
 
-class Context(subscription_filters.FilterContext, Protocol):
+class Context(subscription_filters.FilterContext, logic_queues.Context, Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
@@ -63,7 +68,7 @@ class Context(subscription_filters.FilterContext, Protocol):
     def core(self) -> CoreCalls: ...
 
 
-def pull(context: Context, request: Request) -> Reply:
+def pull(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     group_name, topic_name = command.require("consumerGroup"), command.require("topic")
     queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
@@ -77,7 +82,19 @@ def pull(context: Context, request: Request) -> Reply:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
         )
-    _check_queue(context, topic_name, queue_id)
+    topic = _readable(context, topic_name)
+    logical = logic_queues.logic_queue(context, command, topic_name, queue_id)
+    if logical is not None:
+        item = logical.item_of(command.int_field("queueOffset"))
+        if not logical.is_here(item):
+            return logical.pull(command)
+        queue_id = item.queue_id
+    if not 0 <= queue_id < topic.read_queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{queue_id}] is illegal: topic[{topic_name}] has "
+            f"{topic.read_queues} read queues",
+        )
     if sys_flag & FLAG_CLASS_FILTER:
         raise subscription_filters.refuse_class_filter()
     if sys_flag & FLAG_SUBSCRIPTION:
@@ -105,16 +122,11 @@ def _check_broker(context: Context, request: Request) -> None:
         )
 
 
-def _check_queue(context: Context, topic_name: str, queue_id: int) -> None:
+def _readable(context: Context, topic_name: str) -> TopicConfig:
     topic = context.topics.require(topic_name)
     if not topic.perm & PERM_READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic_name}] may not be read")
-    if not 0 <= queue_id < topic.read_queues:
-        raise Refusal(
-            ResponseCode.INVALID_PARAMETER,
-            f"queueId[{queue_id}] is illegal: topic[{topic_name}] has "
-            f"{topic.read_queues} read queues",
-        )
+    return topic
 
 
 def _check_text(context: Context, request: Request) -> None:

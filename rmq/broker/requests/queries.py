@@ -4,6 +4,7 @@ Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 i
 field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.
 """
 
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from rmq.broker.clients.consumers import ConsumerTable
@@ -11,6 +12,7 @@ from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
+from rmq.broker.requests import logic_queues
 from rmq.broker.store.key_index import Found, IndexQueries
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.topic_config import QUEUES_MAX
@@ -25,7 +27,7 @@ ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)
 _I64_MAX = 2**63 - 1
 
 
-class Context(Protocol):
+class Context(logic_queues.Context, Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
@@ -48,26 +50,44 @@ def queue_of(command: Command) -> tuple[str, int]:
     return topic, queue_id
 
 
-def search_offset(context: Context, request: Request) -> Reply:
+async def _told(command: Command, name: str, number: Awaitable[int]) -> Reply:
+    """Of a logical queue: what is asked for may be on another broker."""
+    return command.reply(fields={name: await number})
+
+
+def search_offset(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     topic, queue_id = queue_of(command)
     time_ms = command.int_field("timestamp")
-    upper = (command.text_field("boundaryType") or "").lower() == "upper"
+    boundary = command.text_field("boundaryType")
+    logical = logic_queues.logic_queue(context, command, topic, queue_id)
+    if logical is not None:
+        return _told(command, "offset", logical.search(time_ms, boundary))
+    upper = (boundary or "").lower() == "upper"
     return command.reply(fields={"offset": context.queues.search(topic, queue_id, time_ms, upper)})
 
 
-def get_max_offset(context: Context, request: Request) -> Reply:
+def get_max_offset(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     topic, queue_id = queue_of(request.command)
+    logical = logic_queues.logic_queue(context, request.command, topic, queue_id)
+    if logical is not None:
+        return _told(request.command, "offset", logical.maximum())
     return request.command.reply(fields={"offset": context.queues.range(topic, queue_id)[1]})
 
 
-def get_min_offset(context: Context, request: Request) -> Reply:
+def get_min_offset(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     topic, queue_id = queue_of(request.command)
+    logical = logic_queues.logic_queue(context, request.command, topic, queue_id)
+    if logical is not None:
+        return _told(request.command, "offset", logical.minimum())
     return request.command.reply(fields={"offset": context.queues.range(topic, queue_id)[0]})
 
 
-def get_earliest_store_time(context: Context, request: Request) -> Reply:
+def get_earliest_store_time(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     topic, queue_id = queue_of(request.command)
+    logical = logic_queues.logic_queue(context, request.command, topic, queue_id)
+    if logical is not None:
+        return _told(request.command, "timestamp", logical.earliest_store_time())
     minimum, maximum = context.queues.range(topic, queue_id)
     time_ms = -1
     if minimum < maximum:

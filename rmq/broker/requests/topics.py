@@ -1,4 +1,5 @@
-"""Topics: handlers of 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
+"""Topics: handlers of 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one, and
+513 create or update a static topic.
 
 Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
 reason, attributes get 1. The reply to a change is sent when topics.json holds it and the name
@@ -20,6 +21,8 @@ from rmq.broker.refusal import Refusal
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.queue_mapping import read_mapping
+from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topic_config import (
     FILTER_TYPES,
     PERM_MAX,
@@ -43,19 +46,46 @@ class Context(Protocol):
     bodies: BodyCache
     groups: GroupTable
     offsets: OffsetTable
+    queue_mappings: QueueMappings
     settings: Settings
     topics: TopicTable
 
 
 async def update_topic(context: Context, request: Request) -> Reply:
+    await context.topics.update(_requested(context, request.command))
+    return request.command.reply()
+
+
+async def update_static_topic(context: Context, request: Request) -> Reply:
+    """The mapping first: whoever sees the topic is to see it with its mapping."""
     command = request.command
+    config = _requested(context, command)
+    mapping = read_mapping(command.body)
+    reason = mapping.fault(config.name, context.settings.brokerName)
+    if reason:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, reason)
+    for queue_id, chain in mapping.hosted_queues.items():
+        for item in chain:
+            if item.bname == mapping.bname and item.queue_id >= config.write_queues:
+                raise Refusal(
+                    ResponseCode.INVALID_PARAMETER,
+                    f"logical queue {queue_id} lies in queue {item.queue_id} of this broker, and "
+                    f"writeQueueNums is {config.write_queues}",
+                )
+    await context.queue_mappings.put(mapping, bool(command.bool_field("force", False)))
+    await context.topics.update(config)
+    return command.reply()
+
+
+def _requested(context: Context, command: Command) -> TopicConfig:
+    """The topic as a request's fields say."""
     topic = check_topic(command.require("topic"))
     _refuse_system(context, topic)
     present = context.topics.get(topic)
     filter_type = command.text_field("topicFilterType") or FILTER_TYPES[0]
     if filter_type not in FILTER_TYPES:
         raise ProtocolError(f"topicFilterType is {filter_type[:50]!r}, not SINGLE_TAG or MULTI_TAG")
-    config = TopicConfig(
+    return TopicConfig(
         topic,
         _limited(command, "readQueueNums", QUEUES_MAX),
         _limited(command, "writeQueueNums", QUEUES_MAX),
@@ -67,8 +97,6 @@ async def update_topic(context: Context, request: Request) -> Reply:
             context, present, attributes.changes_of_text(command.text_field("attributes") or "")
         ),
     )
-    await context.topics.update(config)
-    return command.reply()
 
 
 async def update_topics(context: Context, request: Request) -> Reply:
@@ -117,6 +145,7 @@ async def delete_topic(context: Context, request: Request) -> Reply:
             if await context.topics.delete(retry):
                 context.offsets.remove_topic(retry)
     await context.topics.delete(topic)
+    await context.queue_mappings.saved()
     context.offsets.remove_topic(topic)
     await context.offsets.save()  # a crash must not give them to a new topic of the same name
     return request.command.reply()
@@ -129,27 +158,38 @@ def get_all_topics(context: Context, request: Request) -> Reply:
     first = command.int_field("topicSeq", 0, 0)
     count = command.int_field("maxTopicNum", len(table), 0)
     version = context.topics.version
+    mappings = context.queue_mappings
 
     def make() -> bytes:
+        names = sorted(table)[first : first + count]
         return fastjson.dumps(
             {
                 "dataVersion": version.members(),
-                "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
-                "topicConfigTable": {
-                    name: table[name].members() for name in sorted(table)[first : first + count]
+                "mappingDataVersion": mappings.version.members(),
+                "topicConfigTable": {name: table[name].members() for name in names},
+                "topicQueueMappingDetailMap": {
+                    name: mapping.members()
+                    for name in names
+                    if (mapping := mappings.get(name)) is not None
                 },
-                "topicQueueMappingDetailMap": {},
                 "topicQueueMappingInfoMap": {},
             }
         )
 
-    body = context.bodies.of_version("topics", (version.key, len(table), first, count), make)
+    of = (version.key, mappings.version.key, len(mappings), len(table), first, count)
+    body = context.bodies.of_version("topics", of, make)
     return command.reply(fields={"totalTopicNum": len(table)}, body=body)
 
 
 def get_topic(context: Context, request: Request) -> Reply:
-    topic = context.topics.require(request.command.require("topic"))
-    return request.command.reply(body=fastjson.dumps(topic.members()))
+    """With lo=true also the mapping of a static topic."""
+    command = request.command
+    topic = context.topics.require(command.require("topic"))
+    members = topic.members()
+    mapping = context.queue_mappings.get(topic.name)
+    if mapping is not None and command.bool_field("lo", False):
+        members = {**members, "mappingDetail": mapping.members()}
+    return command.reply(body=fastjson.dumps(members))
 
 
 def get_system_topics(context: Context, request: Request) -> Reply:
@@ -172,6 +212,7 @@ def _limited(command: Command, name: str, maximum: int) -> int:
 HANDLERS: dict[int, Handler[Context]] = {
     Code.UPDATE_AND_CREATE_TOPIC: update_topic,
     Code.UPDATE_AND_CREATE_TOPIC_LIST: update_topics,
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: update_static_topic,
     Code.DELETE_TOPIC_IN_BROKER: delete_topic,
     Code.GET_ALL_TOPIC_CONFIG: get_all_topics,
     Code.GET_TOPIC_CONFIG: get_topic,

@@ -6,6 +6,7 @@ Topics
     topic_config        one topic and its JSON
     registered_topics   the topics as reactor and name servers know them
     deleted_topics      where the log was when each was deleted
+    queue_mapping, queue_mappings    the logical queues of a static topic; of all of them
 
 Groups and consumers
 

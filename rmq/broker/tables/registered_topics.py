@@ -13,7 +13,7 @@ another.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rmq.broker.core_seam import TopicCalls
 from rmq.broker.tables.data_version import DataVersion
@@ -32,6 +32,8 @@ class RegisteredTopics:
         self._topics: dict[str, TopicConfig] = {}
         self._refused: dict[str, TopicConfig] = {}  # by the reactor
         self.version = DataVersion()
+        self.on_put: Callable[[str], None] = lambda name: None  # the reactor has it, maybe anew
+        self.on_remove: Callable[[str], None] = lambda name: None
 
     def get(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)
@@ -58,6 +60,7 @@ class RegisteredTopics:
                     end = self._core.remove_topic(name.encode())
                     if end is not None:
                         ends[name] = end
+                    self.on_remove(name)
                 continue
             try:
                 self._put(topic)
@@ -97,3 +100,4 @@ class RegisteredTopics:
             topic.masked(self._settings.brokerPermission).perm,
             int(topic.order),
         )
+        self.on_put(topic.name)

@@ -19,6 +19,7 @@ from support.name_server import in_loop
 from rmq.base.json_file import JsonFile
 from rmq.broker.broker import Broker
 from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.queue_mapping import LogicQueueItem, QueueMapping
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreCorruptError
 from rmq.format.fastjson import MessageQueue
@@ -34,6 +35,7 @@ REFUSES = {
     "topics.json": "come back with these queues",
     "subscriptionGroup.json": "not allowed to consume",
     "delayOffset.json": "delivered again",
+    "topicQueueMapping.json": "updateStaticTopic",
 }
 FILES = [*GOES_ON, *REFUSES]
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -50,12 +52,15 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "deep": lambda _: b'{"a":' * 100_000,
     "another shape": lambda _: (
         b'{"topicConfigTable":[],"subscriptionGroupTable":7,"offsetTable":"x",'
-        b'"table":true,"messageRequestModeMap":[1],"locks":"none"}'
+        b'"table":true,"messageRequestModeMap":[1],"locks":"none","topicQueueMappingInfoMap":[]}'
     ),
     "a flipped bit": lambda data: (
         data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
     ),
 }
+MAPPING = QueueMapping(
+    "t", "broker-a", 3, 5, hosted_queues={2: (LogicQueueItem(0, 1, "broker-a"),)}
+)
 BLOCK = {"cm": 0, "i": 60_000, "l": 0, "o": [5, 1], "oc": {}, "ot": {}, "popTime": 5}
 
 
@@ -88,6 +93,7 @@ async def make_all(directory: Path) -> None:
         await broker.groups.update(GroupConfig("g", retry_times_max=5))
         broker.offsets.commit("g", "t", 1, 77)
         await broker.request_modes.set("t", "g", "POP", 2)
+        await broker.queue_mappings.put(MAPPING, force=False)
         broker.locks.lock("g", [MessageQueue("t", "b", 0)], "c1")
         await broker.locks.saved()
     JsonFile(config / "delayOffset.json").save({"offsetTable": {"1": 0, "3": 0}})
@@ -102,6 +108,7 @@ def known(broker: Broker) -> dict[str, object]:
         "subscriptionGroup.json": group is not None and group.retry_times_max,
         "consumerOffset.json": broker.offsets.query("g", "t", 1),
         "messageRequestMode.json": broker.request_modes.of("t", "g"),
+        "topicQueueMapping.json": broker.queue_mappings.get("t"),
         "rmqLocks.json": broker.locks.lock("g", [MessageQueue("t", "b", 0)], "c2"),
         "consumerOrderInfo.json": len(broker.core.pop_orders()),
         "delayOffset.json": "",
