@@ -127,6 +127,8 @@ ELSEWHERE = {
     "replica_resume",
     "replica_wait",
     "replica_close",
+    "static_send",
+    "static_ranges",
     "trace_send_and_consume",
     "admin_call",
     "mqadmin",

@@ -62,6 +62,7 @@ public final class Main {
         TraceScenarios.register(SCENARIOS);
         OrderlyJournal.register(SCENARIOS);
         ReplicaScenarios.register(SCENARIOS);
+        StaticTopicScenarios.register(SCENARIOS);
         AdminScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         Json.write(Map.of()); // what answers are written with is loaded before there are any
