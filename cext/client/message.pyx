@@ -432,6 +432,7 @@ cdef class MessageExt:
         changed = None if self.read_properties is None else dict(self.read_properties)
         return received_again, (
             type(self), record, self.broker_name, self.topic, self.reconsume_times, changed,
+            self.queue_id, self.queue_offset,
         ), getattr(self, "__dict__", None)
 
     def __repr__(self):
@@ -531,8 +532,23 @@ def decode_messages(Reply reply not None, str broker_name not None="", bint chec
     return messages_of(reply, broker_name, check_crc)
 
 
+def decode_pulled(Reply reply not None, str broker_name not None, int32_t queue_id):
+    """The messages in an answer to a pull of this queue. Those of a logical queue (of a static
+    topic) get its number and offsets, which their records do not have."""
+    cdef MessageExt message
+    cdef int64_t delta
+    cdef list found = messages_of(reply, broker_name, False)
+    given = reply.int_field("offsetDelta", None)
+    if given is not None:
+        delta = given
+        for message in found:
+            message.queue_id = queue_id
+            message.queue_offset += delta
+    return found
+
+
 def received_again(kind, bytes record not None, str broker_name, str topic, int reconsume_times,
-                   dict changed):
+                   dict changed, int32_t queue_id, int64_t queue_offset):
     """The message that MessageExt.__reduce__ took apart; ProtocolError when it is no record."""
     cdef MessageExt message = kind.__new__(kind)
     cdef Reply reply = reply_of(encode_request(0, body=record))
@@ -544,4 +560,6 @@ def received_again(kind, bytes record not None, str broker_name, str topic, int 
     read_record(reply.body_at, <uint32_t>len(record), False, message)
     message.reconsume_times = reconsume_times
     message.read_properties = changed
+    message.queue_id = queue_id             # of a logical queue they are not the record's
+    message.queue_offset = queue_offset
     return message

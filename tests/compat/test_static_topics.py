@@ -77,7 +77,7 @@ def test_a_static_topic_is_made_moved_and_read_on(
               "queues": QUEUES}  # fmt: skip
     printed = pair.admin("updateStaticTopic", "-t", topic, "-qn", str(QUEUES), "-b", pair.names[0])
     assert "The new mapping data is written to file" in printed, printed
-    route = eventually(pair.admin, ["topicRoute", "-t", topic], "topicQueueMappingByBroker")
+    route = eventually(pair.admin, ["topicRoute", "-t", topic], "topicQueueMappingByBroker", 60)
     assert f'"totalQueues":{QUEUES}' in re.sub(r"\s", "", route)
 
     reader = {"nameServer": pair.name_server, "run": session_id, "as": f"static-{topic}"}

@@ -241,6 +241,26 @@ def logic_queue(context: Context, command: Command, topic: str, queue_id: int) -
     return LogicQueue(context, topic, mapping.bname, mapping.hosted_queues[queue_id])
 
 
+def kept_item(
+    context: Context, command: Command, topic: str, queue_id: int, offset: int
+) -> LogicQueueItem | None:
+    """The item of a logical queue with this offset, when it is here though another broker leads the
+    queue by now: a consumer that has not heard of the move yet may commit what it has read here.
+    RocketMQ's brokers refuse it."""
+    mapping = context.queue_mappings.get(topic)
+    if mapping is None or command.bool_field("lo", True) is False or mapping.leads(queue_id):
+        return None
+    found = None
+    for item in mapping.hosted_queues.get(queue_id, ()):
+        if item.is_placed and item.logic_offset <= offset:
+            found = item
+    if found is None or found.bname != mapping.bname:
+        return None
+    # Where the next item begins is not known here for certain: nothing is committed beyond the end.
+    end = context.queues.range(topic, found.queue_id)[1]
+    return found if found.physical(offset) <= end else None
+
+
 def _number_of(reply: Command, item: LogicQueueItem, name: str, good: int = 0) -> int:
     if reply.code != good:
         raise _passed_on(item, reply)

@@ -92,6 +92,10 @@ def update_consumer_offset(context: Context, request: Request) -> Reply | Awaita
     offset = command.int_field("commitOffset", minimum=0, maximum=OFFSET_MAX)
     context.groups.require_present(group)
     config = context.topics.require(topic)
+    kept = logic_queues.kept_item(context, command, topic, queue_id, offset)
+    if kept is not None:
+        context.offsets.commit(group, topic, kept.queue_id, kept.physical(offset))
+        return command.reply()
     logical = logic_queues.logic_queue(context, command, topic, queue_id)
     if logical is not None:
         return _committed(command, logical, group, offset)

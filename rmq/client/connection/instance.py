@@ -20,6 +20,7 @@ client id and connection.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -38,10 +39,11 @@ from rmq.client.connection.notices import Notices
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
 from rmq.client.parameters import ClientParameters
-from rmq.errors import ClosedError
+from rmq.errors import ClosedError, RmqError
 
 log = logging.getLogger("rmq.client")
 
+STALE_MS = 100  # until a route is read again that a broker says is old
 CHORES = 16  # threads at most; they start as chores wait
 
 
@@ -57,6 +59,7 @@ class ClientInstance(Caller):
         self.client_id = self._make_id(parameters)
         self.timers = Timers("rmq-timers", CHORES)
         self.routes = RouteTable(self)
+        self.routes.on_stale = self._route_is_stale
         self.heartbeats = Heartbeats(self, self.client_id, self.routes, self.timers)
         self.notices = Notices(self, self.heartbeats.lost)
         BrokerCalls(self, self.heartbeats, self.notices)
@@ -120,6 +123,16 @@ class ClientInstance(Caller):
         # not a chore: it waits for nobody, unless connections are made by hand
         interval = max(parameters.heartbeat_broker_interval, 10)
         every(interval, self.heartbeats.send, chore=parameters.use_tls)
+
+    def _route_is_stale(self, topic: str) -> None:
+        look = functools.partial(self._look_again, topic)
+        self.timers.after(STALE_MS, look, chore=True)
+
+    def _look_again(self, topic: str) -> None:
+        try:
+            self.routes.of(topic, refresh=True)
+        except RmqError as error:
+            log.info("route of %s: %s", topic, error)
 
     def _serve(self, mailbox: Mailbox) -> None:
         while not self.closed:

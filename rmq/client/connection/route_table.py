@@ -38,6 +38,7 @@ class RouteTable:
         self._brokers: dict[str, BrokerEntry] = {}
         self._watchers: list[Watcher] = []
         self.replicas = Replicas()
+        self.on_stale: Callable[[str], object] = lambda topic: None
 
     # ---- topics
 
@@ -70,6 +71,12 @@ class RouteTable:
     def want(self, topic: str) -> None:
         """Its route is looked for again and again, though there is none yet."""
         self._wanted[topic] = None
+
+    def look_again_for(self, topic: str, error: Exception | None) -> None:
+        """A queue of a static topic has another leader than the route says: it is read again soon,
+        in another thread."""
+        if isinstance(error, RemoteError) and error.code == ResponseCode.NOT_LEADER_FOR_QUEUE:
+            self.on_stale(topic)
 
     def refresh(self) -> None:
         """Reads the routes of all topics in use again."""

@@ -3,6 +3,9 @@
 route = parse_route("orders", reply.body)
 route.writable(), route.readable()        # [MessageQueue(topic, broker_name, queue_id), ...]
 route.brokers["broker-a"].addresses       # {0: "10.0.0.7:10911", 1: ...}
+
+The queues of a static topic are its logical ones. Each is named by the broker that leads it now,
+and by its number, which no other broker has: MessageQueue("t", "broker-b", 3) when 3 is broker-b's.
 """
 
 from __future__ import annotations
@@ -56,9 +59,12 @@ class Route:
     brokers: dict[str, BrokerEntry]
     entries: list[QueueEntry] = field(default_factory=list)
     order_conf: str = ""  # "broker-a:4;broker-b:4" for topics of a fixed order
+    leaders: dict[int, str] = field(default_factory=dict)  # of a static topic's logical queues
 
     def readable(self) -> list[MessageQueue]:
-        """All queues one may pull from, by broker and number."""
+        """All queues one may pull from, by broker and number; of a static topic by number."""
+        if self.leaders:
+            return self._led({each.broker_name for each in self.entries if each.perm & PERM_READ})
         return [
             MessageQueue(self.topic, entry.broker_name, queue_id)
             for entry in self.entries
@@ -66,8 +72,25 @@ class Route:
             for queue_id in range(entry.read_queues)
         ]
 
+    def in_order(self) -> list[MessageQueue]:
+        """readable() as all members of a group have them, of whatever language: they share out by
+        the place in this list. RocketMQ's clients name the broker of all logical queues alike."""
+        return self.readable() if self.leaders else sorted(self.readable())
+
+    def _led(self, names: set[str]) -> list[MessageQueue]:
+        """The logical queues led by these brokers."""
+        return [
+            MessageQueue(self.topic, name, queue_id)
+            for queue_id, name in sorted(self.leaders.items())
+            if name in names and name in self.brokers
+        ]
+
     def writable(self) -> list[MessageQueue]:
         """All queues one may send to, by broker and number: those whose master is alive."""
+        if self.leaders:
+            alive = {name for name, each in self.brokers.items() if each.master is not None}
+            return self._led(alive & {each.broker_name for each in self.entries
+                                      if each.perm & PERM_WRITE})  # fmt: skip
         counts = {entry.broker_name: entry.write_queues for entry in self.entries
                   if entry.perm & PERM_WRITE}  # fmt: skip
         if self.order_conf:
@@ -99,7 +122,25 @@ def parse_route(topic: str, body: bytes) -> Route:
         for row in _rows(data, "queueDatas")
     ]
     entries.sort(key=lambda entry: entry.broker_name)
-    return Route(topic, brokers, entries, str(data.get("orderTopicConf") or ""))
+    leaders = _leaders(data.get("topicQueueMappingByBroker"))
+    return Route(topic, brokers, entries, str(data.get("orderTopicConf") or ""), leaders)
+
+
+def _leaders(table: Any) -> dict[int, str]:
+    """Logical queue -> broker name. Of two brokers that both say they lead one, the newer mapping
+    is right: the other has not heard yet that it was moved."""
+    if not table:
+        return {}
+    found: dict[int, tuple[int, str]] = {}
+    try:
+        for info in table.values():
+            epoch, name = int(info["epoch"]), str(info["bname"])
+            for queue_id in map(int, info.get("currIdMap") or {}):
+                if 0 <= queue_id < QUEUES_MAX:
+                    found[queue_id] = max(found.get(queue_id, (epoch, name)), (epoch, name))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ProtocolError("the name server's answer holds a broken queue mapping") from None
+    return {queue_id: name for queue_id, (_, name) in found.items()}
 
 
 def broker_entry(row: Mapping[str, Any]) -> BrokerEntry:

@@ -22,7 +22,7 @@ from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
 from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
 
-TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}
+TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
 
 
 class Waited:

@@ -150,7 +150,9 @@ class Targets:
 
             return queues.targets[mmh3.hash(key or "", signed=False) % len(queues.targets)]
         for target in queues.targets:
-            if (target.broker_name, target.queue_id) == (queue.broker_name, queue.queue_id):
+            if target.queue_id == queue.queue_id and (
+                target.broker_name == queue.broker_name or queues.route.leaders
+            ):  # a logical queue is the same one at another broker
                 return target
         raise RemoteError(
             ResponseCode.INVALID_PARAMETER,
@@ -175,6 +177,8 @@ class Targets:
 
     def note(self, target: Target, latency_ms: float, error: Exception | None) -> None:
         """How the target's broker did: so long, and with this end."""
+        if error is not None:
+            self._producer.instance.routes.look_again_for(target.topic, error)
         if self._producer.tracks_latency:
             self.faults.note(target.broker_name, latency_ms, isinstance(error, UnreachableError))
 

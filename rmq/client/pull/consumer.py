@@ -241,7 +241,7 @@ class PullConsumer(Member[PullConsumerParameters]):
     def _share(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
         """This consumer's queues, and whether there are other members; None while brokers do not
         know this one."""
-        queues = sorted(route.readable())
+        queues = route.in_order()
         if self.parameters.message_model == BROADCASTING:
             return queues, False
         members, is_certain = self._members.of(route)

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from cext.client.message import MessageExt, decode_messages
+from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
@@ -208,7 +208,7 @@ class Puller:
             self.pull(queue)
 
     def _messages(self, queue: PullQueue, reply: Reply) -> list[MessageExt]:
-        found = decode_messages(reply, queue.queue.broker_name)
+        found = decode_pulled(reply, queue.queue.broker_name, queue.queue.queue_id)
         namespace = self._given.namespace
         if namespace:
             for message in found:
@@ -231,6 +231,7 @@ class Puller:
             log.info("pulling from %s: %s; another replica is asked", queue.queue, error)
             self.pull(queue)
             return
+        self._instance.routes.look_again_for(queue.wire.topic, error)
         self._again(queue, error, self.pull)
 
     def _again(

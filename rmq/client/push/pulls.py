@@ -15,7 +15,7 @@ import logging
 import time
 from typing import Protocol
 
-from cext.client.message import MessageExt, decode_messages
+from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
@@ -166,7 +166,9 @@ class PushPulls:
         found: list[MessageExt] = []
         try:
             if code == ResponseCode.SUCCESS:
-                found = queue.subscription.wanted(decode_messages(reply, queue.wire.broker_name))
+                wire = queue.wire
+                pulled = decode_pulled(reply, wire.broker_name, wire.queue_id)
+                found = queue.subscription.wanted(pulled)
                 self._consumer.stats.pulled(queue.queue.topic, len(found), reply.waited_us / 1000)
             elif code == ResponseCode.PULL_OFFSET_MOVED:
                 moved = reply.int_field("nextBeginOffset")
@@ -203,6 +205,7 @@ class PushPulls:
             return
         if isinstance(error, RemoteError) and error.code in UNKNOWN_HERE:
             self._instance.heartbeats.send()
+        self._instance.routes.look_again_for(queue.wire.topic, error)
         self._later(queue, error, self.go_on)
 
     def _later(self, queue: ProcessQueue, error: Exception | None, function: object) -> None:

@@ -184,7 +184,7 @@ class Rebalance:
     def _share(self, topic: str, subscription: Subscription) -> None:
         instance = self._instance
         route = instance.routes.known(topic) or instance.routes.of(topic, refresh=True)
-        queues = sorted(route.readable())
+        queues = route.in_order()
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
         if share is None:
             instance.heartbeats.send()  # what there is stays until the broker knows us

@@ -19,6 +19,7 @@ from support.live_broker import live_broker
 from support.name_server import Client, in_loop, name_server
 from support.waiting import until
 from support.wire_frames import batch_body
+from unit.broker.test_replicas import SYNC, slave_of, until_same_log
 
 from rmq.broker.broker import Broker
 from rmq.broker.tables.queue_mapping import LogicQueueItem, chain_fault, succession_fault
@@ -382,6 +383,11 @@ async def test_a_groups_offset_moves_with_what_it_has_read(tmp_path: Path) -> No
         assert (await pair.a.call(COMMIT, topic="s", queueId=0, commitOffset=1, **group)).code == 0
         await pair.move()
         assert await number(pair.b, QUERY, 0, **group) == 1
+        # A consumer that has not heard of it commits where it has read; RocketMQ refuses it.
+        where = {"topic": "s", "queueId": 0, **group}
+        assert (await pair.a.call(COMMIT, commitOffset=0, **where)).code == 0
+        assert await number(pair.b, QUERY, 0, **group) == 0
+        assert (await pair.a.call(COMMIT, commitOffset=FAR, **where)).code == NOT_LEADER
         assert (await pair.b.call(COMMIT, topic="s", queueId=0, commitOffset=0, **group)).code == 0
         assert await number(pair.a, QUERY, 0, lo=False, **group) == 0  # it is broker a's
         await pair.b.send("s", b"new", 0)
@@ -439,3 +445,27 @@ async def test_the_reason_is_told_when_the_other_broker_is_gone(tmp_path: Path) 
         for reply in (await pull(client, 0, 0), await client.call(MINIMUM, topic="s", queueId=0)):
             assert reply.code == 1 and "no broker gone" in (reply.remark or ""), reply.remark
         assert (await client.send("s", b"x", 0)).code == 0
+
+
+@in_loop
+async def test_a_slave_has_the_mapping_as_its_master(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **SYNC, brokerName="a", slaveTimeout=60_000) as master,
+        slave_of(master, tmp_path / "s", brokerName="a") as slave,
+        BrokerClient(master.core.port) as client,
+        BrokerClient(slave.core.port) as reader,
+    ):
+        chain = [item(0, "gone", 0, 0), item(1, "a", 0, FAR)]
+        assert (await put(client, "a", {0: chain})).code == 0  # which waits for the slave
+        assert slave.queue_mappings.all() == master.queue_mappings.all() != {}
+        await client.call(200, b'{"groupName":"g"}')
+        await client.send("s", b"x", 0)
+        await until_same_log(master, slave)
+        await until(lambda: "g" in slave.groups)
+        found = await pull(reader, 0, FAR)
+        assert (texts(found), numbers(found)) == ([b"x"], (FAR + 1, FAR, FAR + 1, FAR))
+        assert (await put(reader, "a", {0: chain}, epoch=2)).code == 16
+        assert (await client.call(DELETE, topic="s")).code == 0
+        await until(lambda: slave.queue_mappings.all() == {})
+    path = tmp_path / "s/config/topicQueueMapping.json"
+    assert json.loads(path.read_bytes())["topicQueueMappingInfoMap"] == {}
