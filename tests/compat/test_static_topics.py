@@ -4,27 +4,35 @@ Method: mqadmin 5.5.0 makes a topic of four logical queues on one of two brokers
 the other while a Java push consumer reads and a Java producer sends; then a second group reads all
 of it, the older half through a broker that asks the other. With two brokers of rmq (or of Apache,
 `--target=apache`), and with one of each kind at Apache's name server, moved both ways.
+And a store with a mapping goes from one kind to the other and back.
 Cannot prove: what a crash leaves (tests/unit/broker/test_static_topics.py, tests/fault).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compat.mqadmin import CLUSTER, Admin, admin_of, eventually
 from compat.runner import ScenarioRunner
-from compat.targets import Target
+from compat.targets import Target, make_target
 from compat.test_scaling import Both
+from support.waiting import wait_until
+from unit.broker.test_static_topics import detail, item
 
+from rmq import Message, Producer
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
+from rmq.errors import RemoteError
+from rmq.format import fastjson
 
 QUEUES = 4
+MOCK = "__syslo__global__"
 FAR = 10_000  # mqadmin's round number behind a few messages
 
 
@@ -85,6 +93,8 @@ def test_a_static_topic_is_made_moved_and_read_on(
     sent = client.run("static_send", first=0, end=40, **common, **{"as": f"s1{topic}"})
     assert sent["places"].split(";") == places(pair.names[0], 0)
     client.run("replica_wait", count=40, **reader)
+    progress = ["consumerProgress", "-g", f"g1_{topic}"]
+    eventually(pair.admin, progress, rf"{MOCK}[\s\S]*Consume Diff Total: 0", 40)
 
     for turn, name in enumerate((pair.names[1], pair.names[0]), 1):
         printed = pair.admin("remappingStaticTopic", "-t", topic, "-b", name)
@@ -108,8 +118,7 @@ def test_a_static_topic_is_made_moved_and_read_on(
         for name in pair.names:
             fields = {"topic": topic, "lo": True}
             reply = view.call(view.address_of(name), RequestCode.GET_TOPIC_CONFIG, fields)
-            body = re.sub(rb"([{,])(\d+):", rb'\1"\2":', reply.body)
-            chains = json.loads(body)["mappingDetail"]["hostedQueues"]
+            chains = fastjson.loads_object(reply.body)["mappingDetail"]["hostedQueues"]
             assert {queue: len(chain) for queue, chain in chains.items()} == {
                 str(queue): 3 for queue in range(QUEUES)
             }
@@ -137,3 +146,52 @@ def test_a_static_topic_grows_over_a_cluster(pair: Pair, session_id: str) -> Non
     )
     assert route.count('"totalQueues":6') == 2
     assert route.count('"writeQueueNums":3') == 2  # on each broker
+
+
+def test_a_mapping_is_read_from_the_others_store(kind: str, tmp_path: Path) -> None:
+    """topicQueueMapping.json, written by each and continued by the other."""
+    if kind == "apache":
+        pytest.skip("the target is Apache alone")
+    store, port = tmp_path / "store", free_port(2, 1)
+    chain = [item(0, "gone", 0, 0), item(1, "broker-a", 0, FAR)]
+    for turn, each in enumerate(("rmq", "apache", "rmq")):
+        target = make_target(each, tmp_path / f"{turn}", {}, store=store, port=port)
+        target.start()
+        try:
+            with Cluster(target.name_server) as view:
+                if turn == 0:
+                    put(view, target.broker, chain, 1)
+                told = static_topic(view, target.broker)
+                assert (told["epoch"], told["totalQueues"]) == (1 if turn < 2 else 2, 2)
+                assert told["hostedQueues"] == {"1": chain}
+                wait_until(lambda view=view: leaders(view) == {1: "broker-a"})
+            with Producer("P", namesrv_addr=target.name_server) as producer:
+                result = producer.send(Message("s", b"x"))
+                assert (result.queue_id, result.queue_offset) == (1, FAR + turn)
+            if turn == 1:
+                with Cluster(target.name_server) as view:
+                    put(view, target.broker, chain, 2)
+            target.end("clean")
+        finally:
+            target.stop()
+
+
+def put(view: Cluster, address: str, chain: list[dict[str, Any]], epoch: int) -> None:
+    fields = {"topic": "s", "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1,
+              "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0,
+              "order": False}  # fmt: skip
+    body = detail("broker-a", {1: chain}, 2, epoch)
+    view.call(address, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, fields, body)
+
+
+def leaders(view: Cluster) -> dict[int, str]:
+    try:
+        return view.route("s").leaders
+    except RemoteError:
+        return {}
+
+
+def static_topic(view: Cluster, address: str) -> dict[str, Any]:
+    reply = view.call(address, RequestCode.GET_TOPIC_CONFIG, {"topic": "s", "lo": True})
+    found: dict[str, Any] = fastjson.loads_object(reply.body)["mappingDetail"]
+    return found

@@ -20,6 +20,7 @@ from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
+from rmq.names import LOGIC_QUEUE_BROKER
 from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.routes")
@@ -66,7 +67,11 @@ class Routes:
 
 
 def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
-    """The queues of a route's queueDatas; ProtocolError when they are none."""
+    """The queues of a route's queueDatas; of a static topic its logical ones, as clients name them.
+    ProtocolError when they are none."""
+    mappings = route.get("topicQueueMappingByBroker")
+    if mappings:
+        return _logic_queues(topic, mappings)
     found = []
     rows = route.get("queueDatas")
     for row in rows if isinstance(rows, list) else ():
@@ -79,3 +84,12 @@ def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
         if perm & PERM_READ:
             found += [MessageQueue(topic, name, queue_id) for queue_id in range(count)]
     return sorted(found)
+
+
+def _logic_queues(topic: str, mappings: Any) -> list[MessageQueue]:
+    try:
+        _, count = max((int(row["epoch"]), int(row["totalQueues"])) for row in mappings.values())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ProtocolError(f"a route with {mappings!r:.100}") from None
+    count = min(count, QUEUES_MAX)
+    return [MessageQueue(topic, LOGIC_QUEUE_BROKER, queue_id) for queue_id in range(count)]

@@ -22,6 +22,7 @@ from rmq.broker.status.counter_history import CounterHistory, group_counter, top
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
@@ -40,6 +41,7 @@ class Context(Protocol):
     consumers: ConsumerTable
     groups: GroupTable
     offsets: OffsetTable
+    queue_mappings: QueueMappings
     queues: QueueReader
     samples: CounterHistory
     settings: Settings
@@ -107,7 +109,9 @@ def get_broker_consume_stats(context: Context, request: Request) -> Reply:
             if config is None or (only_ordered and not config.order):
                 continue
             table = _group_offsets(context, offsets_of[topic], config, config.write_queues, {})
-            total += sum(row["brokerOffset"] - row["consumerOffset"] for row in table.values())
+            total += sum(
+                row["brokerOffset"] - max(0, row["consumerOffset"]) for row in table.values()
+            )
             stats.append({"consumeTps": _tps(context, topic, group), "offsetTable": table})
         groups.append({group: stats})
     body = {
@@ -171,8 +175,10 @@ def _group_offsets(
     pulled: dict[int, int],
 ) -> dict[MessageQueue, dict[str, int]]:  # fmt: skip
     table = {}
+    # A group's offset in a logical queue is the newest that is one: tools look for it by the -1.
+    none = -1 if topic.name in context.queue_mappings else 0
     for queue_id, (_, end) in enumerate(context.queues.ranges(topic.name, queues)):
-        consumed = max(0, offsets.get(queue_id, 0))
+        consumed = max(none, offsets.get(queue_id, none))
         row = {
             "brokerOffset": end,
             "consumerOffset": consumed,

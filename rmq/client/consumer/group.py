@@ -25,6 +25,7 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from rmq.names import LOGIC_QUEUE_BROKER
 
 log = logging.getLogger("rmq.client")
 
@@ -140,6 +141,13 @@ def check_filter(instance: ClientInstance, group: str, subscription: Subscriptio
         return
 
 
+def _as_led(queue: MessageQueue, route: Route) -> MessageQueue:
+    """A logical queue as this client names it: by the broker that leads it."""
+    if queue.broker_name == LOGIC_QUEUE_BROKER and queue.queue_id in route.leaders:
+        return queue._replace(broker_name=route.leaders[queue.queue_id])
+    return queue
+
+
 class TopicAssignment(NamedTuple):
     """What a member reads of one topic: by pulls, and by pops."""
 
@@ -171,7 +179,7 @@ def assignment_of(
             queue = row.get("messageQueue")
             if isinstance(queue, dict):
                 part = found.popped if row.get("mode") == "POP" else found.pulled
-                part.append(MessageQueue.of(queue))
+                part.append(_as_led(MessageQueue.of(queue), route))
         return found
 
     return of_any_broker(instance, route, silent, ask)

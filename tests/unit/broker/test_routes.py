@@ -88,6 +88,17 @@ def test_only_readable_queues_count() -> None:
     assert read_queues("t", {"queueDatas": None}) == []
 
 
+def test_a_static_topic_has_its_logical_queues() -> None:
+    newer = {"bname": "b", "epoch": 2, "totalQueues": 3, "currIdMap": {"0": 0, "2": 1}}
+    older = {"bname": "c", "epoch": 1, "totalQueues": 2, "currIdMap": {"1": 0}}
+    route = {"queueDatas": [row()], "topicQueueMappingByBroker": {"b": newer, "c": older}}
+    name = "__syslo__global__"
+    assert read_queues("t", route) == queues((name, 0), (name, 1), (name, 2))
+    for broken in (7, [newer], {"b": 7}, {"b": {**newer, "epoch": "x"}}, {"b": {}}):
+        with pytest.raises(ProtocolError):
+            read_queues("t", {"topicQueueMappingByBroker": broken})
+
+
 @pytest.mark.parametrize("broken", [
     7, row(brokerName=None), row(readQueueNums="2"), row(readQueueNums=1 << 40), row(perm="6"),
 ])  # fmt: skip

@@ -398,6 +398,9 @@ async def test_a_groups_offset_moves_with_what_it_has_read(tmp_path: Path) -> No
         assert pair.brokers[1].offsets.query("g", "s", 1) == 1  # the second queue of b
         other = {"consumerGroup": "g2"}
         assert (await pair.b.call(QUERY, topic="s", queueId=0, **other)).code == 22
+        stats = fastjson.loads_object((await pair.b.call(208, topic="s", **group)).body)
+        assert {key.queue_id: value["consumerOffset"]
+                for key, value in stats["offsetTable"].items()} == {0: -1, 1: 1}  # fmt: skip
         # A pull that commits does so in the queue that it reads.
         await pull(pair.b, 0, FAR + 1, sysFlag=5, commitOffset=FAR)
         assert await number(pair.b, QUERY, 0, **group) == FAR
