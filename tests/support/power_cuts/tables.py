@@ -1,5 +1,6 @@
-"""Topics (17, 18, 215), groups (200, 225, 207), what they may not read (353), request modes (401)
-and locks (41, 42): as they were changed last. A topic made anew holds its new messages only."""
+"""Topics (17, 18, 215), static ones (513), groups (200, 225, 207), what they may not read (353),
+request modes (401) and locks (41, 42): as they were changed last. A topic made anew holds its new
+messages only."""
 
 import functools
 import json
@@ -19,7 +20,7 @@ from support.power_cuts.promise import (
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 
-TOPICS, DELETE_TOPIC, TOPIC = 18, 215, 351
+TOPICS, DELETE_TOPIC, TOPIC, STATIC = 18, 215, 351, 513
 GROUP_UPDATE, GROUPS, DELETE_GROUP, GROUP = 200, 225, 207, 352
 FORBID, MODE, ALL_MODES, LOCK, UNLOCK = 353, 401, 402, 41, 42
 NAMES = 4  # of each kind and worker
@@ -40,7 +41,8 @@ class Tables(Promise):
         assert (await client.call(GROUP_UPDATE, body)).code == SUCCESS
 
     async def step(self, client: BrokerClient, worker: int) -> bool:
-        kinds = (self.change_topic, self.change_group, self.forbid, self.set_mode, self.lock)
+        kinds = (self.change_topic, self.change_static, self.change_group, self.forbid,
+                 self.set_mode, self.lock)  # fmt: skip
         change = self.random.choice(kinds)
         asks = change(client, worker)
         for thing, value, _ in asks:
@@ -71,6 +73,18 @@ class Tables(Promise):
             ask = functools.partial(client.call, TOPICS, body)
             return [(("topic", each), queues, ask) for each in names]
         return [(("topic", name), queues, lambda: change_topic(client, name, queues))]
+
+    def change_static(self, client: BrokerClient, worker: int) -> Asks:
+        """A newer mapping, of one more queue than before."""
+        name, epoch = self.own("static-topic", worker), self.next()
+        item = {"gen": 0, "queueId": 0, "bname": "broker-a"}
+        body = {"topic": name, "bname": "broker-a", "totalQueues": epoch, "epoch": epoch,
+                "hostedQueues": {0: [item]}}  # fmt: skip
+        fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": 1,
+                  "writeQueueNums": 1, "perm": 6, "topicFilterType": "SINGLE_TAG",
+                  "topicSysFlag": 0, "order": False}  # fmt: skip
+        return [(("static", name), epoch,
+                 lambda: client.call(STATIC, fastjson.dumps(body), **fields))]  # fmt: skip
 
     def change_group(self, client: BrokerClient, worker: int) -> Asks:
         name, queues = self.own("table-group", worker), self.random.randrange(1, QUEUES)
@@ -124,6 +138,12 @@ class Tables(Promise):
         if reply.code != SUCCESS:
             return None
         return int(fastjson.loads_object(reply.body)["writeQueueNums"])
+
+    async def find_static(self, client: BrokerClient, name: str) -> int | None:
+        reply = await client.call(TOPIC, topic=name, lo=True)
+        if reply.code != SUCCESS:
+            return None
+        return int(fastjson.loads_object(reply.body)["mappingDetail"]["epoch"])
 
     async def find_group(self, client: BrokerClient, name: str) -> int | None:
         from_all = await client.call(201)

@@ -17,6 +17,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker
 from support.name_server import Client, in_loop, name_server
+from support.unwritable import not_saved
 from support.waiting import until
 from support.wire_frames import batch_body
 from unit.broker.test_replicas import SYNC, slave_of, until_same_log
@@ -258,6 +259,22 @@ async def test_requests_that_do_not_fit_are_refused_with_the_reason(tmp_path: Pa
         assert (await put(client, "a", {}, epoch=4, force=True)).code == 0
         kept = broker.queue_mappings.get("s")
         assert kept is not None and kept.epoch == 4 and kept.leads(0)
+
+
+@in_loop
+async def test_a_mapping_that_cannot_be_saved_changes_nothing_yet(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path, brokerName="a") as broker,
+        BrokerClient(broker.core.port) as client,
+    ):
+        assert (await put(client, "a", {0: [item(0, "a", 0, 0)]})).code == 0
+        moved = {0: [item(0, "a", 0, 0), item(1, "b", 0, -1)]}
+        with not_saved(tmp_path, "topicQueueMapping.json"):
+            assert (await put(client, "a", moved, epoch=2)).code == 1
+            assert (await client.send("s", b"x", 0)).code == 0  # a crash would bring it back
+        broker.queue_mappings.retry()
+        await broker.queue_mappings.saved()
+        assert (await client.send("s", b"x", 0)).code == NOT_LEADER
 
 
 # ------------------------------------------------------------------- before a move
