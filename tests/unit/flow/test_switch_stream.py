@@ -214,10 +214,19 @@ def test_who_has_not_greeted_is_no_slave(leader: Leader) -> None:
     assert link.is_closed()
 
 
-@pytest.mark.parametrize("report", [REPORT.pack(1, 0), REPORT.pack(2, -1), REPORT.pack(2, 1 << 40)])
+@pytest.mark.parametrize("report", [REPORT.pack(2, -1), REPORT.pack(2, 1 << 40)])
 def test_a_report_that_cannot_be_ends_the_connection(leader: Leader, report: bytes) -> None:
     link = leader.joined(2)
     link.socket.sendall(report)
+    assert link.is_closed()
+
+
+def test_half_a_greeting_instead_of_a_report_ends_the_connection_as_silence_does(
+    clock: DrivenClock, leader: Leader
+) -> None:
+    link = leader.joined(2)
+    link.socket.sendall(REPORT.pack(1, 0))  # a greeting begins so, and is longer
+    clock.advance(21)  # haHousekeepingInterval
     assert link.is_closed()
 
 
