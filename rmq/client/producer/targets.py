@@ -27,7 +27,14 @@ from rmq.client.connection.timers import Timer
 from rmq.client.producer.base import ProducerBase
 from rmq.client.producer.faults import BrokerFaults
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import MessageError, RemoteError, RmqError, RouteError, UnreachableError
+from rmq.errors import (
+    ClosedError,
+    MessageError,
+    RemoteError,
+    RmqError,
+    RouteError,
+    UnreachableError,
+)
 from rmq.format.fastjson import MessageQueue
 from rmq.names import SELF_TEST_TOPIC
 
@@ -178,7 +185,8 @@ class Targets:
     def note(self, target: Target, latency_ms: float, error: Exception | None) -> None:
         """How the target's broker did: so long, and with this end."""
         if error is not None:
-            self._producer.instance.routes.look_again_for(target.topic, error)
+            with contextlib.suppress(ClosedError):  # the last sends of a producer that closes
+                self._producer.instance.routes.look_again_for(target.topic, error)
         if self._producer.tracks_latency:
             self.faults.note(target.broker_name, latency_ms, isinstance(error, UnreachableError))
 
