@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("clock")
 
 FUNCTION_PULL = 5
 READ_RECORDS_MAX = 64  # brought by one read of a disk reader
-HEAD = struct.Struct("=iiiiqqqq")
+HEAD = struct.Struct("=iiiiqqqqqq")
 
 
 def program(expression: str) -> bytes:
@@ -338,7 +338,7 @@ def test_a_pull_with_a_function_is_left_to_control_with_its_records(shard: Shard
     ((number, payload),) = shard.reports(FUNCTION_PULL)
     assert number > 0
     head = HEAD.unpack_from(payload)
-    assert head == (77, 0, 3, 0, 10, 0, 10, 1)
+    assert head == (77, 0, 3, 0, 10, 0, 10, 0, 0, 1)
     assert payload[HEAD.size : HEAD.size + 1] == b"t"
     records = payload[HEAD.size + 1 :]
     assert [int(m.body) for m in decode_messages(records)] == [3, 5, 7, 9]
