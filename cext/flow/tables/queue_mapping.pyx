@@ -89,7 +89,7 @@ cdef inline const LogicItem* leader_of(const QueueMapping* mapping,
 cdef const LogicItem* logic_leader(const QueueMapping* mapping, int32_t logic_id,
                                    uint32_t random) noexcept nogil:
     cdef const LogicItem* leader
-    cdef int32_t i, at
+    cdef int32_t _i, at
     if logic_id >= mapping.queue_count:
         return NULL
     if logic_id >= 0:
@@ -97,7 +97,7 @@ cdef const LogicItem* logic_leader(const QueueMapping* mapping, int32_t logic_id
     if mapping.queue_count == 0:
         return NULL
     at = <int32_t> (random % <uint32_t> mapping.queue_count)
-    for i in range(mapping.queue_count):
+    for _i in range(mapping.queue_count):
         leader = leader_of(mapping, at)
         if leader != NULL:
             return leader
