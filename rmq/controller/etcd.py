@@ -27,6 +27,7 @@ import msgspec
 from rmq.controller.state_store import StateStoreError
 
 ANSWER_BYTES_MAX = 16 << 20
+LEASE_OVER = "requested lease not found"  # in the words of etcd 3.4 and later
 
 T = TypeVar("T")
 
@@ -119,6 +120,10 @@ class _KeepAlive(msgspec.Struct):
     result: _Grant
 
 
+class LeaseOverError(StateStoreError):
+    """What was to be put has a lease that etcd does not know any more."""
+
+
 class Etcd:
     """Owned by one event loop. All calls raise StateStoreError when no endpoint answers in time."""
 
@@ -162,6 +167,8 @@ class Etcd:
         for endpoint in list(self._endpoints):
             try:
                 return await self._ask_one(endpoint + path, request, kind)
+            except LeaseOverError:
+                raise
             except (httpx.HTTPError, StateStoreError, msgspec.MsgspecError) as error:
                 reasons.append(f"{endpoint}: {error or type(error).__name__}")
             if self._endpoints[0] == endpoint:  # not if another call has gone on already
@@ -172,6 +179,8 @@ class Etcd:
         body = msgspec.json.encode(request)
         answer = await self._client.post(url, content=body)
         if answer.status_code != 200:
+            if LEASE_OVER in answer.text:
+                raise LeaseOverError("etcd: the lease is over")
             raise StateStoreError(f"status {answer.status_code}, {answer.text[:200]!r}")
         if len(answer.content) > ANSWER_BYTES_MAX:
             raise StateStoreError(f"an answer of {len(answer.content)} bytes")

@@ -24,11 +24,12 @@ import msgspec
 from rmq.base import clock
 from rmq.controller import broker_set, etcd
 from rmq.controller.broker_set import BrokerSet
-from rmq.controller.etcd import Etcd, KeyValue
+from rmq.controller.etcd import Etcd, KeyValue, LeaseOverError
 from rmq.controller.state_store import Controller, NotLeaderError, StateStoreError
 from rmq.errors import StoreCorruptError
 
 LEASE_S = 3
+STARTS = 5
 RENEW_S = 0.5  # how often the lease is kept alive, and the leader's key looked at
 
 _log = logging.getLogger("rmq.controller.etcd_store")
@@ -57,7 +58,13 @@ class EtcdStore:
 
     async def start(self, own: Controller) -> None:
         self._own = own
-        await self._stand()  # an etcd that is not there stops the start
+        for left in reversed(range(STARTS)):
+            try:
+                await self._stand()  # an etcd that is not there stops the start
+                break
+            except LeaseOverError:  # one that was too slow for its own lease does not
+                if not left:
+                    raise
         self._task = asyncio.create_task(self._stand_for_ever())
 
     async def stop(self) -> None:

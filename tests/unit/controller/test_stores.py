@@ -171,6 +171,30 @@ async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(tmp_path: 
 
 
 @in_loop
+async def test_a_lease_that_ends_before_it_is_used_does_not_stop_the_start(
+    etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that is so busy that etcd takes longer than the lease for it."""
+    granted: list[int] = []
+
+    async def grant(self: Etcd, seconds: int) -> int:
+        lease = await real(self, seconds)
+        granted.append(lease)
+        if len(granted) <= 2:
+            await self.revoke(lease)
+        return lease
+
+    real = Etcd.grant
+    monkeypatch.setattr(Etcd, "grant", grant)
+    store = etcd_store(etcd, "slow")
+    await store.start(FIRST)
+    try:
+        assert len(granted) == 3 and store.is_leader()
+    finally:
+        await store.stop()
+
+
+@in_loop
 async def test_another_endpoint_is_asked_when_one_does_not_answer(etcd: EtcdServer) -> None:
     client = Etcd(("http://127.0.0.1:1", etcd.endpoint))
     result = await client.transaction([], [etcd_steps.get(b"nothing")])
