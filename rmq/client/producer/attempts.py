@@ -37,6 +37,13 @@ class Waited:
         self._producer.tell_callback(self._callback, result, error)
 
 
+def _time_left(until_ms: float) -> float:
+    left_ms = until_ms - monotonic_ms()
+    if left_ms <= 0:
+        raise RequestTimeoutError("the time for the send is over")
+    return left_ms
+
+
 class Attempts:
     """Of one producer; any thread."""
 
@@ -100,7 +107,7 @@ class Attempts:
             topic, until_ms = message.topic, deadline_us / 1000
 
             def again() -> None:
-                left = max(until_ms - monotonic_ms(), 1)
+                left = _time_left(until_ms)
                 self.submit(targets.following(topic, target), message, waited, left, attempts, True)
 
             if self._later.add(topic, again, lambda: waited(result, error)):
@@ -132,7 +139,7 @@ class Attempts:
         topic, until_ms = messages[0].topic, deadline_us / 1000
 
         def again(told: Told = callback, behind: int = attempts + 1) -> None:
-            left = max(until_ms - monotonic_ms(), 1)
+            left = _time_left(until_ms)
             following = self._targets.following(topic, target)
             producer.submit_batch_to(following, messages, callbacks, told, left, behind)
 

@@ -42,13 +42,13 @@ class Patience:
 
     def lasts(self, failed: Target, error: Exception) -> bool:
         """Whether the broker is away for the moment, or no master, and the only one of its topic,
-        and has not been so for too long."""
+        and has not been so for too long, nor would be after a pause."""
         if not is_momentary(error) or self._targets.has_other_name(failed):
             return False
         now_ms = monotonic_ms()
         if self._end_ms is None:
             self._end_ms = min(now_ms + PATIENCE_MS, self._until_ms)
-        return now_ms < self._end_ms
+        return now_ms + PAUSE_MS < self._end_ms
 
     def waited(self, failed: Target, error: Exception) -> bool:
         if not self.lasts(failed, error):

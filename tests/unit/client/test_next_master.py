@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.scripted_cluster import Cluster, refused, stored
 
-from rmq import Message, Producer, RemoteError
+from rmq import Message, Producer, RemoteError, RequestTimeoutError
 from rmq.format.remoting import Command
 
 LONG = {"send_msg_timeout": 60_000}
@@ -81,7 +81,7 @@ def test_patience_ends_with_the_time_for_the_send(
     patience(60_000)
     short = settings(way, send_msg_timeout=100)
     with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
-        with pytest.raises(RemoteError, match="code 14"):
+        with pytest.raises((RemoteError, RequestTimeoutError)):  # how the last try ended
             send(producer, way)
         assert 1 <= len(cluster.sends(0)) <= 7
 
