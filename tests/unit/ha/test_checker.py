@@ -360,6 +360,23 @@ def test_offsets_fall_by_a_reset_or_what_a_fault_may_take(
     assert ("offset-fell" not in findings.broken) is is_good, name
 
 
+@pytest.mark.parametrize(("behind", "is_good"), [(30, True), (15, False)])
+def test_a_reset_beyond_what_nobody_was_given_skips_it(
+    tmp_path: Path, behind: int, is_good: bool
+) -> None:
+    """But not what a reader had passed over before."""
+    events: list[AnyEvent] = [Subscribed(at=1, group=PULLED, topic=TOPIC)]
+    for number in range(3):
+        message = f"p/{number}"
+        events += [
+            Sending(at=2 + number, message=message, topic=TOPIC),
+            Stored(at=10 + number, message=message, offset=number, topic=TOPIC, broker=BROKER),
+        ]  # fmt: skip
+    events += [pulled(13, 0), reset(20, 2), pulled(behind, 2)]
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("undelivered" not in findings.broken) is is_good
+
+
 def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path) -> None:
     """Whichever file of a history says so first."""
     one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
