@@ -119,4 +119,14 @@ class _Sweep:
         """Whether it may have put the offset where it was read."""
         if isinstance(step, OffsetRead) or step.offset != read.offset or step.asked > read.at:
             return False
-        return step.at > floor.at or not step.acked
+        if step.at > floor.at or not step.acked:
+            return True
+        return isinstance(step, Reset) and self._is_pending(step, floor)
+
+    def _is_pending(self, reset: Reset, floor: Step) -> bool:
+        """A reset counts until a pull takes it: what its reader commits before that says nothing,
+        as it goes on from where the reader was (docs/promises.md)."""
+        commits = [each for each in self.steps if isinstance(each, Committed) and each.acked]
+        before = [each.offset for each in commits if each.at <= reset.asked][-1:]
+        since = [each.offset for each in commits if reset.asked < each.at <= floor.at]
+        return bool(before) and reset.offset < before[0] <= min(since, default=before[0])
