@@ -25,6 +25,7 @@ from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.message import decode_messages
 from rmq.format.store_files import Record, Segment, scan_segment
+from rmq.names import TIMER_TOPIC
 from tests.ha.cluster import Broker
 from tests.ha.store_faults import other_boot
 from tests.ha.trios import Trio
@@ -188,7 +189,7 @@ def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:
     }
     wait_until(lambda: sent.keys() <= set(bodies(old)))
     for node in others(trio, old):
-        wait_until(lambda node=node: fed(node) >= len(bodies(old)))
+        wait_until(lambda node=node: fed(node) >= timed(old))
     old.kill()
     until_acked(trio, b"after", f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 300}\x02")
     # Due later than all that could come again, so these would be there by then.
@@ -213,6 +214,13 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
     assert bodies(old) == []
     old.kill()
     wait_until(lambda: bodies(trio.nodes["master"]) == [b"late"])
+
+
+def timed(node: Broker) -> int:
+    """How many messages waited for their time: who came later than his was stored at once."""
+    with Connection(node.address) as connection:
+        asked = {"topic": TIMER_TOPIC, "queueId": 0}
+        return int(connection.call(RequestCode.GET_MAX_OFFSET, asked).fields["offset"])
 
 
 def fed(node: Broker) -> int:
