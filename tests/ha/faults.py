@@ -22,7 +22,7 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import Nemesis, jumping, kill, kill_all, noted, taken_over
+from tests.ha.nemesis import Nemesis, jumping, kill, kill_all, noted, start_all, taken_over
 from tests.ha.network import Network
 from tests.ha.quorum_faults import (
     controller_and_master_killed,
@@ -62,10 +62,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
             each.pause()
         time.sleep(maker.uniform(0.5, BEHIND_S))
         kill_all([node, *others], history)
-        for each in others:
-            each.launch()
-        for each in others:
-            each.until_ready()
+        start_all(others)
         try:
             with cluster.inside():
                 wait_until(lambda: any(each.is_master() for each in others))

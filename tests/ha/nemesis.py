@@ -60,6 +60,14 @@ def kill_all(nodes: Sequence[Node], history: Writer) -> None:
         kill(node, history)
 
 
+def start_all(nodes: Sequence[Node]) -> None:
+    """Together: members of etcd are ready when they are a quorum."""
+    for node in nodes:
+        node.launch()
+    for node in nodes:
+        node.until_ready()
+
+
 @contextlib.contextmanager
 def jumping(clock: DrivenClock, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Its wall clock is set back by up to an hour, or ahead by some seconds."""

@@ -18,7 +18,7 @@ from random import Random
 
 from tests.ha.cluster import Cluster, Node
 from tests.ha.history import Writer
-from tests.ha.nemesis import jumping, kill, noted, taken_over
+from tests.ha.nemesis import jumping, kill, noted, start_all, taken_over
 from tests.ha.trios import Controller, leading_controller, leading_etcd
 
 BEYOND_S = 1.0  # so long after the end of the last lease nobody decides yet
@@ -91,10 +91,7 @@ def _gone(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> It
         try:
             yield
         finally:
-            for node in nodes:  # members of etcd are ready when they are a quorum again
-                node.launch()
-            for node in nodes:
-                node.until_ready()
+            start_all(nodes)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from rmq.format.queue_ends import decode_ends, encode_ends
 from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import RETURN_MS, kill, kill_all, noted
+from tests.ha.nemesis import RETURN_MS, kill, kill_all, noted, start_all
 from tests.ha.stores import read_log
 
 PAGE_BYTES = 4096
@@ -65,10 +65,7 @@ def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
         try:
             yield
         finally:
-            for node in nodes:
-                node.launch()
-            for node in nodes:
-                node.until_ready()
+            start_all(nodes)
 
 
 def hold_syncs(node: Broker) -> int:
@@ -149,7 +146,4 @@ def all_killed(cluster: Cluster, target: str, maker: Random, history: Writer) ->
             yield
         finally:
             for row in (cluster.etcd, cluster.controllers, maker.sample(brokers, len(brokers))):
-                for node in row:
-                    node.launch()
-                for node in row:
-                    node.until_ready()
+                start_all(row)

@@ -21,6 +21,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
 from tests.ha.cluster import Broker
 from tests.ha.losses import SETTINGS
+from tests.ha.nemesis import start_all
 from tests.ha.store_faults import cut_log
 from tests.ha.stores import read_log
 from tests.ha.test_failover import bodies, others, send, until_acked
@@ -37,13 +38,6 @@ def begin(trio: Trio) -> Broker:
     until_acked(trio, b"before")
     trio.settle()
     return trio.nodes["master"]
-
-
-def start_all(nodes: list[Broker]) -> None:
-    for node in nodes:
-        node.launch()
-    for node in nodes:
-        node.until_ready()
 
 
 @pytest.mark.parametrize(("settings", "is_acked"), [("weak", True), ("safe", False)])
