@@ -2,6 +2,7 @@
 
     registration        keeps the broker and its topics known at all name servers
     routes              a topic's queues on all brokers, for assignments (400)
+    route_question      a topic's route, asked of one name server after the other
     peer_brokers        requests to the other brokers of a static topic
 
 A broker talks to each of its name servers by itself, apart from the others.

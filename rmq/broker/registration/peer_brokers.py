@@ -11,21 +11,21 @@ and commits of the queues they are in. Nothing that is sent waits for another br
 """
 
 import asyncio
+import functools
 import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 from rmq.base import clock
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.registration.route_question import first_route
 from rmq.config import Settings
-from rmq.errors import ProtocolError, RmqError
-from rmq.format import fastjson
+from rmq.errors import ProtocolError, RemoteError, RmqError
 from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.peer_brokers")
 
 KEPT_S = 5.0
-ROUTE_S = 1.0
 LINKS_MAX = 8  # at a time to one broker
 PEERS_MAX = 1024
 
@@ -85,25 +85,20 @@ class PeerBrokers:
         peer.known_s = clock.monotonic()
 
     async def _ask(self, broker: str, topic: str) -> str:
-        reason = "no name server is set (namesrvAddr)"
-        for text in self._settings.namesrvAddr.split(";"):
-            if not text.strip():
-                continue
-            link = RemotingClient(text.strip())
-            command = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
-            try:
-                reply = await link.call(command, ROUTE_S)
-                if reply.code == ResponseCode.SUCCESS:
-                    return read_address(broker, fastjson.loads_object(reply.body))
-                reason = f"{link.address}: code {reply.code}: {reply.remark}"
-            except (CallError, ProtocolError) as error:
-                reason = str(error)
-            finally:
-                link.close()
-        raise PeerError(f"broker {broker} is not found: {reason}")
+        reasons = ["no name server is set (namesrvAddr)"]
+
+        def failed(server: str, error: RmqError) -> None:
+            is_refused = isinstance(error, RemoteError)
+            reasons.append(f"{server}: {error}" if is_refused else str(error))
+
+        read = functools.partial(read_address, broker)
+        found = await first_route(self._settings.namesrvAddr, topic, read, failed)
+        if found is None:
+            raise PeerError(f"broker {broker} is not found: {reasons[-1]}")
+        return found
 
 
-def read_address(broker: str, route: dict[object, object]) -> str:
+def read_address(broker: str, route: dict[Any, Any]) -> str:
     """Of the broker's master, or of its replica with the smallest id; ProtocolError without."""
     rows = route.get("brokerDatas")
     for row in rows if isinstance(rows, list) else ():

@@ -8,26 +8,24 @@ Example: topic t with 2 queues on broker-a and 1 on broker-b: [a 0, a 1, b 0].
 """
 
 import asyncio
+import functools
 import logging
 from typing import Any
 
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.broker.registration.route_question import first_route
 from rmq.broker.tables.topic_config import QUEUES_MAX
-from rmq.codes import PERM_READ, RequestCode, ResponseCode
+from rmq.codes import PERM_READ
 from rmq.config import Settings
-from rmq.errors import ProtocolError
-from rmq.format import fastjson
+from rmq.errors import ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
-from rmq.format.remoting import Command
 from rmq.names import LOGIC_QUEUE_BROKER
-from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.routes")
 quiet = RateLimitedLog(log)
 
 KEPT_S = 5.0
-ANSWER_S = 1.0
 TOPICS_MAX = 10_000  # kept at a time
 
 
@@ -50,20 +48,12 @@ class Routes:
         return await asyncio.shield(kept[1])
 
     async def _ask(self, topic: str) -> list[MessageQueue] | None:
-        for address in self._settings.namesrvAddr.split(";"):
-            if not address.strip():
-                continue
-            link = RemotingClient(address.strip())
-            command = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
-            try:
-                reply = await link.call(command, ANSWER_S)
-                if reply.code == ResponseCode.SUCCESS:
-                    return read_queues(topic, fastjson.loads_object(reply.body))
-            except (CallError, ProtocolError) as error:
+        def failed(server: str, error: RmqError) -> None:
+            if not isinstance(error, RemoteError):  # else it does not know the topic
                 quiet.warning("route", "route of %s: %s", topic, error)
-            finally:
-                link.close()
-        return None
+
+        read = functools.partial(read_queues, topic)
+        return await first_route(self._settings.namesrvAddr, topic, read, failed)
 
 
 def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
