@@ -21,14 +21,16 @@ cdef enum:
     WAIT_US = 100_000        # of one wait of a caller; then it looks again
     STOOD_US = 250_000       # so much beyond a wait's end: the thread was not let run
 
-# A slot for a Python caller, waiting for one until `until_us` (GIL released); NULL: none came free.
-# Returns with the engine's lock held unless NULL. may_wait False: NULL at once. Time in which the
-# thread was not let run is added to `until_us`.
-cdef Slot* claim_slot(EngineState* state, int64_t* until_us, bint may_wait)
+# A slot for a Python caller, waiting `timeout_us` for one (GIL released); NULL: none came free.
+# Returns with the engine's lock held unless NULL. may_wait False: NULL at once. `until_us` is set
+# to the end of that time, by a clock read under the lock: if the process stands still after that,
+# the engine finds the slot when it forgives, and if before, it does not count. Time in which the
+# thread was not let run while it waited is added.
+cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait)
 
-# Of a wait for WAIT_US at most that began then: how much of it is no time, as the process stood
-# still (stopped, swapped out, its machine paused); 0 when it ran.
-cdef int64_t stood_us(int64_t began_us) noexcept nogil
+# Of the time between the two, in which a caller waited for WAIT_US at most: how much is no time, as
+# the process stood still (stopped, swapped out, its machine paused); 0 when it ran.
+cdef int64_t stood_us(int64_t began_us, int64_t now_us) noexcept nogil
 
 # Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock
 # released.

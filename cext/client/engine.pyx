@@ -313,9 +313,10 @@ cdef int patience(EngineState* state) noexcept nogil:
     return <int>min((until - now_us + 999) // 1000, <int64_t>WAIT_MS_MAX)
 
 
-cdef void forgive(EngineState* state, int64_t over_us) noexcept nogil:
-    """The process stood still so long (stopped, swapped out, its machine paused): in this time no
-    answer could have been taken, which may lie in the socket, so it does not count."""
+cdef void forgive(EngineState* state, int64_t turn_us) noexcept nogil:
+    """The process stood still (stopped, swapped out, its machine paused) in a turn of this length:
+    in this time no answer could have been taken, which may lie in the socket, so it does not count.
+    Nor does what the engine meant to sleep: it may have stood still from the first moment on."""
     cdef Slot* slot
     cdef Link* link
     cdef int32_t i
@@ -323,16 +324,16 @@ cdef void forgive(EngineState* state, int64_t over_us) noexcept nogil:
     for i in range(SLOTS):
         slot = &state.slots[i]
         if slot.opaque != 0 and slot.framed:
-            slot.started_us += over_us
-            slot.deadline_us += over_us
+            slot.started_us += turn_us
+            slot.deadline_us += turn_us
     if state.next_deadline_us != FOREVER_US:
-        state.next_deadline_us += over_us
+        state.next_deadline_us += turn_us
     for i in range(state.link_count):
         link = state.links[i]
-        link.connect_until_us += over_us
-        link.last_heard_us += over_us
+        link.connect_until_us += turn_us
+        link.last_heard_us += turn_us
         if link.frame_began_us != 0:
-            link.frame_began_us += over_us
+            link.frame_began_us += turn_us
     lock_release(&state.lock)
 
 
@@ -354,14 +355,13 @@ cdef void stop_all(EngineState* state) noexcept nogil:
 cdef void body(void* argument) noexcept nogil:
     cdef EngineState* state = <EngineState*>argument
     cdef epoll_event events[EVENTS]
-    cdef int64_t now_us, turn_us = monotonic_us(), over_us
+    cdef int64_t now_us, began_us = monotonic_us()
     cdef int count, i, wait_ms = 0
     while not load_acquire_i32(&state.stopping):
         now_us = monotonic_us()
-        over_us = now_us - turn_us - 1000 * <int64_t>wait_ms
-        if over_us > STOOD_US:
-            forgive(state, over_us)
-        turn_us = now_us
+        if now_us - began_us - 1000 * <int64_t>wait_ms > STOOD_US:
+            forgive(state, now_us - began_us)
+        began_us = now_us
         send_dirty(state, now_us)
         tell_late(state, now_us)
         post_staged(state)
@@ -382,8 +382,8 @@ cdef void body(void* argument) noexcept nogil:
 
 # ---------------------------------------------------------------- for callers in cext
 
-cdef int64_t stood_us(int64_t began_us) noexcept nogil:
-    cdef int64_t over_us = monotonic_us() - began_us - WAIT_US
+cdef int64_t stood_us(int64_t began_us, int64_t now_us) noexcept nogil:
+    cdef int64_t over_us = now_us - began_us - WAIT_US
     return over_us if over_us > STOOD_US else 0
 
 
@@ -398,19 +398,24 @@ cdef void engine_wake(EngineState* state) noexcept nogil:
     event_signal(state.wake_fd)
 
 
-cdef Slot* claim_slot(EngineState* state, int64_t* until_us, bint may_wait):
+cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait):
     cdef Slot* slot
-    cdef int64_t began_us
+    cdef int64_t now_us, began_us = 0
     while True:
         lock_take(&state.lock)
+        now_us = monotonic_us()
+        if began_us == 0:
+            until_us[0] = now_us + timeout_us
+        else:
+            until_us[0] += stood_us(began_us, now_us)
+        began_us = now_us
         if state.closed:
             lock_release(&state.lock)
             return NULL
         slot = slot_take(state)
         if slot != NULL:
             return slot
-        began_us = monotonic_us()
-        if not may_wait or began_us >= until_us[0]:
+        if not may_wait or now_us >= until_us[0]:
             lock_release(&state.lock)
             return NULL
         # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
@@ -419,7 +424,6 @@ cdef Slot* claim_slot(EngineState* state, int64_t* until_us, bint may_wait):
             condition_wait(&state.slots_freed, &state.lock, min(until_us[0], began_us + WAIT_US))
             state.slot_waiters -= 1
             lock_release(&state.lock)
-        until_us[0] += stood_us(began_us)
 
 
 cdef extern from "<errno.h>" nogil:
@@ -582,12 +586,12 @@ cdef class Engine(EngineBase):
                done):
         """Sends a request; its end is told to done(reply, error) by mailbox.deliver()."""
         cdef EngineState* state = self.state
-        cdef int64_t now_us = monotonic_us()
-        cdef int64_t until_us = now_us + <int64_t>max(timeout_ms, 1) * 1000
+        cdef int64_t until_us
         cdef Slot* slot
         cdef bint wake
         self.link_of(link)
-        slot = claim_slot(state, &until_us, not mailbox.delivering)
+        slot = claim_slot(state, <int64_t>max(timeout_ms, 1) * 1000, &until_us,
+                          not mailbox.delivering)
         if slot == NULL:
             raise self.refusal()
         slot.link = link
@@ -604,7 +608,7 @@ cdef class Engine(EngineBase):
         Py_INCREF(done)
         slot.attempts = 0
         slot.framed = True
-        slot.started_us = now_us
+        slot.started_us = monotonic_us()
         slot.deadline_us = until_us
         state.next_deadline_us = min(state.next_deadline_us, until_us)
         wake = needs_wake(state, 0)

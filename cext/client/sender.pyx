@@ -109,10 +109,10 @@ cdef class Target(Told):
         raise not_copied(self, "it belongs to a client of this process")
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
-                    Mailbox mailbox, int64_t until_us, int attempts, bint may_wait) except -1:
+                    Mailbox mailbox, int64_t timeout_us, int attempts, bint may_wait) except -1:
         """One message as a frame of its own."""
         cdef EngineState* state = self.sender.engine.state
-        cdef int64_t born_ms = wall_ms()
+        cdef int64_t born_ms = wall_ms(), until_us
         cdef uint32_t head_bytes = <uint32_t>len(self.single_head), header_bytes
         cdef uint32_t body_bytes = <uint32_t>len(body)
         cdef int32_t properties_bytes
@@ -121,7 +121,7 @@ cdef class Target(Told):
         cdef Slot* slot
         cdef bint wake
         message.identify(born_ms)
-        slot = claim_slot(state, &until_us, may_wait)
+        slot = claim_slot(state, timeout_us, &until_us, may_wait)
         if slot == NULL:
             raise self.sender.engine.refusal()
         # From here to the release nobody else has the GIL: the message stays as it is.
@@ -194,7 +194,7 @@ cdef class Target(Told):
         """Appends to the open batch, or opens one."""
         cdef Sender sender = self.sender
         cdef EngineState* state = sender.engine.state
-        cdef int64_t now_us, until_us
+        cdef int64_t until_us
         cdef uint32_t need
         cdef Batch* batch
         cdef Slot* slot
@@ -213,9 +213,8 @@ cdef class Target(Told):
             if wake:
                 engine_wake(state)
                 wake = False
-            now_us = monotonic_us()
-            until_us = now_us + <int64_t>sender.timeout_ms * 1000
-            slot = claim_slot(state, &until_us, not in_callback(sender.mailbox))
+            slot = claim_slot(state, <int64_t>sender.timeout_ms * 1000, &until_us,
+                              not in_callback(sender.mailbox))
             if slot == NULL:
                 raise sender.engine.refusal()
             if self.open != NULL and not self.open.sealed \
@@ -229,7 +228,7 @@ cdef class Target(Told):
                 batch = self.new_batch(slot, max(need, sender.batch_bytes), None, sender.mailbox,
                                        0)
                 batch.timeout_ms = sender.timeout_ms
-                batch.due_us = now_us + sender.linger_us
+                batch.due_us = monotonic_us() + sender.linger_us
                 batch.next = state.open_first
                 state.open_first = batch
                 self.open = batch
@@ -248,17 +247,17 @@ cdef class Target(Told):
         return 0
 
     cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
-                          int64_t until_us, int attempts, bint may_wait) except -1:
+                          int64_t timeout_us, int attempts, bint may_wait) except -1:
         """Several messages as one frame, now. Each has a callback, or all have one."""
         cdef EngineState* state = self.sender.engine.state
-        cdef int64_t now_ms = wall_ms(), now_us
+        cdef int64_t now_ms = wall_ms(), now_us, until_us
         cdef uint64_t total = 0
         cdef Message message
         cdef Batch* batch
         cdef Slot* slot
         cdef bint wake
         cdef int i = 0
-        slot = claim_slot(state, &until_us, may_wait)
+        slot = claim_slot(state, timeout_us, &until_us, may_wait)
         if slot == NULL:
             raise self.sender.engine.refusal()
         try:
@@ -511,23 +510,26 @@ cdef class Sender:
 
     cdef int enter(self, int64_t bytes) except -1:
         """Counts a message in; BusyError when there was no room for it in time."""
-        cdef int64_t until_us = 0, began_us
+        cdef int64_t until_us = 0, began_us = 0, now_us
         cdef uint32_t count
         while self.messages_under_way and (
                 self.messages_under_way >= self.messages_max
                 or self.bytes_under_way + bytes > self.bytes_max):
             if in_callback(self.mailbox):
                 break
+            now_us = monotonic_us()
             if until_us == 0:
-                until_us = monotonic_us() + <int64_t>self.timeout_ms * 1000
-            elif monotonic_us() >= until_us:
+                until_us = now_us + <int64_t>self.timeout_ms * 1000
+            else:
+                until_us += stood_us(began_us, now_us)
+            if now_us >= until_us:
                 raise BusyError(
                     f"{self.messages_under_way} messages ({self.bytes_under_way} bytes) are under "
                     f"way, and it did not get less within {self.timeout_ms} ms"
                 )
+            began_us = now_us
             self.gate_waiters += 1
             count = self.gate_count
-            began_us = monotonic_us()
             with nogil:
                 lock_take(&self.gate_lock)
                 if self.gate_count == count:
@@ -535,7 +537,6 @@ cdef class Sender:
                                    min(until_us, began_us + WAIT_US))
                 lock_release(&self.gate_lock)
             self.gate_waiters -= 1
-            until_us += stood_us(began_us)
             PyErr_CheckSignals()
         self.messages_under_way += 1
         self.bytes_under_way += bytes
@@ -586,7 +587,7 @@ cdef class Sender:
                 target.gather(message, callback)
             else:
                 target.submit(message, message.body, 0, callback, self.mailbox,
-                              monotonic_us() + <int64_t>self.timeout_ms * 1000, 0,
+                              <int64_t>self.timeout_ms * 1000, 0,
                               not in_callback(self.mailbox))
         except BaseException:
             self.leave(1, size)
@@ -604,7 +605,7 @@ cdef class Sender:
                 target.gather(message, callback)
             else:
                 target.submit(message, body, sys_flag, callback, where,
-                              monotonic_us() + <int64_t>(timeout_ms * 1000), attempts,
+                              <int64_t>(timeout_ms * 1000), attempts,
                               not in_callback(where))
         except BaseException:
             self.leave(1, len(message.body))
@@ -622,7 +623,7 @@ cdef class Sender:
         self.messages_under_way += len(messages) - 1
         try:
             target.submit_batch(messages, callbacks, callback, where,
-                                monotonic_us() + <int64_t>(timeout_ms * 1000), attempts,
+                                <int64_t>(timeout_ms * 1000), attempts,
                                 not in_callback(where))
         except BaseException:
             self.leave(len(messages), size)

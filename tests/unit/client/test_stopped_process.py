@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 from support.consuming import create
+from support.scripted_broker import ScriptedBroker
 from support.source_tree import ROOT
 
+from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
 
 STANDS_STILL_S = 8.0  # more than send_msg_timeout, 6 s
@@ -73,3 +75,38 @@ def test_a_process_that_stood_still_loses_no_answer(
         sender.stdin.flush()
         found = json.loads(sender.stdout.readline())
     assert found["ends"] == {"ok": found["sent"]}
+
+
+CALLER = """
+import sys
+from cext.client.engine import Engine
+from cext.client.request import encode_request
+
+engine = Engine()
+engine.start()
+reply = engine.call(engine.link("127.0.0.1", int(sys.argv[1])), encode_request(200, {}), 900)
+print(reply.code, flush=True)
+"""
+
+
+def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_path: Path) -> None:
+    """The engine meant to sleep until the request's end: that, too, is time it was not let run."""
+    stopped: list[int] = []
+
+    def answers_after_a_stop(command: Command) -> list[Command]:
+        os.kill(stopped[0], signal.SIGSTOP)
+        time.sleep(1.3)
+        os.kill(stopped[0], signal.SIGCONT)
+        time.sleep(0.05)  # the engine's turn after it
+        return [command.reply(0)]
+
+    with ScriptedBroker(answers_after_a_stop) as broker:
+        command = [sys.executable, "-c", CALLER, broker.address.rpartition(":")[2]]
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        ) as caller:
+            stopped.append(caller.pid)
+            assert caller.stdout is not None
+            said = caller.stdout.read()
+    assert said == "0\n"
