@@ -146,8 +146,8 @@ bench-stages: tools
 	$(BIN)/python -m bench.stages.instructions $(if $(UPDATE),--update)
 
 bench-replicas: tools
-	@tools/need.sh java17 jdk maven etcd
-	PYTHONPATH=. $(BIN)/python bench/replicas.py
+	@tools/need.sh java17 jdk maven etcd iproute
+	PYTHONPATH=.:tests $(BIN)/python bench/replicas.py
 
 bench-topics: tools
 	$(BIN)/python bench/topics.py

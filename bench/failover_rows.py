@@ -39,26 +39,11 @@ FLOW_S = 1.0  # of sends before and after
 LOOK_S = 0.01
 
 
-class Scene:
-    """The cluster with its traffic."""
+class Flow:
+    """Traffic that goes on, and how long it had to wait."""
 
-    def __init__(self, cluster: DemoCluster) -> None:
-        self.cluster = cluster
-        self.view = Cluster(cluster.namesrv)
-        self.replicas = Replicas(self.view, cluster.controllers)
-        self.traffic = Traffic(cluster.namesrv, ROUTES_MS)
-
-    def calm(self) -> ReplicaSet:
-        """Waits until there is a master, and all are in sync."""
-        until = time.monotonic() + CALM_S
-        while time.monotonic() < until:
-            with contextlib.suppress(RmqError):
-                found = self.replicas.sets([NAME], details=False)[0]
-                in_sync = [each for each in found.replicas if each.alive and each.in_sync]
-                if found.master is not None and len(in_sync) == REPLICAS:
-                    return found
-            time.sleep(LOOK_S)
-        raise RuntimeError(f"not all are in sync after {CALM_S:.0f} s")
+    def __init__(self, traffic: Traffic) -> None:
+        self.traffic = traffic
 
     def flows(self) -> None:
         """Waits until sends have gone on for a while."""
@@ -74,6 +59,37 @@ class Scene:
         """The longest wait that ended since then; at most GAP_S when there was none to speak of."""
         return max((gap for at, gap in self.traffic.gaps if at > since_s), default=GAP_S)
 
+    def end(self) -> None:
+        """RuntimeError when a message that was acknowledged does not come."""
+        self.traffic.stop_sending()
+        until = time.monotonic() + CALM_S
+        while self.traffic.on_the_way() and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        if lost := self.traffic.on_the_way():
+            raise RuntimeError(f"{lost} acknowledged messages did not come")
+
+
+class Scene(Flow):
+    """The cluster with its traffic."""
+
+    def __init__(self, cluster: DemoCluster) -> None:
+        super().__init__(Traffic(cluster.namesrv, ROUTES_MS))
+        self.cluster = cluster
+        self.view = Cluster(cluster.namesrv)
+        self.replicas = Replicas(self.view, cluster.controllers)
+
+    def calm(self) -> ReplicaSet:
+        """Waits until there is a master, and all are in sync."""
+        until = time.monotonic() + CALM_S
+        while time.monotonic() < until:
+            with contextlib.suppress(RmqError):
+                found = self.replicas.sets([NAME], details=False)[0]
+                in_sync = [each for each in found.replicas if each.alive and each.in_sync]
+                if found.master is not None and len(in_sync) == REPLICAS:
+                    return found
+            time.sleep(LOOK_S)
+        raise RuntimeError(f"not all are in sync after {CALM_S:.0f} s")
+
 
 @contextlib.contextmanager
 def scene(bench: Bench) -> Iterator[Scene]:
@@ -87,12 +103,7 @@ def scene(bench: Bench) -> Iterator[Scene]:
         try:
             scene.flows()
             yield scene
-            scene.traffic.stop_sending()
-            until = time.monotonic() + CALM_S
-            while scene.traffic.on_the_way() and time.monotonic() < until:
-                time.sleep(LOOK_S)
-            if lost := scene.traffic.on_the_way():
-                raise RuntimeError(f"{lost} acknowledged messages did not come")
+            scene.end()
         finally:
             scene.traffic.close()
             scene.view.close()

@@ -1,7 +1,7 @@
 """The table of replicas: against Apache's pair, failovers, planned switches, catching up.
 
-    PYTHONPATH=. python bench/replicas.py                        all; `make bench-replicas`
-    PYTHONPATH=. python bench/replicas.py --only kill,switch     some rows
+    PYTHONPATH=.:tests python bench/replicas.py                  all; `make bench-replicas`
+    PYTHONPATH=.:tests python bench/replicas.py --only kill      some rows
 
 What a slave costs its master stands in the table of `make bench` (replica, replica_many,
 replica_latency).
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 from catch_up_rows import catch_up
+from cut_rows import silent_cut
 from failover_rows import java_kill, kill, switch
 from peer_pairs import apache_pair
 from rows import Bench, Row
@@ -29,6 +30,7 @@ ROWS: dict[str, Row] = {
     "kill": kill,
     "java_kill": java_kill,
     "switch": switch,
+    "silent_cut": silent_cut,
 }
 RESULTS = ROOT / "build" / "bench" / "replicas.json"
 

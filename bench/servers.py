@@ -78,9 +78,12 @@ def free_port(shards: int = 1) -> int:
 
 
 class Server:
-    """A child process; leaving the `with` block stops it and removes its directory."""
+    """A child process; leaving the `with` block stops it and removes its directory. An idle one has
+    only what time others leave."""
 
-    def __init__(self, command: list[str], directory: Path, cpus: list[int]) -> None:
+    def __init__(
+        self, command: list[str], directory: Path, cpus: list[int], idle: bool = False
+    ) -> None:
         self.command = command
         self.cpus = cpus
         self.directory = directory
@@ -94,6 +97,8 @@ class Server:
             )
         if cpus:
             os.sched_setaffinity(self.process.pid, cpus)
+        if idle:
+            os.sched_setscheduler(self.process.pid, os.SCHED_IDLE, os.sched_param(0))
 
     def __enter__(self) -> "Server":
         return self
