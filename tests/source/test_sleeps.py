@@ -24,7 +24,7 @@ SLEEPS = {
     "unit/client/test_push_faults.py": 6,
     "unit/client/test_push_orderly.py": 8,
     "unit/client/test_push_pops.py": 3,
-    "unit/client/test_stopped_process.py": 2,
+    "unit/client/test_stopped_process.py": 4,
     "unit/client/test_timers.py": 1,
     "unit/client/test_transactions.py": 6,
     "unit/flow/test_check_backs.py": 1,
