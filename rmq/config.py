@@ -123,6 +123,11 @@ class Settings:
             if not self._table[key].acted and self._values[key] != self._table[key].default
         )
 
+    @property
+    def commit_log_directory(self) -> Path:
+        """Where the log is: storePathCommitLog, or in the store."""
+        return Path(self.storePathCommitLog or f"{self.storePathRootDir}/commitlog").expanduser()
+
     def check(self) -> None:
         """Relations that no single row can state; ConfigError when one is broken."""
         if "mappedFileSizeCommitLog" not in self._table:

@@ -110,11 +110,7 @@ class Broker:
         self.core = core
         root = Path(settings.storePathRootDir).expanduser()
         config = root / "config"
-        self.commit_log_directory = (
-            Path(settings.storePathCommitLog).expanduser()
-            if settings.storePathCommitLog
-            else root / "commitlog"
-        )
+        self.commit_log_directory = settings.commit_log_directory
         self.consume_queue_directory = root / "consumequeue"
         self.started_at = clock.wall()
         self.settings_version = DataVersion()

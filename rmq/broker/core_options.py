@@ -60,7 +60,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "root": str(root),
         "checkpoint": str(root / "checkpoint"),
         "deleted_topics": deleted_topics(root.expanduser() / "config"),
-        "commitlog_dir": settings.storePathCommitLog or str(root / "commitlog"),
+        "commitlog_dir": str(settings.commit_log_directory),
         "consumequeue_dir": str(root / "consumequeue"),
         "index_dir": str(root / "index") if settings.messageIndexEnable else "",
         "index_slots": settings.maxHashSlotNum,

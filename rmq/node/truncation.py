@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
-from rmq.broker.replication.joining import log_directory
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
@@ -62,7 +61,7 @@ async def truncate(
 
 def cut(core: Any, settings: Settings, offset: int) -> None:
     """Reads files and waits for syncs."""
-    commit_log = log_directory(settings)
+    commit_log = settings.commit_log_directory
     found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, commit_log)
     deleted = deleted_topics(config_of(settings))
     core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rmq.broker.core_options import core_options
 from rmq.config import ForbiddenError, Settings, load_properties
 from rmq.config_table import broker_table
 from rmq.errors import ConfigError
@@ -155,6 +156,12 @@ def test_what_would_be_unsafe_to_ignore_is_refused_everywhere(
 def test_a_log_in_several_directories_is_refused() -> None:
     with pytest.raises(ConfigError, match="several directories"):
         load_properties(None, {"storePathCommitLog": "/a/commitlog,/b/commitlog"})
+
+
+def test_a_log_elsewhere_may_be_named_from_the_home_directory():
+    settings = load_properties(None, {"storePathCommitLog": "~/logs/commitlog"})
+    assert settings.commit_log_directory == Path.home() / "logs" / "commitlog"
+    assert core_options(settings)["commitlog_dir"] == str(settings.commit_log_directory)
 
 
 def test_the_name_server_refuses_what_it_cannot_do() -> None:

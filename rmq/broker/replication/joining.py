@@ -37,7 +37,7 @@ async def join(settings: Settings) -> None:
         return
     search = MasterSearch(settings)
     start = await until_known(lambda: start_of(search))
-    begin_log(log_directory(settings), start, settings.mappedFileSizeCommitLog)
+    begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
 
 
 async def join_controlled(settings: Settings) -> None:
@@ -54,7 +54,7 @@ async def join_controlled(settings: Settings) -> None:
         start = await until_known(lambda: controlled_start(settings, link))
     finally:
         link.close()
-    begin_log(log_directory(settings), start, settings.mappedFileSizeCommitLog)
+    begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
 
 
 async def controlled_start(settings: Settings, link: ControllerLink) -> int:
@@ -91,13 +91,8 @@ async def until_known(ask: Callable[[], Awaitable[int]]) -> int:
 
 
 def has_log(settings: Settings) -> bool:
-    directory = log_directory(settings)
+    directory = settings.commit_log_directory
     return directory.is_dir() and any(path.name.isdigit() for path in directory.iterdir())
-
-
-def log_directory(settings: Settings) -> Path:
-    path = settings.storePathCommitLog or str(Path(settings.storePathRootDir) / "commitlog")
-    return Path(path).expanduser()
 
 
 def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
