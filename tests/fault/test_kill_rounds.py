@@ -95,7 +95,7 @@ def run_round(directory: Path, faults: Faults, journal: Journal, number: int, en
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):
             broker.process.kill()
-            broker.process.wait(10)
+            broker.process.wait(60)
         broker.process.stdout.close()
 
 

@@ -113,8 +113,7 @@ def test_what_comes_while_a_sync_is_under_way_waits_for_the_next_one(served, fau
         wait_until(lambda: faults.seen(0) == 1)
         late.submit()
         wait_until(lambda end=before + 2: max_offset(other) == end)
-        faults.clear()
-        faults.hold("fdatasync", path="/commitlog/")  # lets go of the sync that was under way
+        faults.let_go()  # of the sync that was under way
         reply = sender.connection.receive(60)
         assert reply is not None and reply.code == ResponseCode.SUCCESS
         wait_until(lambda: faults.seen(0) == 1)

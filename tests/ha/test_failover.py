@@ -91,12 +91,19 @@ def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> N
     old = trio.nodes["master"]
     until_acked(trio, b"acked")
     slaves = others(trio, old)
-    trio.controller.signal(signal.SIGSTOP)  # the two stay in sync, for all that it knows
     for node in slaves:
+        node.pause()
+
+    def is_written() -> bool:
+        """In the log of the master alone; with nobody to acknowledge it, neither does he. Again:
+        on a busy machine his lease may be over for a moment."""
+        assert send(old, b"alone", timeout=0.5) != 0
+        return b"alone" in log_of(old.store, 1 << 40)
+
+    wait_until(is_written)
+    trio.controller.pause()  # the two stay in sync, for all that it knows
+    for node in (*slaves, old):
         node.kill()
-    # It is in the log of the master alone; with nobody to acknowledge it, neither does the master.
-    assert send(old, b"alone", timeout=0.5) != 0
-    old.kill()
     trio.controller.signal(signal.SIGCONT)
     for node in slaves:
         node.start()
@@ -202,7 +209,7 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
     trio: Trio,
 ) -> None:
     old = trio.nodes["master"]
-    until_acked(trio, b"late", "DELAY\x011\x02")
+    until_acked(trio, b"late", "DELAY\x012\x02")  # in 5 s: the disk is full before that
     for operation in ("pwrite", "fallocate"):
         old.disk.fail(operation, errno.ENOSPC, path="commitlog/")
     wait_until(lambda: old.disk.hits(0))

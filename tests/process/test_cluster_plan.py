@@ -128,8 +128,8 @@ def _add(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
 
 def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     queue = MessageQueue(TOPIC, "broker-a", 0)
-    with Producer("P", namesrv_addr=brokers.namesrv) as producer:  # a second later it is there
-        delayed = Message(TOPIC, b"0", delay_level=1)
+    with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
+        delayed = Message(TOPIC, b"0", delay_level=1)  # a second later it is there
         assert producer.send(delayed, queue=queue).is_ok
     assert "not drained: it takes sends" in brokers.rmq("plan", "remove", "broker-a").stderr
 
@@ -169,7 +169,7 @@ def _remove(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     assert "stopped, by you" in done.stdout
     assert {each.broker_name for each in view.route(TOPIC).readable()} == {"broker-b"}
     brokers.servers["broker-a"].process.terminate()
-    assert brokers.servers["broker-a"].process.wait(30) == 0
+    assert brokers.servers["broker-a"].process.wait(60) == 0
     wait_until(lambda: [each.name for each in view.brokers()] == ["broker-b"])
     assert "nothing to stop" in brokers.rmq("plan", "remove", "broker-a").stdout
     before = traffic.sent
@@ -239,7 +239,7 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
         admin.create_topic(view, "t", 1)
         admin.create_group(view, "g", {})
         queue = MessageQueue("t", "broker-a", 0)
-        with Producer("P", namesrv_addr=brokers.namesrv) as producer:
+        with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
             for number in range(2):
                 assert producer.send(Message("t", b"%d" % number), queue=queue).is_ok
         survey = Survey(view)
@@ -251,7 +251,7 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
         assert left.internal[HALVES] == 1 and left.internal[TIMED]  # the pop's check point
         assert left.by_group == {}  # a pop moves the offset at once
 
-        extra = f"0 {popped['popTime']} 2000 {popped['reviveQid']} 0 broker-a 0"
+        extra = f"0 {popped['popTime']} {INVISIBLE_MS} {popped['reviveQid']} 0 broker-a 0"
         for offset in range(2):
             ack = {"consumerGroup": "g", "topic": "t", "queueId": 0, "offset": offset}
             view.call(at_a, RequestCode.ACK_MESSAGE, {**ack, "extraInfo": extra})
@@ -261,7 +261,7 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
             "commitOrRollback": TRANSACTION_ROLLBACK_TYPE, "msgId": "K", "transactionId": "K",
         }  # fmt: skip
         view.call(at_a, RequestCode.END_TRANSACTION, end)
-        done = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0", "--wait", "30")
+        done = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0", "--wait", "120")
         assert done.returncode == 0, done.stderr
         assert survey.unconsumed("broker-a", system).text() == "nothing"
 
@@ -275,7 +275,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
         admin.create_group(view, "late", {})
         queue = MessageQueue("t", "broker-a", 0)
         admin.commit_offset(view, "late", queue, 0)
-        with Producer("P", namesrv_addr=brokers.namesrv) as producer:
+        with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
             assert producer.send(Message("t", b"x"), queue=queue).is_ok
         words = ("apply", "drain", "broker-a", "--yes", "--quiet", "0", "-n", brokers.namesrv)
         drain = subprocess.Popen(
@@ -292,7 +292,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
             view.drop(brokers.servers["broker-a"].address)  # that connection ended with it
             admin.commit_offset(view, "late", queue, 1)
             assert "broker-a is drained" in drain.stdout.read()
-            assert drain.wait(30) == 0
+            assert drain.wait(60) == 0
         finally:
             drain.kill()
             drain.wait()
@@ -322,5 +322,6 @@ def test_a_broker_that_says_nothing_any_more_is_forgotten_by_force(brokers: Brok
 HALF = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 4, "g": 0, "h": 0, "j": 0,
         "i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01K\x02", "k": False,
         "m": False}  # fmt: skip
+INVISIBLE_MS = 8000  # the check point is looked at and acknowledged before, on any machine
 POP = {"consumerGroup": "g", "topic": "t", "queueId": 0, "maxMsgNums": 2, "order": False,
-       "invisibleTime": 2000, "pollTime": 0, "bornTime": 0, "initMode": 0}  # fmt: skip
+       "invisibleTime": INVISIBLE_MS, "pollTime": 0, "bornTime": 0, "initMode": 0}  # fmt: skip

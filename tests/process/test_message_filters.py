@@ -68,7 +68,7 @@ async def filtering(
     (directory / "own" / "slow.py").write_text(SLOW)
     given = {
         "rmqMessageFilters": FILTERS, "rmqMessageFilterPath": directory / "own",
-        "autoCreateTopicEnable": True, **settings,
+        "autoCreateTopicEnable": True, "rmqMessageFilterTimeoutMillis": 30_000, **settings,
     }  # fmt: skip
     async with (
         live_broker(directory / "store", **given) as broker,
@@ -131,7 +131,7 @@ async def test_a_held_pull_waits_for_the_function_too(tmp_path: Path) -> None:
         await heartbeat(client, "g", "$filter = 'even' AND n > 20")
         opaque = client.post(11, **{
             "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 10, "maxMsgNums": 32,
-            "sysFlag": 2, "commitOffset": 0, "suspendTimeoutMillis": 9000, "subVersion": 1,
+            "sysFlag": 2, "commitOffset": 0, "suspendTimeoutMillis": 45_000, "subVersion": 1,
         })  # fmt: skip
         await asyncio.sleep(0.1)
         await client.send("t", b"11", i="n\x0111\x02")
@@ -223,12 +223,11 @@ async def test_no_process_of_a_filter_outlives_the_broker(tmp_path: Path) -> Non
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "g", "$filter = 'even'")
         await until_answered(lambda: client.pull("g", "t"))
+        # One has answered; the others may be about to become what they are.
+        await until(lambda: len(children("rmq.filters.worker")) == 3)
         running = children("rmq.filters.worker")
         assert len(running) == 3
-    end = time.monotonic() + 10
-    while any(is_alive(pid) for pid in running) and time.monotonic() < end:
-        await asyncio.sleep(0.05)
-    assert not any(is_alive(pid) for pid in running)
+    await until(lambda: not any(is_alive(pid) for pid in running))
 
 
 def children(words: str) -> list[int]:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def start(tmp_path: Path) -> "subprocess.Popen[bytes]":
 
 
 async def ask(code: int, **fields: object) -> dict[str, str]:
-    for _ in range(500):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
         try:
             async with Client(PORT) as client:
                 return (await client.call(code, **fields)).fields
@@ -61,7 +63,7 @@ def test_values_answered_for_survive_the_process(tmp_path: Path, end: signal.Sig
         assert asyncio.run(ask(101, namespace="N", key="k")) == {"value": end.name}
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_importing_the_name_server_pulls_in_no_more_than_it_needs() -> None:

@@ -102,7 +102,7 @@ def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> No
         assert process.stdout is not None
         looks = [json.loads(process.stdout.readline())[0] for _ in range(3)]
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
         ages = [look["uptime_s"] for look in looks]
         assert ages == sorted(ages) and ages[0] < ages[2]
@@ -124,7 +124,7 @@ def test_status_of_nobody_is_an_error(tmp_path: Path) -> None:
         assert (done.returncode, "no broker is registered at" in done.stderr) == (3, True)
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_json_logs_are_one_object_a_line(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ LATE = [*OPTIONS[:-1], "flushConsumerOffsetInterval=600000"]
 ROUNDS = 4
 INVISIBLE_MS = 1500
 TORN_MAX = 32  # messages of a check point
+ANSWER_S = 30.0  # in vain only at a broker that was killed, whose connection ends
 QUIET_S = 2 * INVISIBLE_MS / 1000
 
 
@@ -63,7 +64,7 @@ class PopLoad:
                 posts[self.next] = client.post_send("t", b"%d" % self.next, self.next % 3)
                 self.next += 1
             for number, post in posts.items():
-                if (await client.reply_or_end(post, 5.0)).code == 0:
+                if (await client.reply_or_end(post, ANSWER_S)).code == 0:
                     self.stored.add(number)
             await asyncio.sleep(0.002)
 
@@ -71,7 +72,7 @@ class PopLoad:
         """`careful`: acknowledges everything."""
         while True:
             fields = pop_fields("g", "t", invisibleTime=INVISIBLE_MS, pollTime=300)
-            reply = await client.reply_or_end(client.post(POP, **fields), 5.0)
+            reply = await client.reply_or_end(client.post(POP, **fields), ANSWER_S)
             assert reply.code in (0, 2, 14, 17, 210), (reply.code, reply.remark)
             for one in popped(reply, "g", "t") if reply.code == 0 else ():
                 self.came += 1
@@ -85,7 +86,7 @@ class PopLoad:
         number = int(one.body)
         if fate > 0.25:
             self.unanswered.add(number)
-            done = await client.reply_or_end(client.post(ACK, **ack_fields("g", one)), 5.0)
+            done = await client.reply_or_end(client.post(ACK, **ack_fields("g", one)), ANSWER_S)
             self.unanswered.discard(number)
             if done.code == 0:
                 self.acked[number] = self.acked.get(number, 0) + 1
@@ -93,7 +94,7 @@ class PopLoad:
                     self.done.add(number)
         elif fate > 0.15:
             fields = {**ack_fields("g", one), "invisibleTime": 300}
-            await client.reply_or_end(client.post(CHANGE, **fields), 5.0)
+            await client.reply_or_end(client.post(CHANGE, **fields), ANSWER_S)
 
     async def until_killed(self, broker: BrokerProcess, chance: random.Random) -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -119,7 +120,7 @@ class PopLoad:
             seen, quiet_since = -1, now_ms()
             while now_ms() - quiet_since < QUIET_S * 1000 or self.left():
                 assert not task.done(), task.exception()
-                assert now_ms() - quiet_since < 20_000, self.left()
+                assert now_ms() - quiet_since < 60_000, self.left()
                 if self.came != seen:
                     seen, quiet_since = self.came, now_ms()
                 await asyncio.sleep(0.05)
@@ -129,7 +130,7 @@ class PopLoad:
 
 def end(broker: BrokerProcess) -> None:
     broker.process.kill()
-    broker.process.wait(10)
+    broker.process.wait(60)
     broker.process.stdout.close()
 
 
@@ -157,7 +158,7 @@ def test_kills_lose_no_message_and_let_none_come_for_ever(tmp_path: Path) -> Non
             end(broker)
         assert load.came == before, "after a clean stop what is acknowledged came again"
 
-    asyncio.run(asyncio.wait_for(play(), 120))
+    asyncio.run(asyncio.wait_for(play(), 280))
     assert not load.left()
     assert len(load.unanswered) <= 3 * ROUNDS  # one of each consumer
     assert load.came_again > 0
@@ -202,7 +203,7 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
         try:
             async with BrokerClient(broker.port) as client:
                 left = set(range(150)) - acked
-                found = [int(one.body) for one in await pop_all(client, "g", "t", len(left), 30.0)]
+                found = [int(one.body) for one in await pop_all(client, "g", "t", len(left))]
                 await asyncio.sleep(1.0)
                 return found + [int(one.body) for one in await pop(client, "g", "t")]
         finally:
@@ -210,7 +211,7 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
 
     acked: set[int] = set()
     held: set[int] = set()
-    asyncio.run(asyncio.wait_for(serve_and_kill(), 60))
-    found = asyncio.run(asyncio.wait_for(come_back(), 60))
+    asyncio.run(asyncio.wait_for(serve_and_kill(), 140))
+    found = asyncio.run(asyncio.wait_for(come_back(), 140))
     assert sorted(found) == sorted(set(range(150)) - acked)
     assert held <= set(found)

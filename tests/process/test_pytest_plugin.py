@@ -18,14 +18,15 @@ from rmq import Admin, Message, Producer
 
 def test_order_is_paid(rmq_broker):
     assert rmq_broker.ready_s > 0
-    with Producer("tests", namesrv_addr=rmq_broker.namesrv_addr) as producer:
+    at = rmq_broker.namesrv_addr
+    with Producer("tests", namesrv_addr=at, send_msg_timeout=60_000) as producer:
         assert producer.send(Message("orders", b"paid")).is_ok
-    with Admin(namesrv_addr=rmq_broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=at, mq_client_api_timeout=60_000) as admin:
         assert sum(each.max_offset for each in admin.queue_ranges("orders")) == 1
 
 
 def test_the_broker_is_the_same_for_the_session(rmq_broker):
-    with Admin(namesrv_addr=rmq_broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=rmq_broker.namesrv_addr, mq_client_api_timeout=60_000) as admin:
         assert "orders" in admin.topics()
 """
 
@@ -39,7 +40,7 @@ def test_users_tests_get_a_broker(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "rmq.pytest_plugin", "-p", "no:cacheprovider",
          str(tmp_path)],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120,
+        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=240,
     )  # fmt: skip
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 

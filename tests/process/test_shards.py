@@ -80,7 +80,7 @@ def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
     before = taken()
     with Cluster(two.namesrv) as cluster:
         admin.create_topic(cluster, "spread", queues=4)
-        with Producer(namesrv_addr=two.namesrv) as producer:
+        with Producer(namesrv_addr=two.namesrv, send_msg_timeout=60_000) as producer:
             results = [producer.send(Message("spread", f"m{number}")) for number in range(80)]
         used = {(each.queue.broker_name, each.queue.queue_id) for each in results}
         assert used == {(name, q) for name in ("broker-a", "broker-a-1") for q in range(4)}
@@ -106,7 +106,7 @@ def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: Machin
     names = ["broker-a", "broker-a-1"]
     with Cluster(two.namesrv) as cluster:
         admin.create_topic(cluster, "keyed", queues=2)
-    with Producer(namesrv_addr=two.namesrv) as producer:
+    with Producer(namesrv_addr=two.namesrv, send_msg_timeout=60_000) as producer:
         sent = [producer.send(Message("keyed", f"m{n}", keys=f"k{n} all")) for n in range(8)]
     where = [each.queue.broker_name for each in sent]
     assert sorted(where) == [*[names[0]] * 4, *[names[1]] * 4]
@@ -155,7 +155,7 @@ def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(two: Ma
     assert route(two, "c") == {"broker-a": 2, "broker-a-1": 2}
     told("topic", "delete", "c", "--yes")
     assert route(two, "c") == {}
-    with Admin(namesrv_addr=two.namesrv) as client:
+    with Admin(namesrv_addr=two.namesrv, mq_client_api_timeout=60_000) as client:
         client.create_topic("a", queues=6)
         assert route(two, "a") == {"broker-a": 6, "broker-a-1": 6}
         client.create_group("g", retryMaxTimes=3)
@@ -281,7 +281,7 @@ def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
 def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None:
     with machine(tmp_path, 1) as broker, Cluster(broker.namesrv) as cluster:
         admin.create_topic(cluster, "kept", queues=2)
-        with Producer(namesrv_addr=broker.namesrv) as producer:
+        with Producer(namesrv_addr=broker.namesrv, send_msg_timeout=60_000) as producer:
             producer.send(Message("kept", b"before"))
         assert not (broker.store / "bus").exists()  # one shard pays nothing
         assert broker.stop() == 0

@@ -142,4 +142,4 @@ def test_follow_prints_what_arrives(tmp_path: Path) -> None:
             assert sorted([follower.stdout.readline(), follower.stdout.readline()]) == [
                 "now\n", "then\n",
             ]  # fmt: skip
-            assert follower.wait(10) == 0
+            assert follower.wait(60) == 0

@@ -29,6 +29,8 @@ SMALL = (
     "--set", "osPageCacheBusyTimeOutMills=60000",
 )  # fmt: skip
 
+PATIENT = {"send_msg_timeout": 60_000, "mq_client_api_timeout": 60_000}  # of a busy machine
+
 
 class Pair:
     """Brokers a and b; the static topic s has queue 0 on a and queue 1 on b."""
@@ -83,7 +85,7 @@ def test_clients_follow_a_queue_to_its_next_broker(pair: Pair) -> None:
 
     wanted = {b"%d" % n for n in range(80)}
     with (
-        Producer("P", namesrv_addr=pair.namesrv) as producer,
+        Producer("P", namesrv_addr=pair.namesrv, **PATIENT) as producer,
         PushConsumer("g", listen, namesrv_addr=pair.namesrv, subscription={"s": "*"}),
     ):
         queues = producer.queues("s")
@@ -114,14 +116,14 @@ def send_patiently(producer: Producer, body: bytes, queue: MessageQueue) -> Any:
 
 
 def test_sends_to_any_queue_go_where_it_is_led(pair: Pair) -> None:
-    with Producer("P", namesrv_addr=pair.namesrv) as producer:
+    with Producer("P", namesrv_addr=pair.namesrv, **PATIENT) as producer:
         assert producer.send(Message("s", b"x")).is_ok
         pair.move()
         assert {producer.send(Message("s", b"x")).broker_name for _ in range(10)} == {"b"}
 
 
 def test_a_mapping_that_was_answered_outlives_a_kill(pair: Pair) -> None:
-    with Producer("P", namesrv_addr=pair.namesrv) as producer:
+    with Producer("P", namesrv_addr=pair.namesrv, **PATIENT) as producer:
         for n in range(6):
             producer.send(Message("s", b"%d" % n), queue=producer.queues("s")[n % 2])
     pair.move()
@@ -129,10 +131,10 @@ def test_a_mapping_that_was_answered_outlives_a_kill(pair: Pair) -> None:
         broker.kill()
         broker.start()
     wait_until(lambda: leaders(pair) == {0: "b", 1: "b"})
-    with Producer("P", namesrv_addr=pair.namesrv) as producer:
+    with Producer("P", namesrv_addr=pair.namesrv, **PATIENT) as producer:
         result = producer.send(Message("s", b"6"), queue=producer.queues("s")[0])
         assert (result.broker_name, result.queue_offset) == ("b", FAR)
-    with PullConsumer("g", namesrv_addr=pair.namesrv) as consumer:
+    with PullConsumer("g", namesrv_addr=pair.namesrv, mq_client_api_timeout=60_000) as consumer:
         queues = [MessageQueue("s", "b", 0), MessageQueue("s", "b", 1)]
         consumer.assign(queues)
         for queue in queues:

@@ -109,7 +109,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
-    with Admin(namesrv_addr=machine.namesrv) as admin:
+    with Admin(namesrv_addr=machine.namesrv, mq_client_api_timeout=60_000) as admin:
         admin.create_topic(TOPIC, 4)
         admin.create_topic("later", 1)
     # Some come before the switch, some after it, which is some ten starts from here.

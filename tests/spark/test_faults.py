@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_pair import SMALL, Pair
 from support.broker_process import BrokerProcess, broker_process
+from support.calm_clock import calm_seconds
 from support.spark_topics import fill, make, producer, read, remove, send, send_as_batch
 from support.waiting import wait_until
 
@@ -74,10 +75,10 @@ def test_a_broker_that_stays_away_is_given_up_after_the_time_that_was_given(pair
     load(pair.broker, "away", 2000)
     plan, pieces, addresses = plan_of(pair.namesrv, "away", pollTimeoutMs="700")
     pair.kill()
-    began = time.monotonic()
+    began = calm_seconds()
     with pytest.raises(Exception, match="given up after pollTimeoutMs=700"):
         list(read_ranges(plan, pieces, addresses))
-    assert time.monotonic() - began < 60
+    assert calm_seconds() - began < 60
 
 
 def test_a_topic_that_vanishes_is_a_loss_that_may_be_allowed(pair: Pair) -> None:
@@ -200,9 +201,8 @@ def test_a_batch_is_planned_while_its_broker_and_name_server_restart(
     fill(pair.broker, "whole", {0: [b"x"] * 3, 1: [b"y"] * 5})
     value = {"topic": "whole", "subscribePattern": "who.*", "assign": '{"whole":{"broker-a":[1]}}'}
     pair.kill()
-    back = threading.Timer(1.5, pair.start)
+    back, began = threading.Timer(1.5, pair.start), time.monotonic()
     back.start()
-    began = time.monotonic()
     ranges = planned(pair.namesrv, **{chosen: value[chosen]})
     back.join()
     assert time.monotonic() - began > 1
@@ -219,28 +219,29 @@ def bare_name_server(port: int) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_a_topic_is_unknown_only_to_a_name_server_that_knows_a_broker(pair: Pair) -> None:
     fill(pair.broker, "known", {0: [b"x"]})
-    began = time.monotonic()
+    began = calm_seconds()
     with pytest.raises(OptionError, match="topic unknown does not exist"):
         planned(pair.namesrv, topic="unknown", planTimeoutMs="600000")
-    assert time.monotonic() - began < 60
+    assert calm_seconds() - began < 60
     pair.kill()
     port = int(pair.namesrv.rpartition(":")[2])
     with bare_name_server(port):
-        began = time.monotonic()
+        began, calm = time.monotonic(), calm_seconds()
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, topic="known", planTimeoutMs="700")
-        assert 0.7 <= time.monotonic() - began < 14  # 15 s were it not given
+        assert time.monotonic() - began >= 0.7
+        assert calm_seconds() - calm < 14  # 15 s were it not given
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, subscribePattern="k.*", planTimeoutMs="0")
-    began = time.monotonic()
+    began = calm_seconds()
     with pytest.raises(UnreachableError, match="no name server answers"):
         planned(pair.namesrv, topic="known", planTimeoutMs="0")
-    assert time.monotonic() - began < 14
+    assert calm_seconds() - began < 14
 
 
 def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
@@ -252,9 +253,8 @@ def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
     first = reader.latestOffset(start, ReadAllAvailable())
     assert first == {"planned": {"broker-a": {"0": 1}}}
     pair.kill()
-    back = threading.Timer(1.5, pair.start)
+    back, began = threading.Timer(1.5, pair.start), time.monotonic()
     back.start()
-    began = time.monotonic()
     assert reader.latestOffset(first, ReadAllAvailable()) == first
     assert time.monotonic() - began > 1
     back.join()
@@ -316,7 +316,7 @@ def test_a_broker_that_joins_while_a_stream_runs_is_read_from_its_first_message(
         assert [batch.column(0).to_pylist() for batch in found] == [[b"new", b"newer"]]
     finally:
         other.terminate()
-        other.communicate(timeout=30)
+        other.communicate(timeout=60)
         reader.stop()
 
 

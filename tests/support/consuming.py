@@ -78,5 +78,5 @@ def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
 
 def committed(address: str, group: str, queues: Sequence[MessageQueue]) -> list[int | None]:
     """Where the group goes on, by the broker's word."""
-    with Admin(namesrv_addr=address) as admin:
+    with Admin(namesrv_addr=address, mq_client_api_timeout=30_000) as admin:
         return [admin.committed_offset(group, each) for each in queues]

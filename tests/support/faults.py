@@ -87,6 +87,14 @@ class Faults:
         self._holds += 1
         self._add(operation, "hold", 0, path, 1, 0, self._holds)
 
+    def let_go(self, rule: int = 0) -> None:
+        """What this rule holds goes on; it counts anew, and holds what comes next. Not clear() and
+        hold(): what was let go may be followed by the next call before there is a rule again."""
+        at = 16 + rule * RULE_BYTES
+        self._holds += 1
+        struct.pack_into("<II", self.map, at + 24, 0, 0)  # seen, hits
+        struct.pack_into("<I", self.map, at + 20, self._holds)
+
     def _add(self, operation, action, error, path, first, count, size):
         number = struct.unpack_from("<I", self.map, 4)[0]
         if number >= RULES_MAX:

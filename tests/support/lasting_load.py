@@ -17,6 +17,7 @@ import time
 from collections import Counter
 
 from support.broker_client import BrokerClient
+from support.calm_clock import calm_seconds
 from support.journal import COMMIT, GROUP, IDENTITY, SUSPEND, WITH_SUBSCRIPTION
 from support.ledger import Ledger, Queue
 
@@ -45,6 +46,7 @@ class LastingLoad:
         self.acks = 0
         self.refused: Counter[tuple[int, str]] = Counter()
         self.times: list[tuple[float, float]] = []  # (answered at, seconds it took)
+        self.calm: list[float] = []  # answered at, by calm_clock.py
         self.sprint = False  # no pauses: some sends are under way at any moment
         self.at = dict.fromkeys(QUEUES, 0)  # what comes next to the consumers
         self.failure: AssertionError | None = None
@@ -116,6 +118,7 @@ class LastingLoad:
             return
         now = time.monotonic()
         self.times.append((now, now - began))
+        self.calm.append(calm_seconds())
         self.acks += 1
         try:
             self.ledger.ack(*queue, int(reply.fields["queueOffset"]), body, earlier)

@@ -72,7 +72,7 @@ class Servers:
         more = (f"rmqMasterAddress={self.master.address}", "brokerId=1")
         self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more)
         wait_until(self.are_whole)
-        with Admin(namesrv_addr=self.namesrv) as admin:
+        with Admin(namesrv_addr=self.namesrv, mq_client_api_timeout=60_000) as admin:
             admin.create_topic("t", 1)
             admin.create_group("g")
 
