@@ -60,7 +60,7 @@ def test_senders_wait_for_the_next_file_and_are_not_refused(tmp_path: Path, faul
         faults.sleep("fsync", 600_000, path=SPARE)
         await asyncio.gather(*(send_many(broker.port, q, 2.5, told) for q in range(SENDERS)))
 
-    options = [*OPTIONS, "--set", "osPageCacheBusyTimeOutMills=3000"]
+    options = [*OPTIONS, "--set", "osPageCacheBusyTimeOutMills=60000"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         run_with(broker, work)
         assert faults.hits(0) >= 6
@@ -107,7 +107,8 @@ def test_nobody_waits_for_blocks_that_are_on_their_way(tmp_path: Path, faults: F
         for _ in range(100):
             assert (await client.send("busy", BODY)).code == SUCCESS
 
-    with broker_process(tmp_path, (), faults.environment()) as broker:
+    patient = ("--set", "osPageCacheBusyTimeOutMills=60000")  # of what a busy machine makes late
+    with broker_process(tmp_path, patient, faults.environment()) as broker:
         run_with(broker, work)
         assert time.monotonic() - started < sleeps_s
         broker.stop(signal.SIGKILL)  # the piece that is waited for would hold it up
@@ -120,7 +121,7 @@ def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Fau
         faults.sleep("fallocate", 600_000, path=LOG, count=3)
         await asyncio.gather(*(send_many(broker.port, q, 5, told) for q in range(SENDERS)))
 
-    options = ["--set", "osPageCacheBusyTimeOutMills=20000"]
+    options = ["--set", "osPageCacheBusyTimeOutMills=60000"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         run_with(broker, work)
         assert faults.hits(0) == 3
