@@ -17,6 +17,7 @@ PARAMETERS: dict[str, Any] = {
     "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
     "consume_thread_min": 4,
     "consume_thread_max": 4,
+    "mq_client_api_timeout": 30_000,  # of a machine that others use: 3 s are soon over
 }
 
 

@@ -59,7 +59,7 @@ def module_with(style: str) -> Any:
             return super().cursor(Cursor)
 
     def connect(path: str) -> Any:
-        return sqlite3.connect(path, factory=Connection, check_same_thread=False, timeout=10)
+        return sqlite3.connect(path, factory=Connection, check_same_thread=False, timeout=60)
 
     return SimpleNamespace(
         connect=connect, paramstyle=style, Error=sqlite3.Error,

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from support.scripted_peer import ScriptedPeer
+from support.waiting import wait_until
 
 from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
@@ -95,7 +96,7 @@ def test_bodies_of_all_sizes_come_whole(engine: Engine) -> None:
         link = link_to(engine, peer)
         for size in (0, 1, 65_000, 65_536, 262_144, 300_000, 5_000_000):
             body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-            assert engine.call(link, encode_request(30, {}, body), 10_000).body == body
+            assert engine.call(link, encode_request(30, {}, body), 60_000).body == body
 
 
 def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -> None:
@@ -103,7 +104,7 @@ def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -
 
     def answer(request: Command) -> Command:
         if request.fields["wait"] == "true":
-            given_up.wait(20)
+            given_up.wait(60)
         return request.reply(0, request.fields["wait"])
 
     with ScriptedPeer({30: answer}) as peer:
@@ -149,9 +150,7 @@ def test_requests_of_the_peer_come_as_notices_and_can_be_answered(engine: Engine
         engine.call(link_to(engine, peer), encode_request(30), 60_000)
         assert engine.notices.deliver(60_000) == 1
         assert asked.wait(60)
-        until = time.monotonic() + 5
-        while not answers and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: answers)
     assert (answers[0].opaque, answers[0].is_response, answers[0].body) == (77, True, b"yes")
 
 
@@ -195,7 +194,7 @@ def test_many_threads_call_over_one_link(engine: Engine) -> None:
 
     def calls(number: int) -> None:
         for i in range(50):
-            reply = engine.call(link, encode_request(30, {"i": f"{number}.{i}"}), 10_000)
+            reply = engine.call(link, encode_request(30, {"i": f"{number}.{i}"}), 60_000)
             right.append(reply.fields == {"i": f"{number}.{i}"})
 
     with ScriptedPeer(ECHO) as peer:
@@ -216,7 +215,7 @@ def test_threads_that_want_an_address_at_once_get_the_same_link(
     found, together = socket.getaddrinfo, threading.Barrier(4)
 
     def look_up(*arguments: Any, **more: Any) -> Any:
-        together.wait(20)  # none has its link yet
+        together.wait(60)  # none has its link yet
         return found(*arguments, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -322,7 +321,7 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
             engine.call(link, encode_request(30), 100)
         answered = False
         while not answered:
-            assert time.monotonic() - began < 30
+            assert time.monotonic() - began < 120
             with contextlib.suppress(UnreachableError):
                 answered = engine.call(link, encode_request(31), 1_050).code == 0
         assert time.monotonic() - began > 4, "a frame may take some time"
@@ -382,5 +381,5 @@ if pid == 0:
 engine.stop()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", script], timeout=30, env=child_environment())
+    done = subprocess.run([sys.executable, "-c", script], timeout=120, env=child_environment())
     assert done.returncode == 7

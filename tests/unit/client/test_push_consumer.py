@@ -45,7 +45,15 @@ def test_every_message_is_told_once_with_all_it_has(broker: RunningBroker) -> No
     sent = [Message("push-once", f"{i}", "t", f"k{i}", properties={"n": str(i)})
             for i in range(3_000)]  # fmt: skip
     send(address, sent)
-    kept = Kept()
+    together = threading.Barrier(4)
+    seen = threading.local()
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        if not hasattr(seen, "has_begun"):
+            seen.has_begun = True
+            together.wait(60)  # no thread has done all before another one began
+
+    kept = Kept(decide)
     with consumer_of(address, "push-once", kept, persist_consumer_offset_interval=100) as consumer:
         consumer.subscribe("push-once")
         kept.wait(3_000)
@@ -98,7 +106,7 @@ def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker
     kept = Kept(decide)
     with consumer_of(address, "push-fail", kept, max_reconsume_times=2) as consumer:
         consumer.subscribe("push-fail")
-        kept.wait(6, 30)
+        kept.wait(6)
         tries = Counter(kept.bodies)
         assert tries == {0: 1, 1: 3, 2: 2}
         times = {each.reconsume_times: each for each in kept.messages if each.body == b"1"}
@@ -134,7 +142,7 @@ def test_part_of_a_batch_can_be_dealt_with(broker: RunningBroker) -> None:
         big = [len(call) for call in kept.calls if len(call) > 1]
         expected = 8 + sum(size - 2 for size in big)
         assert expected > 8
-        kept.wait(expected, 30)
+        kept.wait(expected)
         time.sleep(0.3)
         assert len(kept.messages) == expected
 
@@ -219,7 +227,9 @@ def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker)
     done = threading.Event()
 
     def churn() -> None:
-        while not done.is_set():
+        for _ in range(4):  # as often on a slow machine: each hand-over may repeat something
+            if done.is_set():
+                return
             with consumer_of(address, "push-churn", kept) as passing:
                 passing.subscribe("push-churn")
                 done.wait(1)
@@ -231,7 +241,7 @@ def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker)
         for begin in range(0, 4_000, 200):
             send(address, numbers("push-churn", begin, begin + 200))
             time.sleep(0.1)
-        wait_until(lambda: set(kept.bodies) == set(range(4_000)), 30)
+        wait_until(lambda: set(kept.bodies) == set(range(4_000)))
         done.set()
         thread.join()
     repeated = len(kept.messages) - 4_000
@@ -243,7 +253,7 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
     (queue,) = create(address, "push-bounds")
     send(address, numbers("push-bounds", 0, 500))
     gate = threading.Event()
-    kept = Kept(lambda messages, context: gate.wait(30) and None)
+    kept = Kept(lambda messages, context: gate.wait(120) and None)
     changes = {"pull_threshold_for_queue": 64, "pull_batch_size": 16}
     with consumer_of(address, "push-bounds", kept, **changes) as consumer:
         consumer.subscribe("push-bounds")
@@ -273,7 +283,7 @@ def test_thresholds_of_topic_size_and_span(
     body = os.urandom(64 << 10)
     send(address, [Message(topic, body) for _ in range(60 * len(queues))])
     gate = threading.Event()
-    kept = Kept(lambda messages, context: gate.wait(30) and None)
+    kept = Kept(lambda messages, context: gate.wait(120) and None)
     with consumer_of(
         address, topic, kept, message_model="BROADCASTING", pull_batch_size=8,
         offset_store=Forgetful(), **changes,
@@ -282,7 +292,7 @@ def test_thresholds_of_topic_size_and_span(
         wait_until(lambda: all(each.is_waiting for each in consumer.process_queues()))
         assert all(0 < each.count <= most for each in consumer.process_queues())
         gate.set()
-        wait_until(lambda: len(kept.messages) == 60 * len(queues), 30)
+        wait_until(lambda: len(kept.messages) == 60 * len(queues))
 
 
 def test_queues_know_their_share_before_they_pull(
@@ -349,7 +359,7 @@ def test_a_call_that_does_not_end_is_sent_back(
 
     def decide(messages: list[MessageExt], context: Any) -> None:
         if messages[0].body == b"0" and messages[0].reconsume_times == 0:
-            gate.wait(30)
+            gate.wait(120)
 
     kept = Kept(decide)
     with consumer_of(address, "push-slow", kept) as consumer:
@@ -364,7 +374,7 @@ def test_a_call_that_does_not_end_is_sent_back(
         assert sum(each.count for each in consumer.process_queues()) == 0
         consumer.commit(wait=True)
         assert committed(address, "push-slow", [queue]) == [5]
-        assert kept.wait(6, 30)[5] == 0
+        assert kept.wait(6)[5] == 0
         gate.set()
     assert committed(address, "push-slow", [queue]) == [5]
 
@@ -382,7 +392,7 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     kept = Kept(decide)
     changes = {"consume_thread_min": 1, "subscription": {"push-close": "*"}}
     consumer = consumer_of(address, "push-close", kept, **changes).start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     consumer.close()
     assert len(kept.messages) in (1, 2)
     assert committed(address, "push-close", [queue]) == [len(kept.messages)]
@@ -411,7 +421,7 @@ def test_a_listener_may_close_its_consumer(broker: RunningBroker) -> None:
     consumer = consumer_of(address, "push-suicide", listener, consume_thread_min=1)
     consumer.subscribe("push-suicide")
     consumer.start()
-    assert closed.wait(10)
+    assert closed.wait(60)
 
 
 def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
@@ -472,7 +482,7 @@ def test_namespaces_keep_topics_groups_and_retries_apart(broker: RunningBroker) 
     kept = Kept(decide)
     with consumer_of(address, "push-ns", kept, namespace="ns2") as consumer:
         consumer.subscribe("push-ns")
-        assert kept.wait(2, 30) == [0, 0]
+        assert kept.wait(2) == [0, 0]
         assert {each.topic for each in kept.messages} == {"push-ns"}
         assert consumer.assignment()[0].topic == "push-ns"
         topics = {each.wire.topic for each in consumer.process_queues()}
@@ -516,7 +526,7 @@ def test_its_traces_tell_what_became_of_each_message(broker: RunningBroker) -> N
     changes = {"enable_trace": True, "trace_topic": "push-traces"}
     with consumer_of(address, "push-trace", kept, **changes) as consumer:
         consumer.subscribe("push-trace")
-        kept.wait(3, 30)
+        kept.wait(3)
     found: list[Any] = []
 
     def is_told() -> bool:

@@ -168,7 +168,7 @@ def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> Non
         for each in numbers("order-long", 0, 3):  # the second queue is the one that goes
             producer.send(each, queue=queues[1])
     gate = threading.Event()
-    first = Kept(lambda messages, context: gate.wait(30) and None)
+    first = Kept(lambda messages, context: gate.wait(120) and None)
     second = Kept()
     with orderly(address, "order-long", first) as one:
         one.subscribe("order-long")
@@ -231,7 +231,7 @@ def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
             time.sleep(0.5)
             broker.start()
             send(address, numbers("order-kill", 100, 200))
-            watched.wait(200, 30)
+            watched.wait(200)
             assert len(consumer.assignment()) == 2
         assert watched.overlaps == 0
         assert set(watched.bodies) == set(range(200))

@@ -48,7 +48,11 @@ def popped_only(consumer: PushConsumer, topic: str) -> bool:
 def test_all_members_pop_from_all_queues(broker: RunningBroker) -> None:
     create(broker.namesrv_addr, "mode-pop", 2)
     set_mode(broker, "mode-pop", "mode-pop", "POP")
-    one, two = Kept(lambda *_: time.sleep(0.002)), Kept(lambda *_: time.sleep(0.002))
+
+    def decide(*_: Any) -> None:
+        wait_until(lambda: one.messages and two.messages)  # neither takes all that there is
+
+    one, two = Kept(decide), Kept(decide)
     with (
         consuming(broker, "mode-pop", one, pop_batch_nums=8) as first,
         consuming(broker, "mode-pop", two, pop_batch_nums=8) as second,
@@ -69,7 +73,7 @@ def test_what_was_popped_is_acknowledged(broker: RunningBroker) -> None:
     send(broker.namesrv_addr, numbers("mode-acks", 0, 100))
     kept, counting = Kept(), AckCounter()
     with consuming(broker, "mode-acks", kept, rpc_hook=counting):
-        wait_until(lambda: len(kept.messages) == 100, 30)
+        wait_until(lambda: len(kept.messages) == 100)
     assert (counting.messages, counting.refused) == (100, 0)
     assert once_each(bodies(kept), 0, 100)
 
@@ -123,8 +127,8 @@ def test_level_minus_one_makes_it_a_dead_letter_at_once(broker: RunningBroker) -
         send(broker.namesrv_addr, [Message("mode-dead", b"7", keys="dead-7")])
         with Admin(namesrv_addr=broker.namesrv_addr) as admin:
             dead = MessageQueue("%DLQ%mode-dead", "broker-a", 0)
-            wait_until(lambda: "%DLQ%mode-dead" in admin.topics(), 30)
-            wait_until(lambda: admin.max_offset(dead) == 1, 30)
+            wait_until(lambda: "%DLQ%mode-dead" in admin.topics())
+            wait_until(lambda: admin.max_offset(dead) == 1)
     assert len(kept.messages) == 1
 
 
@@ -158,9 +162,9 @@ def test_the_mode_may_change_while_it_consumes(broker: RunningBroker) -> None:
             set_mode(broker, "mode-change", "mode-change", mode)
             consumer.group_changed()
             if mode == "POP":
-                wait_until(lambda: popped_only(consumer, "mode-change"), 30)
+                wait_until(lambda: popped_only(consumer, "mode-change"))
             else:
-                wait_until(lambda: not consumer.pops.queues and len(consumer.assignment()) >= 2, 30)
+                wait_until(lambda: not consumer.pops.queues and len(consumer.assignment()) >= 2)
             send(broker.namesrv_addr, numbers("mode-change", begin, begin + 100))
             wait_until(lambda end=begin + 100: len(set(bodies(kept))) == end, 60)
     assert set(bodies(kept)) == set(range(300))
@@ -192,6 +196,6 @@ def test_members_that_share_by_themselves_do_not_follow_the_mode(broker: Running
     kept = Kept()
     with consuming(broker, "mode-own", kept, client_rebalance=True) as consumer:
         send(broker.namesrv_addr, numbers("mode-own", 0, 50))
-        wait_until(lambda: len(kept.messages) == 50, 30)
+        wait_until(lambda: len(kept.messages) == 50)
         assert not consumer.pops.queues
         assert len(consumer.assignment()) == 2

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from queue import Queue
 
 import pytest
 from support.consuming import create
@@ -84,19 +85,20 @@ from cext.client.request import encode_request
 
 engine = Engine()
 engine.start()
-reply = engine.call(engine.link("127.0.0.1", int(sys.argv[1])), encode_request(200, {}), 900)
+reply = engine.call(engine.link("127.0.0.1", int(sys.argv[1])), encode_request(200, {}), 2_000)
 print(reply.code, flush=True)
 """
 
 
 def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_path: Path) -> None:
     """The engine meant to sleep until the request's end: that, too, is time it was not let run."""
-    stopped: list[int] = []
+    stopped: Queue[int] = Queue()
 
     def answers_after_a_stop(command: Command) -> list[Command]:
-        os.kill(stopped[0], signal.SIGSTOP)
-        time.sleep(1.3)
-        os.kill(stopped[0], signal.SIGCONT)
+        caller_id = stopped.get(timeout=60)  # it may ask before Popen has returned here
+        os.kill(caller_id, signal.SIGSTOP)
+        time.sleep(2.4)
+        os.kill(caller_id, signal.SIGCONT)
         time.sleep(0.05)  # the engine's turn after it
         return [command.reply(0)]
 
@@ -106,7 +108,7 @@ def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_pa
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
         ) as caller:
-            stopped.append(caller.pid)
+            stopped.put(caller.pid)
             assert caller.stdout is not None
             said = caller.stdout.read()
     assert said == "0\n"

@@ -96,7 +96,10 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
             "queueDatas": [{"brokerName": "a", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}],
         }).encode()  # fmt: skip
         with ScriptedPeer({ROUTE: lambda request: request.reply(0, body=route)}) as names:
-            given: dict[str, Any] = {"heartbeat_broker_interval": 50}
+            # How long a question waits: four beats may take seconds where others use the machine.
+            given: dict[str, Any] = {
+                "heartbeat_broker_interval": 50, "mq_client_api_timeout": 60_000,
+            }  # fmt: skip
             with PushConsumer(
                 "late", lambda *_: None, namesrv_addr=names.address, **given
             ) as consumer:
@@ -107,3 +110,4 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
                 began = time.monotonic()
                 wait_until(lambda: len([each for each in beats if each > began]) >= 4)
                 assert len(asked) == 1, "the first question is still waited for"
+                silent.__exit__()  # ends it

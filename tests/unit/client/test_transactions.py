@@ -90,7 +90,13 @@ def test_brokers_ask_about_open_transactions_until_they_know(broker: RunningBrok
             producer.send_in_transaction(Message("tx2", b"raise"), None)
         eventually([b"open", b"raise"], broker, "tx2")
         wait_until(lambda: b"undo" in listener.asked)
-        time.sleep(1)  # the last answers arrive
+
+        def asks_no_more() -> bool:
+            before = len(listener.asked)
+            time.sleep(1)
+            return len(listener.asked) == before
+
+        wait_until(asks_no_more)  # the last answers have arrived
         asked = Counter(listener.asked)
         # One that is under way for long is asked about again, and only until the broker knows.
         assert asked >= Counter([b"open", b"open", b"raise", b"undo"])
@@ -113,11 +119,11 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(broker: RunningBroker
         with Producer("answers", namesrv_addr=broker.namesrv_addr) as producer:
             fields = {
                 "consumerGroup": "answers", "topic": "rpc", "queueId": 0, "queueOffset": 0,
-                "maxMsgNums": 1, "sysFlag": 6, "commitOffset": 0, "suspendTimeoutMillis": 9000,
+                "maxMsgNums": 1, "sysFlag": 6, "commitOffset": 0, "suspendTimeoutMillis": 50_000,
                 "subscription": "*", "subVersion": 0,
             }  # fmt: skip
             reply = producer.instance.ask(
-                broker.broker_addr, Code.PULL_MESSAGE, fields, timeout_ms=10_000
+                broker.broker_addr, Code.PULL_MESSAGE, fields, timeout_ms=60_000
             )
             (asked,) = decode_messages(reply.check(), "broker-a")
             producer.reply(asked, b"re: " + asked.body)
@@ -125,7 +131,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(broker: RunningBroker
     thread = threading.Thread(target=answer)
     thread.start()
     with Producer("asks", namesrv_addr=broker.namesrv_addr) as producer:
-        assert producer.request(Message("rpc", b"how much?"), 9000).body == b"re: how much?"
+        assert producer.request(Message("rpc", b"how much?"), 60_000).body == b"re: how much?"
         thread.join()
         began = time.monotonic()
         with pytest.raises(RequestTimeoutError, match="no reply within"):
@@ -170,7 +176,7 @@ def test_a_timed_message_is_taken_back_by_the_handle_of_its_send(broker: Running
     with Producer("recalls", namesrv_addr=broker.namesrv_addr) as producer:
         results = [
             producer.send(Message("recalled", b"sync", delay_seconds=60)),
-            producer.send_async(Message("recalled", b"async", delay_seconds=60)).result(10),
+            producer.send_async(Message("recalled", b"async", delay_seconds=60)).result(60),
         ]
         for result in results:
             assert result.recall_handle is not None
