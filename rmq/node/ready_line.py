@@ -31,6 +31,7 @@ from rmq.config import Settings
 POLL_S = 0.5  # between two questions to the name servers while none lists the broker
 ANSWER_S = 1.0
 FIRST_WAIT_S = 1.0  # for a name server that answers, but does not know us yet
+OWN_WAIT_S = 10.0  # for that of this process, where nobody has to do anything about it
 DEFAULT = "127.0.0.1:9876"
 
 Served = list[tuple[str, str]]  # (broker name, address)
@@ -61,6 +62,8 @@ async def print_ready(
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
     if own:
+        if not is_controlled(broker):  # without a role it is not registered
+            await _until_listed(own, served)
         print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
         return None
     addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
@@ -79,6 +82,14 @@ async def print_ready(
         f"{RETRY_FIRST_S:.0f} to {RETRY_LAST_S:.0f} s: {what}. {_try_name_server(addresses)}"
     )
     return asyncio.get_running_loop().create_task(_print_registered(broker, served))
+
+
+async def _until_listed(own: str, served: Served) -> None:
+    """A start waits for the first registration for a moment only (registration.py). On a busy
+    machine it is still under way then, and who reads the line would be told of no route."""
+    until = time.monotonic() + OWN_WAIT_S
+    while await _knows(own, served) is False and time.monotonic() < until:
+        await asyncio.sleep(0.02)
 
 
 async def _print_registered(broker: Settings, served: Served) -> None:

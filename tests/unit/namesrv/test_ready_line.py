@@ -1,0 +1,37 @@
+"""The ready line of a server with a name server of its own: what it says to try can be tried."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from support.name_server import Client, in_loop, name_server
+
+from rmq.config import load_properties
+from rmq.node.ready_line import print_ready
+
+SERVED = [("broker-a", "10.0.0.1:10911")]
+
+
+@in_loop
+async def test_it_is_said_when_clients_find_the_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    """A start does not wait for a registration that is late, as on a busy machine."""
+    broker = load_properties(None, {})
+    async with name_server() as server, Client(server.port) as client:
+        own = f"127.0.0.1:{server.port}"
+        printing = asyncio.create_task(print_ready(own, broker, SERVED, []))
+        await asyncio.sleep(0.2)
+        assert capsys.readouterr().out == ""
+        await client.register()
+        await printing
+        assert f"name server {own}, broker broker-a at 10.0.0.1:10911," in capsys.readouterr().out
+
+
+@in_loop
+async def test_a_broker_without_a_role_yet_is_ready_all_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = load_properties(None, {"enableControllerMode": "true", "controllerAddr": "h:1"})
+    async with name_server() as server:
+        await print_ready(f"127.0.0.1:{server.port}", broker, [], [])
+    assert "is ready in" in capsys.readouterr().out
