@@ -135,7 +135,7 @@ class Client:
         }
         return await self.call(103, body, **{**header, **fields})
 
-    async def closed_by_peer(self, seconds: float = 5) -> bool:
+    async def closed_by_peer(self, seconds: float = 60) -> bool:
         """Whether the server closes this connection; replies still under way are skipped."""
         try:
             while await asyncio.wait_for(self.reader.read(65536), seconds):

@@ -83,13 +83,13 @@ def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
 
     def look() -> None:
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
 
     queues.on_ask = look
     rows = lags(TABLE, {b"t@g": {0: 90}, b"t@h": {0: 91}}, {})
     filler = threading.Thread(target=times.fill, args=(rows, NOW))
     filler.start()
-    entered.wait(10)
+    assert entered.wait(60)
     stopper = threading.Thread(target=lambda: (times.stop(), done.set()))
     stopper.start()
     wait_until(lambda: times._stopped)

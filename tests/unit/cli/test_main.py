@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
+from support.calm_clock import calm_seconds
 
 from rmq.cli.main import COMMANDS, cli, main
 
@@ -37,22 +37,23 @@ def test_asking_brokers_how_they_are_loads_no_numpy() -> None:
 
 
 def test_help_takes_less_than_a_tenth_of_a_second() -> None:
-    """CPU time would miss waiting, wall time of one run meets the neighbours: one of ten."""
+    """CPU time would miss waiting, wall time of one run meets the neighbours: one of ten, and
+    without what it waits for a processor."""
     taken = []
     for _ in range(10):
         bare = _bare_python()
-        start = time.perf_counter()
+        start = calm_seconds()
         subprocess.run([sys.executable, "-m", "rmq", "--help"], capture_output=True, check=True)
-        taken.append((time.perf_counter() - start, bare))
+        taken.append((calm_seconds() - start, bare))
         if taken[-1][0] < max(0.1, 3 * bare):
             return
     pytest.fail(f"help and a bare Python, in seconds: {taken}")
 
 
 def _bare_python() -> float:
-    start = time.perf_counter()
+    start = calm_seconds()
     subprocess.run([sys.executable, "-c", "import click"], check=True)
-    return time.perf_counter() - start
+    return calm_seconds() - start
 
 
 @pytest.mark.parametrize("name", COMMANDS)

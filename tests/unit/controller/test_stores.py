@@ -157,7 +157,7 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
 @in_loop
 async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(tmp_path: Path) -> None:
     with etcd_server(tmp_path) as server:
-        store = EtcdStore(Etcd((server.endpoint,), timeout_s=1.0), "still", lambda: None)
+        store = EtcdStore(Etcd((server.endpoint,), timeout_s=3.0), "still", lambda: None)
         await store.start(FIRST)
         assert await store.write("broker-a", ONE, 0)
         server.pause()

@@ -56,9 +56,9 @@ async def ack_in_one_write(client: BrokerClient, some: list[Popped]) -> list[int
 async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await fill(client, 40, 2)
-        first = await pop(client, "g", "t", invisibleTime=2500)
+        first = await pop(client, "g", "t", invisibleTime=10_000)
         await pass_seconds(broker.core, 0.01)  # another pop time
-        rest = await pop(client, "g", "t", invisibleTime=2500)
+        rest = await pop(client, "g", "t", invisibleTime=10_000)
         assert await ack_in_one_write(client, first[1:] + rest) == [0] * 39
         assert len(ack_records(broker)) < 20  # 3 or 4, as long as the socket keeps them together
         assert acked(broker) == places(first[1:] + rest)
@@ -163,7 +163,7 @@ async def test_a_group_that_its_file_does_not_have_goes_on_there_too(tmp_path: P
 async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await fill(client, 20)
-        some = await pop(client, "g", "t", invisibleTime=1100)
+        some = await pop(client, "g", "t", invisibleTime=5000)
         assert len(some) == 20
         await broker.offsets.reset("g", "t", {0: 0})
         # The check point comes out of the timer behind the file's mark.

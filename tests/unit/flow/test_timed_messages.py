@@ -44,7 +44,7 @@ def bodies(broker: Broker, topic: str = "t", queue: int = 0) -> list[bytes]:
 async def test_a_timed_message_waits_as_apache_stores_it_and_comes_complete(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"first", 1)
-        due = now_ms() + 700
+        due = now_ms() + 5000
         reply = await client.send(
             "t", b"later", 1, h=7, g=123,
             i=at(due, TAGS="a", KEYS="k", REAL_TOPIC="lie", UNIQ_KEY="U", TIMER_ROLL_TIMES="9"),
@@ -159,9 +159,9 @@ async def test_recalled_messages_do_not_come(tmp_path: Path) -> None:
     async with served(tmp_path, recallMessageEnable=True) as (broker, client):
         await client.send("t", b"make")
         handles = []
-        due = now_ms() + 2500
+        due = now_ms() + 20_000
         for n in range(20):
-            properties = at(due) if n % 2 else "TIMER_DELAY_SEC\x013\x02"
+            properties = at(due) if n % 2 else "TIMER_DELAY_SEC\x0120\x02"
             reply = await client.send("t", b"%d" % n, i=properties)
             handles.append(reply.fields["recallHandle"])
         for handle in handles[:10]:
@@ -289,7 +289,7 @@ async def test_a_message_far_off_is_stored_anew_before_its_log_file_goes(tmp_pat
 async def test_a_committed_transaction_may_be_timed(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
-        due = now_ms() + 800
+        due = now_ms() + 5000
         reply = await client.send(
             "t", b"half", f=4, i=at(due, TRAN_MSG="true", PGROUP="P", UNIQ_KEY="U")
         )

@@ -40,15 +40,15 @@ def hosts() -> Iterator[Network]:
             assert server.stdout is not None and server.stdout.readline() == b"ready\n"
         yield made
     for server in servers:  # they have ended with their namespaces
-        server.wait(10)
+        server.wait(60)
         assert server.stdout is not None
         server.stdout.close()
 
 
-def reaches(made: Network, one: str, other: str) -> bool:
-    """Whether an answer comes: both ways are open."""
+def reaches(made: Network, one: str, other: str, seconds: float = 60) -> bool:
+    """Whether an answer comes: both ways are open. It is of another process, and may take time."""
     with made.inside(one), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(0.3)
+        asking.settimeout(seconds)
         try:
             asking.sendto(b"?", (made.hosts[other].address, 7000))
             return asking.recv(10) == b"?"
@@ -60,7 +60,8 @@ def test_links_are_cut_and_healed(hosts: Network) -> None:
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(reaches(hosts, *pair) for pair in pairs)
     hosts.cut([["a", "b"], ["b", "c"]])  # b is the bridge
-    assert [reaches(hosts, *pair) for pair in pairs] == [True, False, True]
+    assert reaches(hosts, *pairs[0]) and reaches(hosts, *pairs[2])
+    assert not reaches(hosts, *pairs[1], seconds=0.3)
     hosts.heal()
     assert all(reaches(hosts, *pair) for pair in pairs)
 
@@ -69,7 +70,7 @@ def test_one_way_is_closed_and_the_other_one_open(hosts: Network) -> None:
     hosts.drop("a", "b")
     with hosts.inside("a"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a:
         a.bind((hosts.hosts["a"].address, 7001))
-        a.settimeout(5)
+        a.settimeout(60)
         with hosts.inside("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
             b.bind((hosts.hosts["b"].address, 7001))
             b.settimeout(0.3)
@@ -93,7 +94,7 @@ def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
             with pytest.raises(TimeoutError):
                 accepted.recv(1)
             hosts.heal()  # and what was under way comes
-            accepted.settimeout(30)
+            accepted.settimeout(60)
             assert accepted.recv(1) == b"2"
 
 
@@ -105,7 +106,7 @@ def test_what_a_killed_test_left_is_swept_away(hosts: Network) -> None:
     lives_on = subprocess.Popen(["nsenter", f"--net={network.NAMESPACES / name}", "sleep", "600"])
     wait_until(lambda: str(lives_on.pid) in network.ip("netns", "pids", name))
     assert network.sweep() == [name]
-    assert lives_on.wait(10) == -9
+    assert lives_on.wait(60) == -9
     assert not (NAMESPACES / name).exists()
     assert all((NAMESPACES / host.namespace).exists() for host in hosts.hosts.values())
 

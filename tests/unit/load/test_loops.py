@@ -7,6 +7,7 @@ refused, doubled, cut off. What this cannot show: speed.
 import time
 
 import pytest
+from support.calm_clock import calm_seconds
 from support.scripted_broker import ScriptedBroker
 from support.stored_records import record
 
@@ -116,14 +117,18 @@ def test_a_broken_connection_fails_its_open_requests_and_ends_the_run():
 
 
 def test_an_open_loop_keeps_its_rate():
-    """Not faster; and not slower, when the machine lets it: the best of five."""
+    """Not faster; and not slower, when the machine lets it: the best of five, without what it
+    waited for a processor."""
     taken = []
     while (not taken or min(taken) > 1.05) and len(taken) < 5:
         with ScriptedBroker(lambda command: [command.reply()]) as broker:
-            result = measure(producer_to(broker, 4, window=4, rate=500, limit=500), seconds=60)
+            producer = producer_to(broker, 4, window=4, rate=500, limit=500)
+            began, calm = time.monotonic(), calm_seconds()
+            result = measure(producer, seconds=60)
+            waited = time.monotonic() - began - (calm_seconds() - calm)
         assert (result.messages, result.failures) == (500, {})
         assert result.seconds >= 0.99
-        taken.append(result.seconds)
+        taken.append(result.seconds - waited)
     assert min(taken) <= 1.05, taken
 
 

@@ -243,7 +243,7 @@ def test_spreading_leaves_the_reactor_where_it_is() -> None:
         os.sched_setaffinity(0, {one})
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         ready.release()
-        spreading.wait(10)
+        spreading.wait(60)
         found[name] = (os.sched_getaffinity(0), os.sched_getscheduler(0))
 
     ready = threading.Semaphore(0)

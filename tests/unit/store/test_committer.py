@@ -65,10 +65,10 @@ def test_offered_bytes_are_written_without_the_reactor_and_then_taken_in(log):
 
 
 def test_little_waits_for_company_until_the_thorough_interval(log):
+    began = time.monotonic()  # before the committer's interval may begin
     committer = started(log, least_pages=4, interval_ms=20, thorough_ms=300)
     append(log)
     log.write_out_for_tests()
-    began = time.monotonic()
     wait_until(lambda: written(log) == 200)
     assert time.monotonic() - began > 0.15
     assert committer.counters()["commits"] == 1
@@ -105,7 +105,7 @@ def test_a_full_pool_refuses_until_the_committer_has_made_room(tmp_path):
         assert append(log, 8000) == Status.RING_FULL
         assert log.wait_for_commit_for_tests(10_000) is False
         committer = started(log)
-        assert log.wait_for_commit_for_tests(5_000_000) is True
+        assert log.wait_for_commit_for_tests(60_000_000) is True
         wait_until(lambda: written(log) == log.watermarks()["appended"])
         assert append(log, 8000) >= 0
         committer.stop()

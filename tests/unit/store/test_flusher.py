@@ -69,7 +69,7 @@ def test_the_reactor_is_told_when_durable_has_moved(log):
     flusher = running(log, sync_mode=True)
     append(log)
     log.write_out_for_tests()
-    assert select.select([log.notify_fd()], [], [], 10)[0]
+    assert select.select([log.notify_fd()], [], [], 60)[0]
     assert durable(log) == 200
     flusher.stop()
 
