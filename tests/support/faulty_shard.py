@@ -60,7 +60,7 @@ class Worker:
             client.close()
         self.clients = []
         self.process.stdin.close()
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 Start = Callable[..., Worker]

@@ -109,8 +109,8 @@ def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -
 
     with ScriptedPeer({30: answer}) as peer:
         link = link_to(engine, peer)
-        with pytest.raises(RequestTimeoutError, match=f"{peer.address}: no answer within 0.1 s"):
-            engine.call(link, encode_request(30, {"wait": True}), 100)
+        with pytest.raises(RequestTimeoutError, match=f"{peer.address}: no answer within 1 s"):
+            engine.call(link, encode_request(30, {"wait": True}), 1000)
         given_up.set()
         assert engine.call(link, encode_request(30, {"wait": False}), 60_000).remark == "false"
         assert engine.stats()["stale_answers"] == 1
@@ -277,7 +277,7 @@ def test_damaged_answers_end_their_requests_and_nothing_else(engine: Engine) -> 
         ends = Counter[str]()
         for _ in range(400):
             try:
-                reply = engine.call(link, encode_request(30), 50)
+                reply = engine.call(link, encode_request(30), 150)
                 ends["answered"] += 1
                 assert len(reply.body) <= 200
             except (UnreachableError, ProtocolError) as error:

@@ -72,7 +72,7 @@ def test_messages_of_every_way_of_sending_arrive_once_and_whole(broker: RunningB
         results += [each.result(60) for each in futures]
         for i in range(50):
             producer.send_async(Message("ways", f"call{i}"), lambda *end: ends.append(end))
-        assert producer.flush(10_000)
+        assert producer.flush(60_000)
         producer.send_oneway(Message("ways", b"oneway"))
     assert all(error is None for _, error in ends)
     results += [result for result, _ in ends if result is not None]
@@ -137,7 +137,7 @@ def test_asynchronous_sends_keep_order_in_their_queue_and_miss_nothing(
 def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once() -> None:
     with (
         Cluster(stored) as cluster,
-        cluster.producer(auto_batch=True, batch_max_delay_ms=1_000) as producer,
+        cluster.producer(auto_batch=True, batch_max_delay_ms=2_000) as producer,
     ):
         began = time.monotonic()
         first = producer.send_async(Message("t", b"a"))
@@ -145,7 +145,7 @@ def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once
         delayed = producer.send_async(Message("t", b"c", delay_level=1))
         assert delayed.result(60).is_ok
         first.result(60), second.result(60)
-        assert time.monotonic() - began >= 0.99
+        assert time.monotonic() - began >= 1.99
         requests = cluster.sends(0)
     assert [each.code for each in requests] == [310, 320]
     assert requests[1].fields["m"] == "true"
@@ -291,7 +291,7 @@ def test_three_tries_and_then_the_error(way: str) -> None:
 
 
 def test_silence_is_not_tried_again() -> None:
-    with Cluster(silent, silent) as cluster, cluster.producer(send_msg_timeout=150) as producer:
+    with Cluster(silent, silent) as cluster, cluster.producer(send_msg_timeout=1_000) as producer:
         with pytest.raises(RequestTimeoutError):
             producer.send(Message("t", b"x"))
         with pytest.raises(RequestTimeoutError):
@@ -304,7 +304,7 @@ def test_a_limit_for_each_try_leaves_time_for_another_broker() -> None:
     with (
         Cluster(silent, stored) as cluster,
         cluster.producer(
-            send_msg_max_timeout_per_request=1_000, send_msg_timeout=30_000
+            send_msg_max_timeout_per_request=2_000, send_msg_timeout=30_000
         ) as producer,
     ):
         for _ in range(2):

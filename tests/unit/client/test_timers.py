@@ -110,4 +110,5 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
                 began = time.monotonic()
                 wait_until(lambda: len([each for each in beats if each > began]) >= 4)
                 assert len(asked) == 1, "the first question is still waited for"
-                silent.__exit__()  # ends it
+                is_silent.clear()
+                silent.__exit__()  # ends it, and the other broker answers

@@ -36,9 +36,15 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
         yield stack.enter_context(etcd_server(tmp_path_factory.mktemp("etcd")))
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody loses the lead because the disk, and etcd with it, is busy for some seconds."""
+    monkeypatch.setattr("rmq.controller.etcd_store.LEASE_S", 60)
+
+
 def etcd_store(etcd: EtcdServer, group: str, led: list[str] | None = None) -> EtcdStore:
     note = (lambda: led.append(group)) if led is not None else (lambda: None)
-    return EtcdStore(Etcd((etcd.endpoint,)), group, note)
+    return EtcdStore(Etcd((etcd.endpoint,), timeout_s=30), group, note)
 
 
 async def exercise(store: StateStore, again: StateStore) -> None:
@@ -137,7 +143,7 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
     store = etcd_store(etcd, "lost")
     await store.start(FIRST)
     assert await store.write("broker-a", ONE, 0)
-    client = Etcd((etcd.endpoint,))
+    client = Etcd((etcd.endpoint,), timeout_s=30)
     key = b"/rmq/lost/leader"
     other = b'{"name":"n2","address":"h2:9878"}'
     for asks in (store.read("broker-a"), store.write("broker-a", TWO, 0)):
@@ -155,7 +161,10 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
 
 
 @in_loop
-async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(tmp_path: Path) -> None:
+async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmq.controller.etcd_store.LEASE_S", 5)
     with etcd_server(tmp_path) as server:
         store = EtcdStore(Etcd((server.endpoint,), timeout_s=3.0), "still", lambda: None)
         await store.start(FIRST)
@@ -196,10 +205,10 @@ async def test_a_lease_that_ends_before_it_is_used_does_not_stop_the_start(
 
 @in_loop
 async def test_another_endpoint_is_asked_when_one_does_not_answer(etcd: EtcdServer) -> None:
-    client = Etcd(("http://127.0.0.1:1", etcd.endpoint))
+    client = Etcd(("http://127.0.0.1:1", etcd.endpoint), timeout_s=30)
     result = await client.transaction([], [etcd_steps.get(b"nothing")])
     assert result.succeeded and result.found == [[]]
-    lease = await client.grant(3)
+    lease = await client.grant(60)
     assert await client.keep_alive(lease)
     await client.revoke(lease)
     assert not await client.keep_alive(lease)
@@ -210,7 +219,7 @@ async def test_another_endpoint_is_asked_when_one_does_not_answer(etcd: EtcdServ
 async def test_what_is_no_broker_set_in_etcd_is_named_by_its_key(etcd: EtcdServer) -> None:
     store = etcd_store(etcd, "strange")
     await store.start(FIRST)
-    client = Etcd((etcd.endpoint,))
+    client = Etcd((etcd.endpoint,), timeout_s=30)
     for strange in (b"{}", ONE.encode()):
         await client.transaction([], [etcd_steps.put(b"/rmq/strange/brokers/b", strange)])
         with pytest.raises(StoreCorruptError, match="/rmq/strange/brokers/b"):
