@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 from support.name_server import Client, in_loop, name_server
+from support.waiting import until
 
 from rmq.config import load_properties
+from rmq.node import ready_line
 from rmq.node.ready_line import print_ready
 
 SERVED = [("broker-a", "10.0.0.1:10911")]
 
 
 @in_loop
-async def test_it_is_said_when_clients_find_the_broker(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_is_said_when_clients_find_the_broker(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A start does not wait for a registration that is late, as on a busy machine."""
+    asked: list[str] = []
+    knows = ready_line._knows
+
+    def counted(address: str, served: ready_line.Served) -> Awaitable[bool | None]:
+        asked.append(address)
+        return knows(address, served)
+
+    monkeypatch.setattr(ready_line, "_knows", counted)
     broker = load_properties(None, {})
     async with name_server() as server, Client(server.port) as client:
         own = f"127.0.0.1:{server.port}"
         printing = asyncio.create_task(print_ready(own, broker, SERVED, []))
-        await asyncio.sleep(0.2)
+        await until(lambda: len(asked) > 2)
         assert capsys.readouterr().out == ""
         await client.register()
         await printing
