@@ -249,8 +249,9 @@ cdef uint32_t fill_properties(PopService s, const RecordView* view,
 
 
 cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t i,
-                        int64_t* bytes) noexcept nogil:
-    """OK (also when there is nothing to be revived), or why it has to wait."""
+                        Queue* notes, int64_t* bytes) noexcept nogil:
+    """OK (also when there is nothing to be revived), or why it has to wait. Behind it there is room
+    in the log and in `notes` for the note that it came again."""
     cdef Queue* queue = topic_queue(point.pair.topic, s.append.queues, point.queue_id)
     cdef Queue* to = topic_queue(target, s.append.queues, 0)
     cdef int64_t offset = point.start_offset + point.behind[i]
@@ -278,9 +279,11 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
     m.born_host_bytes = s.turn.options.store_host_bytes
     room = min(record_bytes_max(&m, target.name_length) + REVIVE_RECORD_BYTES,
                <uint32_t> s.append.log.max_record_bytes)
-    status = turn_room(s.append, room, 2)       # and for the note that it came again
+    status = turn_room(s.append, room, 2)
     if status == OK:
-        status = append_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
+        status = append_room(s.append, notes, room, 1)
+    if status == OK:
+        status = append_room(s.append, to, room, 1)
     if status == OK:
         status = append_message(s.append, target, to, &m, &appended)
     if status == OK:
@@ -309,10 +312,13 @@ cdef void note_revived(PopService s, const CheckPoint* point, uint32_t done_befo
     e.ack_offset = -1
     e.pop_ms = point.pop_ms
     e.queue_id = point.queue_id
-    append_revived(s, &e, revive_queue)
+    if append_revived(s, &e, revive_queue) != OK:
+        log_event(s.turn, NULL,
+                  b"messages that were popped and not acknowledged came again, which could "
+                  b"not be noted: after a kill they come once more")
 
 
-cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
+cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* messages,
                       int64_t* bytes) noexcept nogil:
     """OK: all of its messages are done with; else why it has to wait."""
     cdef Topic* target = NULL
@@ -336,7 +342,7 @@ cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
             continue
         if messages[0] <= 0 or bytes[0] <= 0:
             return NOT_READY
-        status = revive_message(s, point, target, i, bytes)
+        status = revive_message(s, point, target, i, notes, bytes)
         if status != OK:
             if status != RING_FULL and s.pops.look_ms <= s.turn.now_ms:
                 s.pops.look_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
@@ -348,8 +354,8 @@ cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
     return OK
 
 
-cdef void revive_due(PopService s, ReviveQueue* q, bint all_read, int64_t delivered_ms,
-                     int32_t* messages, int64_t* bytes) noexcept nogil:
+cdef void revive_due(PopService s, ReviveQueue* q, Queue* notes, bint all_read,
+                     int64_t delivered_ms, int32_t* messages, int64_t* bytes) noexcept nogil:
     cdef CheckPoint* point = ring_next(q)
     cdef uint32_t before
     cdef int status
@@ -361,7 +367,7 @@ cdef void revive_due(PopService s, ReviveQueue* q, bint all_read, int64_t delive
         if point.revive_ms > s.turn.wall_ms:
             return
         before = point.done
-        status = revive_point(s, point, messages, bytes)
+        status = revive_point(s, point, notes, messages, bytes)
         note_revived(s, point, before, <int32_t> (q - s.pops.queues))
         if status != OK:
             return
@@ -421,7 +427,7 @@ cdef void revive_turn(PopService s) noexcept nogil:
         all_read = read_log(s, &s.pops.queues[i], queue, &budget)
         if readahead_is_busy(&s.pops.readahead):
             return
-        revive_due(s, &s.pops.queues[i], all_read, delivered_ms, &messages, &bytes)
+        revive_due(s, &s.pops.queues[i], queue, all_read, delivered_ms, &messages, &bytes)
         s.pops.queues[i].commit_offset = ring_oldest(&s.pops.queues[i],
                                                      s.pops.queues[i].next_offset) - 1
         if readahead_is_busy(&s.pops.readahead):
