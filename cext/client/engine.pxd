@@ -28,9 +28,10 @@ cdef enum:
 # thread was not let run while it waited is added.
 cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait)
 
-# Of the time between the two, in which a caller waited for WAIT_US at most: how much is no time, as
-# the process stood still (stopped, swapped out, its machine paused); 0 when it ran.
-cdef int64_t stood_us(int64_t began_us, int64_t now_us) noexcept nogil
+# A look of a caller that waits, WAIT_US at most between two: whether its time is not over yet, that
+# is `timeout_us` from the first look on. What the process stood still since the last one (stopped,
+# swapped out, its machine paused) is no time of it. looked_us: 0 before the first.
+cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil
 
 # Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock
 # released.

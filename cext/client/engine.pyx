@@ -382,9 +382,15 @@ cdef void body(void* argument) noexcept nogil:
 
 # ---------------------------------------------------------------- for callers in cext
 
-cdef int64_t stood_us(int64_t began_us, int64_t now_us) noexcept nogil:
-    cdef int64_t over_us = now_us - began_us - WAIT_US
-    return over_us if over_us > STOOD_US else 0
+cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil:
+    cdef int64_t now_us = monotonic_us()
+    cdef int64_t over_us = now_us - looked_us[0] - WAIT_US
+    if looked_us[0] == 0:
+        until_us[0] = now_us + timeout_us
+    elif over_us > STOOD_US:
+        until_us[0] += over_us
+    looked_us[0] = now_us
+    return now_us < until_us[0]
 
 
 cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil:
@@ -400,28 +406,24 @@ cdef void engine_wake(EngineState* state) noexcept nogil:
 
 cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait):
     cdef Slot* slot
-    cdef int64_t now_us, began_us = 0
+    cdef int64_t looked_us = 0
+    cdef bint in_time
     while True:
         lock_take(&state.lock)
-        now_us = monotonic_us()
-        if began_us == 0:
-            until_us[0] = now_us + timeout_us
-        else:
-            until_us[0] += stood_us(began_us, now_us)
-        began_us = now_us
+        in_time = has_time(timeout_us, &looked_us, until_us)
         if state.closed:
             lock_release(&state.lock)
             return NULL
         slot = slot_take(state)
         if slot != NULL:
             return slot
-        if not may_wait or now_us >= until_us[0]:
+        if not may_wait or not in_time:
             lock_release(&state.lock)
             return NULL
         # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
         with nogil:
             state.slot_waiters += 1
-            condition_wait(&state.slots_freed, &state.lock, min(until_us[0], began_us + WAIT_US))
+            condition_wait(&state.slots_freed, &state.lock, min(until_us[0], looked_us + WAIT_US))
             state.slot_waiters -= 1
             lock_release(&state.lock)
 

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from cext.base.byteorder cimport store_u16, store_u32
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.client.engine cimport (
-    WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, stood_us,
+    WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, has_time,
 )
 from cext.client.link cimport link_mark, link_room
 from cext.client.mutex cimport (
@@ -510,31 +510,25 @@ cdef class Sender:
 
     cdef int enter(self, int64_t bytes) except -1:
         """Counts a message in; BusyError when there was no room for it in time."""
-        cdef int64_t until_us = 0, began_us = 0, now_us
+        cdef int64_t until_us, looked_us = 0
         cdef uint32_t count
         while self.messages_under_way and (
                 self.messages_under_way >= self.messages_max
                 or self.bytes_under_way + bytes > self.bytes_max):
             if in_callback(self.mailbox):
                 break
-            now_us = monotonic_us()
-            if until_us == 0:
-                until_us = now_us + <int64_t>self.timeout_ms * 1000
-            else:
-                until_us += stood_us(began_us, now_us)
-            if now_us >= until_us:
+            if not has_time(<int64_t>self.timeout_ms * 1000, &looked_us, &until_us):
                 raise BusyError(
                     f"{self.messages_under_way} messages ({self.bytes_under_way} bytes) are under "
                     f"way, and it did not get less within {self.timeout_ms} ms"
                 )
-            began_us = now_us
             self.gate_waiters += 1
             count = self.gate_count
             with nogil:
                 lock_take(&self.gate_lock)
                 if self.gate_count == count:
                     condition_wait(&self.gate_opened, &self.gate_lock,
-                                   min(until_us, began_us + WAIT_US))
+                                   min(until_us, looked_us + WAIT_US))
                 lock_release(&self.gate_lock)
             self.gate_waiters -= 1
             PyErr_CheckSignals()

@@ -63,15 +63,13 @@ async def print_ready(
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
     if own:
         if not is_controlled(broker):  # without a role it is not registered
-            await _until_listed(own, served)
+            # A start waits for the first registration for a moment only (registration.py). On a
+            # busy machine it is under way still, and who reads the line would be told of no route.
+            await _until_registered([own], served, OWN_WAIT_S)
         print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
         return None
     addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
-    registered, problem = await _find_registered(addresses, served)
-    until = time.monotonic() + FIRST_WAIT_S
-    while not registered and "nobody" not in problem and time.monotonic() < until:
-        await asyncio.sleep(0.05)
-        registered, problem = await _find_registered(addresses, served)
+    registered, problem = await _until_registered(addresses, served, FIRST_WAIT_S)
     if registered:
         print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
         return None
@@ -84,12 +82,17 @@ async def print_ready(
     return asyncio.get_running_loop().create_task(_print_registered(broker, served))
 
 
-async def _until_listed(own: str, served: Served) -> None:
-    """A start waits for the first registration for a moment only (registration.py). On a busy
-    machine it is still under way then, and who reads the line would be told of no route."""
-    until = time.monotonic() + OWN_WAIT_S
-    while await _knows(own, served) is False and time.monotonic() < until:
+async def _until_registered(
+    addresses: list[str], served: Served, patience_s: float
+) -> tuple[str, str]:
+    """What _find_registered() says at last, when one knows all, one does not answer, or it is too
+    late."""
+    until = time.monotonic() + patience_s
+    found = await _find_registered(addresses, served)
+    while not found[0] and "nobody" not in found[1] and time.monotonic() < until:
         await asyncio.sleep(0.02)
+        found = await _find_registered(addresses, served)
+    return found
 
 
 async def _print_registered(broker: Settings, served: Served) -> None:
