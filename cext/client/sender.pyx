@@ -341,7 +341,7 @@ cdef class Target(Told):
             ]
             sender._batch_ended(self, messages, callbacks, <object>slot.callback, results, error,
                                 slot.attempts, slot.deadline_us, slot.outcome == LATE,
-                                (monotonic_us() - slot.started_us) / 1000)
+                                slot.started_us)
             return 0
         for i in range(batch.count):
             message = <Message>batch.items[2 * i]
@@ -660,7 +660,7 @@ cdef class Sender:
                 self.retries_not_stored and (<SendResult>result).code != 0):
             if self._ended(target, message, callback, result, error, slot.attempts,
                            slot.deadline_us, slot.outcome == LATE,
-                           (monotonic_us() - slot.started_us) / 1000):
+                           slot.started_us):
                 return 0             # on its way again
         return tell(callback, result, error, self)
 
@@ -672,11 +672,12 @@ cdef class Sender:
     def _send_otherwise(self, message, callback, queue, selector, arg, timeout_ms):
         raise NotImplementedError
 
-    def _ended(self, target, message, callback, result, error, attempts, deadline_us, late, ms):
+    def _ended(self, target, message, callback, result, error, attempts, deadline_us, late,
+               started_us):
         return False
 
     def _batch_ended(self, target, messages, callbacks, callback, results, error, attempts,
-                     deadline_us, late, ms):
+                     deadline_us, late, started_us):
         raise NotImplementedError
 
 

@@ -28,8 +28,8 @@ class HookedSends:
     """Of one producer; any thread."""
 
     def __init__(self, producer: ProducerBase, ended: Callable[..., bool]) -> None:
-        """ended(target, message, callback, result, error, attempts, deadline_us, late, ms): True
-        when the send goes on elsewhere (Attempts.ended)."""
+        """ended(target, message, callback, result, error, attempts, deadline_us, late,
+        started_us): True when the send goes on elsewhere (Attempts.ended)."""
         self._producer = producer
         self._ended = ended
         self.tracer: Tracer | None = None  # with enable_trace
@@ -73,7 +73,7 @@ class HookedSends:
                 self._trace(self.tracer, target, message, result, took)
             late = isinstance(error, RequestTimeoutError)
             if not self._ended(target, message, callback, result, error, attempts,
-                               until * 1000, late, took):  # fmt: skip
+                               until * 1000, late, began * 1000):  # fmt: skip
                 producer.tell_callback(callback, result, error)
 
         producer.instance.submit(

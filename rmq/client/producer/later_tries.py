@@ -1,12 +1,13 @@
 """LaterTries: asynchronous sends that wait a moment before they are tried again (patience.py).
 
     later = LaterTries(producer, targets)
-    later.add(topic, again, give_up)     # False: too many wait, or the producer has ended
-    later.wait(until_s)                  # until none waits; whether that came
-    later.close()                        # gives up what still waits
+    later.add(topic, started_us, again, give_up)   # False: too many wait, or the producer has ended
+    later.wait(until_s)                            # until none waits; whether that came
+    later.close()                                  # gives up what still waits
 
-Those of one pause are tried again together, in the order in which they failed, after one look at
-the routes of their topics. As many wait as may be under way; they are not counted among those.
+Those of one pause are tried again together, in the order in which they were sent, whichever of the
+threads that run callbacks was told first; after one look at the routes of their topics. As many
+wait as may be under way; they are not counted among those.
 
 Example: 500 messages are under way when the only master is killed. All fail within a millisecond
 and wait; seven pauses later a slave has become master, and takes them in their order.
@@ -27,6 +28,7 @@ from rmq.errors import ClosedError, RmqError
 
 class LaterTry(NamedTuple):
     topic: str
+    started_us: float  # when the try that failed was sent
     again: Callable[[], None]  # RmqError when it cannot be sent
     give_up: Callable[[], None]
 
@@ -45,7 +47,14 @@ class LaterTries:
     def __len__(self) -> int:
         return len(self._waiting) + self._running
 
-    def add(self, topic: str, again: Callable[[], None], give_up: Callable[[], None]) -> bool:
+    def add(
+        self,
+        topic: str,
+        started_us: float,
+        again: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> bool:
+        """started_us: of the try that failed, by the clock of deadlines."""
         try:
             timers = self._producer.instance.timers
         except ClosedError:
@@ -53,15 +62,20 @@ class LaterTries:
         with self._lock:
             if self._is_closed or len(self) >= self._producer.messages_max:
                 return False
-            self._waiting.append(LaterTry(topic, again, give_up))
+            self._waiting.append(LaterTry(topic, started_us, again, give_up))
             is_first = len(self._waiting) == 1
         if is_first:
             timers.after(PAUSE_MS, self._try_again, chore=True)
         return True
 
+    def _take(self) -> list[LaterTry]:
+        """All that wait, in the order of their sends. Under the lock."""
+        tries, self._waiting = self._waiting, []
+        return sorted(tries, key=lambda each: each.started_us)
+
     def _try_again(self) -> None:
         with self._lock:
-            tries, self._waiting = self._waiting, []
+            tries = self._take()
             self._running += len(tries)
         for topic in dict.fromkeys(each.topic for each in tries):
             self._targets.look_again(topic)
@@ -82,6 +96,6 @@ class LaterTries:
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            tries, self._waiting = self._waiting, []
+            tries = self._take()
         for each in tries:
             each.give_up()

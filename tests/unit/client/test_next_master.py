@@ -104,9 +104,13 @@ def test_who_wants_one_try_has_one(way: str) -> None:
         assert len(cluster.sends(0)) == 1
 
 
-def test_messages_that_waited_are_sent_in_their_order(patience: Callable[[float], None]) -> None:
+def test_messages_that_waited_are_sent_in_their_order(
+    patience: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several threads are told of them, some at the same time; all within one long pause."""
     patience(60_000)
-    bodies = [b"%d" % number for number in range(20)]
+    monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 1000)
+    bodies = [b"%d" % number for number in range(1000)]
     with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
         ends = [producer.send_async(Message("t", body)) for body in bodies]
         assert producer.flush(90_000)  # those that wait are waited for
