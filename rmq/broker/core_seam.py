@@ -405,10 +405,11 @@ class HACalls(Protocol):
     def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
         """(epoch, where in the log it begins), neither ever falling; all of the log's."""
 
-    def set_sync_state(self, others: list[int], short: int) -> int:
+    def set_sync_state(self, others: list[int], short: int, sends_wait: int = 0) -> int:
         """As master: every answer waits for each of these broker ids, and consumers see only what
-        all of them have. `short`: they are too few, so that nothing is taken. Returns the offset
-        that one who is new in it must have: all that was answered without it is below."""
+        all of them have. `short`: they are too few, so that nothing is taken. `sends_wait`: sends
+        come to the control thread for the moment. Returns the offset that one who is new in it
+        must have: all that was answered without it is below."""
 
     def set_lease(self, end_ms: int) -> None:
         """As master: nothing is taken or answered from this moment of the monotonic clock on;

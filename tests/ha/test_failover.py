@@ -8,6 +8,7 @@ shown here: clients of every kind under it (test_rounds.py).
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import signal
 import time
@@ -185,6 +186,20 @@ def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     assert trio.nodes["master"] is not wiped
     wait_until(lambda: bodies(wiped) == [b"acked"], 60)
     assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
+
+
+def test_sends_wait_for_a_new_master_that_has_no_slave_yet(trio: Trio) -> None:
+    """It is alone in sync for 0.1 s to 0.3 s, and refused what came meanwhile with 1."""
+    until_acked(trio, b"first")
+    trio.settle()
+    old = trio.nodes["master"]
+    old.kill()
+    codes: list[int] = []
+    while 0 not in codes:
+        codes += [send(node, b"%d" % len(codes)) for node in others(trio, old)]
+    logged = "".join(node.log() for node in others(trio, old))
+    waited_ms = [int(ms) for ms in re.findall(r"waited for a new master, up to (\d+) ms", logged)]
+    assert 1 not in codes or max(waited_ms, default=0) >= 1000, (codes, waited_ms)
 
 
 def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:

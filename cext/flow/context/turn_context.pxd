@@ -68,6 +68,7 @@ cdef class TurnContext(Service):
     cdef bint lease_over                # another broker may be master by now
     cdef int64_t lease_end_ms           # monotonic; INT64_MAX: no lease is needed
     cdef bint writable                  # none of the five
+    cdef bint sends_wait                # with the control thread: this is a new master
     cdef bint unconfirmed               # queues hold what may be cut: nobody is given anything
     cdef uint8_t stop_reason[TEXT_MAX]  # zero-terminated
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted

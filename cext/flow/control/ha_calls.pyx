@@ -127,6 +127,7 @@ cdef struct SyncState:
     int64_t ids[SLAVES_MAX]
     int32_t count
     bint short
+    bint sends_wait
     # results
     int64_t needed
 
@@ -134,6 +135,7 @@ cdef struct SyncState:
 cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
     x.needed = set_members(s, x.ids, x.count)
     set_in_sync_short(s.turn, x.short)
+    s.turn.sends_wait = x.sends_wait
 
 
 cdef void set_lease(HAService s, const int64_t* end_ms) noexcept nogil:
@@ -200,7 +202,7 @@ cdef class HACalls(ReplicaCalls):
             x.numbers[i], x.starts[i] = epochs[i]
         self._call(<CallFn> set_epochs, <void*> self.ha, &x)
 
-    def set_sync_state(self, list others, int short):
+    def set_sync_state(self, list others, int short, int sends_wait=0):
         cdef SyncState x
         cdef int32_t i
         if len(others) > SLAVES_MAX:
@@ -210,6 +212,7 @@ cdef class HACalls(ReplicaCalls):
         for i in range(x.count):
             x.ids[i] = others[i]
         x.short = short != 0
+        x.sends_wait = sends_wait != 0
         self._call(<CallFn> set_sync_state, <void*> self.ha, &x)
         return x.needed
 

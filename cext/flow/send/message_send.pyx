@@ -473,9 +473,9 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
                           b"while the message was on its way; send again")
         return TO_CONTROL_IN_ORDER
-    if not resubmitted and (s.turn.wall_ms < s.turn.options.sends_from_ms or
+    if not resubmitted and (s.turn.wall_ms < s.turn.options.sends_from_ms or s.turn.sends_wait or
                             (topic.order and not s.turn.options.broker_permission & PERM_WRITE)):
-        return TO_CONTROL_IN_ORDER              # control says why
+        return TO_CONTROL_IN_ORDER              # control says why, or gives it back later
     if (s.turn.options.fast_failure and s.turn.stalled_ms >= s.turn.options.send_wait_ms
             and not resubmitted):
         return refuse_late(s, c, h)

@@ -25,6 +25,7 @@ What of it a controller decides (enableControllerMode):
     controlled_replication  how: at the core, its streams, tables and settings
     log_epochs              the epochs of this log, on the disk and in the core
     sync_watch              as master: slaves join and leave the sync state set
+    waiting_sends           as a new master: sends that come before it is complete
 
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are
 opened, and tables, which are in no log.

@@ -47,6 +47,7 @@ log = logging.getLogger("rmq.broker.controlled_replication")
 NO_LEASE = 2**63 - 1
 LOOK_S = 0.005  # while the core gets ready for its role
 READY_S = 5.0  # by then it is, or something is wrong with it
+SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
@@ -79,6 +80,7 @@ class ControlledReplication(Replication):
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
         self._epoch = 0  # that of the role
+        self._has_lease = False  # or needs none
         self._has_role = False
         self._has_followed = False
         self._is_cut = False  # a truncation has begun, at whose end this broker is another one
@@ -87,6 +89,7 @@ class ControlledReplication(Replication):
         self._search.address = lambda: self._master_address
         self._port.greet = self._greet_slave
         self._stream.greet = self._greet_master
+        self.waiting_sends.changed = self._apply
 
     # ---- as the broker sees it
 
@@ -136,6 +139,10 @@ class ControlledReplication(Replication):
 
     def settings_changed(self) -> None:
         """How many have to be in sync, or to acknowledge, may be others."""
+        self._apply()
+        self._look_at_sends()
+
+    def _apply(self) -> None:
         if self._watch is not None:
             self._watch.apply()
 
@@ -191,8 +198,10 @@ class ControlledReplication(Replication):
             self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
-            self._role.altered, self._learners.__contains__, self._count_acks,
+            self._role.altered, self._learners.__contains__, self._count_acks, self.waiting_sends,
         )  # fmt: skip
+        self._has_lease = False
+        self.waiting_sends.begin(SENDS_WAIT_S)
         watch.apply()
         if not await self._ready(core.promote):
             raise StoreError("this broker does not lead yet: its queues lack a part of its log")
@@ -202,7 +211,7 @@ class ControlledReplication(Replication):
         self._show("SYNC_MASTER", 0, epoch, self._address)
         self._role.beat()
         if not self._role.changes.is_leased:
-            core.set_lease(NO_LEASE)
+            await self.lease(NO_LEASE)
         log.info("master of epoch %d, from %d on; in sync: %s", epoch, start,
                  sorted(sync_state.members))  # fmt: skip
 
@@ -227,9 +236,17 @@ class ControlledReplication(Replication):
     async def sync_state_changed(self, sync_state: SyncState) -> None:
         if self._watch is not None:
             self._watch.take(sync_state)
+            self._look_at_sends()
 
     async def lease(self, until_ms: int) -> None:
         self._core.set_lease(until_ms)
+        self._has_lease = True
+        self._look_at_sends()
+
+    def _look_at_sends(self) -> None:
+        """They wait until a new master can promise what they ask for."""
+        if self._has_lease and self._watch is not None and not self._watch.is_short:
+            self.waiting_sends.end()
 
     async def fenced(self) -> None:
         self._core.set_lease(0)
@@ -270,6 +287,7 @@ class ControlledReplication(Replication):
         if self._watch is not None:
             await self._end_tasks()
             self._watch = None
+        self.waiting_sends.end()
 
     async def _leave(self) -> None:
         """The stream of the log, and the copies of tables."""

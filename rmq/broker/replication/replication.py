@@ -28,6 +28,7 @@ from rmq.broker.replication.role import (
     serves_slaves,
     slaves_needed,
 )
+from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
 from rmq.observe.sample import Sample, SlaveSample
 
@@ -63,6 +64,7 @@ class Replication:
         self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
+        self.waiting_sends = WaitingSends()
 
     @property
     def is_slave(self) -> bool:

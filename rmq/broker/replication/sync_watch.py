@@ -24,6 +24,7 @@ from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
+from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.config import Settings
 
 LOOK_S = 0.1
@@ -55,9 +56,10 @@ class SyncWatch:
         altered: Callable[[ReplicaInfo], None],
         is_learner: Callable[[int], bool],
         count_acks: Callable[[], None],
+        sends: WaitingSends,
     ) -> None:
         """altered: hears what the controller answered; count_acks: where not the whole set has to
-        acknowledge, tells the core how many slaves do."""
+        acknowledge, tells the core how many slaves do; sends: that wait where they are too few."""
         self._mastership = mastership
         self._settings = settings
         self._core = core
@@ -65,6 +67,7 @@ class SyncWatch:
         self._altered = altered
         self._is_learner = is_learner
         self._count_acks = count_acks
+        self._sends = sends
         self._change = SyncChange(state)
         self._slaves: dict[int, Slave] = {}
         self._end = core.log_range()[1]  # of the log at the last look
@@ -82,6 +85,11 @@ class SyncWatch:
         """Whose acks an answer waits for now."""
         return self._change.acks - {self._mastership.broker_id}
 
+    @property
+    def is_short(self) -> bool:
+        """Fewer are in sync than must have what is stored."""
+        return len(self.members) < in_sync_min(self._settings)
+
     def take(self, state: SyncState) -> None:
         """What the controller says."""
         if self._change.take(state):
@@ -90,10 +98,10 @@ class SyncWatch:
 
     def apply(self) -> int:
         """Tells the core whose acks count; the offset that one who is new must have."""
-        short = len(self.members) < in_sync_min(self._settings)
+        short, wait = int(self.is_short), int(self._sends.is_on)
         if acks_of_whole_set(self._settings):
-            return self._core.set_sync_state(sorted(self.others), int(short))
-        self._core.set_sync_state([], int(short))
+            return self._core.set_sync_state(sorted(self.others), short, wait)
+        self._core.set_sync_state([], short, wait)
         self._count_acks()
         return 0
 

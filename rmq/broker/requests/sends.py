@@ -18,7 +18,8 @@ gets what it did not know, then the frame (core.resubmit); it never passes the s
     11  %RETRY%group: reconsumed too often, or the group is orderly
                       -> %DLQ%group is there; it has no permission      16
 
-Sends that wait for a topic's creation are given back in the order of their arrival.
+Sends that wait for a topic's creation are given back in the order of their arrival. So are those
+that a new master cannot keep yet (replication/waiting_sends.py), before any of these steps.
 
 Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 queues and goes back;
 with e "4" it is answered with 29, and the topic is not created.
@@ -35,6 +36,7 @@ from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
+from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.topic_config import TopicConfig
@@ -80,6 +82,7 @@ class Context(LimitsContext, Protocol):
     creations: TopicCreations
     groups: GroupTable
     locks: LockTable
+    replication: Replication
 
     @property
     def core(self) -> ConnectionCalls: ...
@@ -136,6 +139,8 @@ def spelling(command: Command, name: str) -> str:
 
 
 def send(context: Context, request: Request) -> Reply | Awaitable[Reply]:
+    if (waiting := context.replication.waiting_sends).is_on:
+        return waiting.add(lambda: send(context, request))
     command = request.command
     header = SendHeader.of(command)
     check_broker(context, header)

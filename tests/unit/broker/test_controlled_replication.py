@@ -1,8 +1,9 @@
 """What a broker does of the role that a controller gave it, where something is in the way.
 
 Goal: a core that does not get ready for its role holds nothing up, says what is wrong, and is asked
-again; a log that is about to be cut is not led with. The controller is a real one, the clock is
-driven, the core is an imitation that answers as it is told. With real cores: tests/ha.
+again; a log that is about to be cut is not led with; sends wait a moment for a new master that lacks
+slaves. The controller is a real one, the clock is driven, the core is an imitation that answers as
+it is told. With real cores: tests/ha.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from support.controllers import Replica, controller, seen
 from support.driven_clock import DrivenClock
-from support.fake_core import FakeCore, control
+from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker.broker import Broker
-from rmq.broker.replication.controlled_replication import NO_LEASE, ControlledReplication
+from rmq.broker.replication.controlled_replication import (
+    NO_LEASE,
+    SENDS_WAIT_S,
+    ControlledReplication,
+)
+from rmq.broker.replication.sync_state import SyncState
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.demo.ports import free_port
 from rmq.observe.sample import Sample
 
@@ -47,13 +55,16 @@ class Core(FakeCore):
         assert not is_damaged
 
 
+SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
+
+
 class Stage:
     """The broker, which is replica 1, and a connection of replica 2."""
 
     def __init__(self, clock: DrivenClock, broker: Broker, core: Core, two: Replica) -> None:
         self.clock, self.core, self.two = clock, core, two
         assert isinstance(broker.replication, ControlledReplication)
-        self.replication = broker.replication
+        self.broker, self.replication = broker, broker.replication
 
     @property
     def problem(self) -> str:
@@ -67,6 +78,21 @@ class Stage:
             return condition()  # type: ignore[operator]
 
         await seen(look)
+
+    async def lead_again(self) -> FakeClient:
+        """Alone in its new epoch, where two are needed; a client of it."""
+        await self.broker.topics.create(TopicConfig("t", 1, 1))
+        await self.elect(2)
+        await self.passing(lambda: not self.core.is_leader)
+        assert (await self.two.alter([1, 2], 3, 2)).code == 0
+        await self.elect(1)
+        await self.passing(lambda: self.core.is_leader and self.core.lease_end_ms > 0)
+        assert self.core.sync_state[1], "too few are in sync"
+        return self.core.client()
+
+    async def served(self, client: FakeClient, opaque: int) -> None:
+        """By control: what came before has been looked at, too."""
+        await self.core.until(lambda: client.reply_to(opaque) is not None)
 
     async def elect(self, broker_id: int) -> None:
         """As an operator does it; 2 lives, and was made a member."""
@@ -144,3 +170,63 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.passing(lambda: "about to be cut" in on.problem)
         assert not on.core.is_leader and on.core.epochs[-1][0] < 3
         cutting.cancel()
+
+
+@in_loop
+async def test_sends_wait_until_a_new_master_has_its_slave(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        assert on.core.sends_wait
+        sent = [client.put(310, b"x", **SEND) for _ in range(5)]
+        await on.served(client, client.put(999))
+        assert client.given_back() == []
+        on.core.sends_wait = -1
+        await on.replication.sync_state_changed(SyncState(frozenset({1, 2}), 1000))
+        assert on.core.sync_state == ([2], 0) and on.core.sends_wait == 0
+        sent.append(client.put(310, b"x", **SEND))
+        await on.core.until(lambda: len(client.given_back()) == 6)
+        assert [each.opaque for each in client.given_back()] == sent
+
+
+@in_loop
+async def test_sends_wait_for_a_slave_for_a_moment_only(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        sent = [client.put(310, b"x", **SEND) for _ in range(5)]
+        await on.served(client, client.put(999))
+        assert client.given_back() == []
+        clock.advance(SENDS_WAIT_S)
+        await on.core.until(lambda: len(client.given_back()) == 5)  # the core refuses them
+        assert [each.opaque for each in client.given_back()] == sent
+        assert on.core.sync_state[1] and not on.core.sends_wait
+
+
+@in_loop
+async def test_sends_wait_no_longer_for_one_who_is_no_master_any_more(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        opaque = client.put(310, b"x", **SEND)
+        await on.served(client, client.put(999))
+        await on.replication.wait_without_master(9)
+        assert [each.opaque for each in client.given_back()] == [opaque]
+
+
+@in_loop
+async def test_a_send_that_was_answered_while_it_waited_does_not_go_back(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As too many waited."""
+    monkeypatch.setattr("rmq.broker.dispatch.dispatcher.WAITING_MAX", 2)
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        sent = [client.put(310, b"x", **SEND) for _ in range(3)]
+        await on.served(client, sent[2])
+        clock.advance(SENDS_WAIT_S)
+        await on.core.until(lambda: len(client.given_back()) == 2)
+        assert [each.opaque for each in client.given_back()] == sent[:2]

@@ -19,6 +19,7 @@ from support.followers import log_of
 from support.shard import Client, bodies, pull, send
 
 from rmq.base import clock as base_clock
+from rmq.broker.core_seam import REQUEST
 from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
 
 SYSTEM_ERROR, SYSTEM_BUSY, SERVICE_NOT_AVAILABLE = 1, 2, 14
@@ -198,6 +199,33 @@ def test_a_set_that_is_too_small_takes_nothing(leader: Leader) -> None:
     leader.core.set_sync_state([], 0)
     assert client.ask(send("t", b"a")).code == 0
     assert leader.core.stats()["messages_in"] == 1
+
+
+def test_sends_wait_with_control_until_a_new_master_is_complete(leader: Leader) -> None:
+    leader.core.set_sync_state([], 1, 1)
+    client = leader.connect()
+    client.put(send("t", b"a", 1), send("t", b"b", 2))
+    away = leader.reports(REQUEST, 2)
+    client.put(send("t", b"c", 3))
+    leader.core.set_sync_state([], 0)
+    for number, frame in away:
+        assert client.is_silent()
+        leader.core.resubmit(number, frame)
+        leader.core.send_done(number)
+        client.reply()
+    assert client.reply().opaque == 3  # what came behind them
+    assert found(client) == [b"a", b"b", b"c"]
+
+
+def test_sends_that_waited_in_vain_are_refused(leader: Leader) -> None:
+    leader.core.set_sync_state([], 1, 1)
+    client = leader.connect()
+    client.put(send("t", b"a"))
+    ((number, frame),) = leader.reports(REQUEST)
+    leader.core.resubmit(number, frame)
+    leader.core.send_done(number)
+    assert client.reply().remark == "in-sync replicas not enough"
+    assert leader.kept(REQUEST) == []
 
 
 def test_another_connection_of_a_slave_takes_its_place(leader: Leader) -> None:

@@ -1,0 +1,99 @@
+"""Waiting sends: those that come to a new master before it can promise what they ask for.
+
+    sends.begin(1.0)           from now on they come here; for a second at most
+    sends.add(run)             an awaitable reply: that of run(), which is called at the end
+    sends.end()                the core takes them again, and those that wait run in their order
+
+A broker that was just made master has no lease for some milliseconds, and no slave for 0.1 s to
+0.3 s: each has to find it, and to be taken into the sync state set. Refused meanwhile, RocketMQ's
+client would have made all its tries within a few milliseconds.
+
+The reactor reads no more of a client whose send is here (cext/flow/send/pending_topic_sends.pxd).
+
+Example: broker 2 leads epoch 5 alone, two are needed. 64 sends wait here; 0.2 s later 3 is in sync,
+and all are stored, in their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from rmq.base.clock import monotonic
+
+T = TypeVar("T")
+
+log = logging.getLogger("rmq.broker.waiting_sends")
+
+
+class WaitingSends:
+    """Owned by the control thread."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.changed: Callable[[], None] = lambda: None  # hears of is_on
+        self._waiting: list[_Send[Any]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._began = 0.0
+
+    def begin(self, most_s: float) -> None:
+        """Once more: they wait from now on for that long."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(most_s, self.end)
+        self.is_on = True
+        self._began = monotonic()
+
+    def end(self) -> None:
+        if not self.is_on:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.is_on = False
+        try:
+            self.changed()
+        finally:  # whatever is wrong with it, nobody waits for ever
+            self._let_go()
+
+    def add(self, run: Callable[[], T | Awaitable[T]]) -> Awaitable[T]:
+        send = _Send(run)
+        self._waiting.append(send)
+        return send
+
+    def _let_go(self) -> None:
+        """At once and not one by one on the loop: what its client sent behind comes later."""
+        waiting, self._waiting = self._waiting, []
+        for send in waiting:
+            send.go()
+        if waiting:
+            ms = (monotonic() - self._began) * 1000
+            log.info("%d sends waited for a new master, up to %d ms", len(waiting), ms)
+
+
+class _Send(Generic[T]):
+    """What is awaited by who answers it; closed by who will not."""
+
+    def __init__(self, run: Callable[[], T | Awaitable[T]]) -> None:
+        self._run = run
+        self._ran: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def go(self) -> None:
+        if self._ran.done():  # nobody waits for it any more
+            return
+        try:
+            self._ran.set_result(self._run())
+        except Exception as error:
+            self._ran.set_exception(error)
+
+    def close(self) -> None:
+        self._ran.cancel()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        result = yield from self._ran.__await__()
+        if inspect.isawaitable(result):
+            result = yield from result.__await__()
+        return result  # type: ignore[no-any-return]
