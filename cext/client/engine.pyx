@@ -216,6 +216,7 @@ cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept n
     slot.deadline_us = now_us + <int64_t>batch.timeout_ms * 1000
     state.next_deadline_us = min(state.next_deadline_us, slot.deadline_us)
     state.frames_sent += 1
+    slot.number = state.frames_sent
     link_mark(state, link)
     return Status.OK
 

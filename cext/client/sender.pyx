@@ -158,6 +158,7 @@ cdef class Target(Told):
         slot.deadline_us = until_us
         state.next_deadline_us = min(state.next_deadline_us, until_us)
         state.frames_sent += 1
+        slot.number = state.frames_sent
         link_mark(state, state.links[self.link])
         wake = needs_wake(state, 0)
         lock_release(&state.lock)
@@ -341,7 +342,7 @@ cdef class Target(Told):
             ]
             sender._batch_ended(self, messages, callbacks, <object>slot.callback, results, error,
                                 slot.attempts, slot.deadline_us, slot.outcome == LATE,
-                                slot.started_us)
+                                (monotonic_us() - slot.started_us) / 1000, slot.number)
             return 0
         for i in range(batch.count):
             message = <Message>batch.items[2 * i]
@@ -660,7 +661,7 @@ cdef class Sender:
                 self.retries_not_stored and (<SendResult>result).code != 0):
             if self._ended(target, message, callback, result, error, slot.attempts,
                            slot.deadline_us, slot.outcome == LATE,
-                           slot.started_us):
+                           (monotonic_us() - slot.started_us) / 1000, slot.number):
                 return 0             # on its way again
         return tell(callback, result, error, self)
 
@@ -672,12 +673,12 @@ cdef class Sender:
     def _send_otherwise(self, message, callback, queue, selector, arg, timeout_ms):
         raise NotImplementedError
 
-    def _ended(self, target, message, callback, result, error, attempts, deadline_us, late,
-               started_us):
+    def _ended(self, target, message, callback, result, error, attempts, deadline_us, late, ms,
+               number):
         return False
 
     def _batch_ended(self, target, messages, callbacks, callback, results, error, attempts,
-                     deadline_us, late, started_us):
+                     deadline_us, late, ms, number):
         raise NotImplementedError
 
 

@@ -66,6 +66,7 @@ cdef struct Slot:
     int32_t link
     int64_t deadline_us
     int64_t started_us
+    uint64_t number                  # of its frame; grows with each that is sent
     int64_t queue_offset             # KEEP_SEND
     int32_t code                     # of the answer, or an errno
     int32_t queue_id                 # KEEP_SEND

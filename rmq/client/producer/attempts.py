@@ -93,12 +93,13 @@ class Attempts:
         attempts: int,
         deadline_us: float,
         late: bool,
-        started_us: float,
+        ms: float,
+        number: int,
     ) -> bool:
         """Notes how the broker did; True when the message is on its way to another one."""
         targets = self._targets
         if attempts < NO_MORE:
-            targets.note(target, monotonic_ms() - started_us / 1000, error)
+            targets.note(target, ms, error)
         left = deadline_us / 1000 - monotonic_ms()
         if left <= 0 or not self._goes_on(result, error, attempts, late):
             return False
@@ -110,7 +111,7 @@ class Attempts:
                 left = _time_left(until_ms)
                 self.submit(targets.following(topic, target), message, waited, left, attempts, True)
 
-            if self._later.add(topic, started_us, again, lambda: waited(result, error)):
+            if self._later.add(topic, number, again, lambda: waited(result, error)):
                 return True
         try:
             following = targets.following(message.topic, target)
@@ -130,12 +131,13 @@ class Attempts:
         attempts: int,
         deadline_us: float,
         late: bool,
-        started_us: float,
+        ms: float,
+        number: int,
     ) -> None:
         """The same for messages of one request; their callbacks are called, or they go on."""
         producer = self._producer
         if attempts < NO_MORE:
-            self._targets.note(target, monotonic_ms() - started_us / 1000, error)
+            self._targets.note(target, ms, error)
         topic, until_ms = messages[0].topic, deadline_us / 1000
 
         def again(told: Told = callback, behind: int = attempts + 1) -> None:
@@ -155,7 +157,7 @@ class Attempts:
             if (
                 error is not None
                 and waited.patience.lasts(target, error)
-                and self._later.add(topic, started_us, lambda: again(waited, attempts), tell)
+                and self._later.add(topic, number, lambda: again(waited, attempts), tell)
             ):
                 return
             try:

@@ -9,6 +9,7 @@ Sends that want none of them never come here: cext/client/sender writes their fr
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +29,11 @@ class HookedSends:
     """Of one producer; any thread."""
 
     def __init__(self, producer: ProducerBase, ended: Callable[..., bool]) -> None:
-        """ended(target, message, callback, result, error, attempts, deadline_us, late,
-        started_us): True when the send goes on elsewhere (Attempts.ended)."""
+        """ended(target, message, callback, result, error, attempts, deadline_us, late, ms,
+        number): True when the send goes on elsewhere (Attempts.ended)."""
         self._producer = producer
         self._ended = ended
+        self._numbers = itertools.count()
         self.tracer: Tracer | None = None  # with enable_trace
 
     def fields(self, target: Target, message: Message, sys_flag: int) -> dict[str, Any]:
@@ -60,6 +62,7 @@ class HookedSends:
         producer = self._producer
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
         fields = self.fields(target, message, sys_flag)
+        number = next(self._numbers)
 
         def done(reply: Reply | None, error: Exception | None) -> None:
             result: SendResult | None = None
@@ -73,7 +76,7 @@ class HookedSends:
                 self._trace(self.tracer, target, message, result, took)
             late = isinstance(error, RequestTimeoutError)
             if not self._ended(target, message, callback, result, error, attempts,
-                               until * 1000, late, began * 1000):  # fmt: skip
+                               until * 1000, late, took, number):  # fmt: skip
                 producer.tell_callback(callback, result, error)
 
         producer.instance.submit(

@@ -1,9 +1,9 @@
 """LaterTries: asynchronous sends that wait a moment before they are tried again (patience.py).
 
     later = LaterTries(producer, targets)
-    later.add(topic, started_us, again, give_up)   # False: too many wait, or the producer has ended
-    later.wait(until_s)                            # until none waits; whether that came
-    later.close()                                  # gives up what still waits
+    later.add(topic, number, again, give_up)   # False: too many wait, or the producer has ended
+    later.wait(until_s)                        # until none waits; whether that came
+    later.close()                              # gives up what still waits
 
 Those of one pause are tried again together, in the order in which they were sent, whichever of the
 threads that run callbacks was told first; after one look at the routes of their topics. As many
@@ -28,7 +28,7 @@ from rmq.errors import ClosedError, RmqError
 
 class LaterTry(NamedTuple):
     topic: str
-    started_us: float  # when the try that failed was sent
+    number: int  # of the try that failed
     again: Callable[[], None]  # RmqError when it cannot be sent
     give_up: Callable[[], None]
 
@@ -50,11 +50,11 @@ class LaterTries:
     def add(
         self,
         topic: str,
-        started_us: float,
+        number: int,
         again: Callable[[], None],
         give_up: Callable[[], None],
     ) -> bool:
-        """started_us: of the try that failed, by the clock of deadlines."""
+        """number: grows with each try that is sent."""
         try:
             timers = self._producer.instance.timers
         except ClosedError:
@@ -62,7 +62,7 @@ class LaterTries:
         with self._lock:
             if self._is_closed or len(self) >= self._producer.messages_max:
                 return False
-            self._waiting.append(LaterTry(topic, started_us, again, give_up))
+            self._waiting.append(LaterTry(topic, number, again, give_up))
             is_first = len(self._waiting) == 1
         if is_first:
             timers.after(PAUSE_MS, self._try_again, chore=True)
@@ -71,7 +71,7 @@ class LaterTries:
     def _take(self) -> list[LaterTry]:
         """All that wait, in the order of their sends. Under the lock."""
         tries, self._waiting = self._waiting, []
-        return sorted(tries, key=lambda each: each.started_us)
+        return sorted(tries, key=lambda each: each.number)
 
     def _try_again(self) -> None:
         with self._lock:

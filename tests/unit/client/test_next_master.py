@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.scripted_cluster import Cluster, refused, stored
+from support.waiting import wait_until
 
 from rmq import Message, Producer, RemoteError, RequestTimeoutError
 from rmq.format.remoting import Command
@@ -107,12 +108,14 @@ def test_who_wants_one_try_has_one(way: str) -> None:
 def test_messages_that_waited_are_sent_in_their_order(
     patience: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several threads are told of them, some at the same time; all within one long pause."""
+    """Several threads are told of them, some at the same time; the pause ends when all have been."""
     patience(60_000)
-    monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 1000)
+    monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 300_000)
     bodies = [b"%d" % number for number in range(1000)]
     with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
         ends = [producer.send_async(Message("t", body)) for body in bodies]
+        wait_until(lambda: len(producer.later) == len(bodies))
+        producer.later._try_again()
         assert producer.flush(90_000)  # those that wait are waited for
         assert all(end.done() and end.result() for end in ends)
         assert [each.body for each in cluster.sends(0)] == bodies * 2
