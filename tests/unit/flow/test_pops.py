@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
-from support.live_broker import live_broker, records, served
+from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
 from support.popping import (
     ACK,
@@ -374,3 +374,34 @@ async def pop_binary(client: BrokerClient, **fields: int) -> list:
     reply = await client.call(POP & 0xFFFF, **pop_fields("g", "t", **fields))
     assert reply.code == 0, reply.remark
     return popped(reply, "g", "t")
+
+
+@in_loop
+async def test_what_comes_again_waits_until_there_is_room_to_note_that_it_did(
+    tmp_path: Path,
+) -> None:
+    """The log's next file is late, and the present one has room for the message alone: without a
+    note a kill would bring it once more."""
+    size, left = 1 << 20, 4000
+    settings = {"mappedFileSizeCommitLog": size, "osPageCacheBusyTimeOutMills": 1}
+    async with served(tmp_path, **settings) as (broker, client):
+        core = broker.core
+        began = core.log_range()[1]
+        await fill(client, 1)
+        overhead = core.log_range()[1] - began - 1  # of a message of one byte
+
+        def noted() -> list[tuple[int, int, int]]:
+            return [each for number in range(8) for each in entries(broker, REVIVE_LOG, number)]
+
+        assert len(await pop(client, "g", "t", invisibleTime=60_000)) == 1
+        await until(noted)  # its check point, a second before it is due
+        late = tmp_path / "commitlog" / f"{2 * size:020}"
+        late.mkdir()  # no file can be made there
+        while (more := 2 * size - left - core.log_range()[1]) > overhead:
+            record = more if more <= 200_000 else 100_000
+            assert (await client.send("t", bytes(record - overhead))).code == 0
+        await pass_seconds(core, 2)
+        assert records(broker, RETRY) == []
+        late.rmdir()
+        await until(lambda: len(noted()) == 2)
+        assert [each.body for each in records(broker, RETRY)] == [b"0"]
