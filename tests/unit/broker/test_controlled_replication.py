@@ -1,9 +1,9 @@
 """What a broker does of the role that a controller gave it, where something is in the way.
 
 Goal: a core that does not get ready for its role holds nothing up, says what is wrong, and is asked
-again; a log that is about to be cut is not led with; sends wait a moment for a new master that lacks
-slaves. The controller is a real one, the clock is driven, the core is an imitation that answers as
-it is told. With real cores: tests/ha.
+again; a log that is about to be cut is not led with; sends wait a moment for a new master that
+lacks slaves. The controller is a real one, the clock is driven, the core is an imitation that
+answers as it is told. With real cores: tests/ha.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_who_wants_one_try_has_one(way: str) -> None:
 def test_messages_that_waited_are_sent_in_their_order(
     patience: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several threads are told of them, some at the same time; the pause ends when all have been."""
+    """Several threads are told of them at the same time; the pause ends when all have failed."""
     patience(60_000)
     monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 300_000)
     bodies = [b"%d" % number for number in range(1000)]
