@@ -338,8 +338,9 @@ async def test_what_is_open_survives_a_restart_and_what_is_ended_stays_so(tmp_pa
         assert (await client.call(37, **end(halves[1], 8))).code == 0
         assert (await client.call(37, **end(halves[0], 12))).code == 0
         assert (await client.call(37, **end(halves[3], 12))).code == 0
-    async with served(tmp_path, **QUICK) as (broker, client):
+    async with served(tmp_path) as (broker, client):
         assert broker.core.open_halves(0, 10)[2] == [2]
+    async with served(tmp_path, **QUICK) as (broker, client):
         assert (await client.call(37, **end(halves[3], 8))).code == 0
         assert [message.body for message in records(broker, "t", 1)] == [b"1"]
         await become_producer(client)
