@@ -84,7 +84,7 @@ def test_patience_ends_with_the_time_for_the_send(
     with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
         with pytest.raises((RemoteError, RequestTimeoutError)):  # how the last try ended
             send(producer, way)
-        assert 1 <= len(cluster.sends(0)) <= 7
+        assert len(cluster.sends(0)) <= 7  # none where the machine stood still for so long
 
 
 @pytest.mark.parametrize("way", WAYS)
