@@ -186,7 +186,7 @@ class QueueCalls(Protocol):
     """Consume queues."""
 
     def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None:
-        """(min, max offset), or None."""
+        """(min, max offset), or None. A slave may have a queue before it knows the topic."""
 
     def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]:
         """(min, max offset) of the queues from 0 on; (0, 0) of one that holds nothing yet, and of

@@ -16,8 +16,11 @@ cdef enum:
 
 
 cdef Queue* queue_of(Appender s, const Text* topic, int32_t queue_id) noexcept nogil:
+    """Of a topic that is in no table yet, too: a slave may have its records sooner."""
     cdef Topic* found = <Topic*> name_map_find(&s.tables.topics, topic.bytes, topic.length)
-    return topic_queue(found, s.queues, queue_id) if found != NULL else NULL
+    if found != NULL:
+        return topic_queue(found, s.queues, queue_id)
+    return s.queues.find_queue(<const char*> topic.bytes, <int32_t> topic.length, queue_id)
 
 
 # ---------------------------------------------------------------- queue_range

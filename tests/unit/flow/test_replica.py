@@ -157,6 +157,22 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
 
 
 @in_loop
+async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
+    """An Apache master is asked for its topics each 10 s: meanwhile 0 was said to be the end."""
+    async with served(tmp_path / "leader", mappedFileSizeCommitLog=SEGMENT_BYTES) as (_, client):
+        for number in range(5):
+            assert (await client.send("new", b"%d" % number, 1)).code == 0
+    with replica_of(tmp_path) as replica:
+        assert replica.core.demote()
+        feed(replica, log_of(tmp_path / "leader", 1 << 40).rstrip(b"\0"), 0)
+        assert replica.core.queue_range(b"new", 1) == (0, 5)
+        snapshot = replica.core.queue_snapshot(b"new", 1)
+        assert snapshot is not None and snapshot[:2] == (0, 5)
+        assert replica.core.queue_range(b"new", 0) is None
+        assert replica.core.queue_range(b"other" * 9999, 0) is None
+
+
+@in_loop
 async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> None:
     leader = tmp_path / "leader"
     async with served(leader) as (broker, client):
