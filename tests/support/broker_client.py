@@ -84,6 +84,9 @@ class BrokerClient:
             lambda future: None if future.cancelled() else take(future.result())
         )
 
+    def has_reply(self, opaque: int) -> bool:
+        return self._replies[opaque].done()
+
     async def reply(self, opaque: int) -> Command:
         """ConnectionError when none can come any more, TimeoutError when none comes in time."""
         reply = self._replies[opaque]
