@@ -117,9 +117,10 @@ test-slow: tools
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
 # As root also rounds whose links are cut. A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS.
-# RMQ_HA_SETTINGS=weak counts what weaker settings lose; RMQ_HA_JAVA=1: the official client, too.
+# RMQ_HA_SETTINGS=weak counts what weaker settings lose; RMQ_HA_JAVA=1: the official client, too;
+# RMQ_HA_APACHE=1: pairs with Apache's broker, too.
 test-ha: tools
-	@tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA),jdk maven)
+	@tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools

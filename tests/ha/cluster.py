@@ -67,6 +67,8 @@ def end_with_parent() -> None:
 class Node:
     """A process of the cluster that can be ended and started again at its address."""
 
+    says_ready = True  # in the one line that it prints
+
     def __init__(
         self, name: str, folder: Path, words: Sequence[str], address: str, host: Host = LOCAL
     ) -> None:
@@ -97,8 +99,8 @@ class Node:
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
                 self.host.command(self.command()),
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
-                env=self.environment, preexec_fn=end_with_parent,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if self.says_ready else log,
+                stderr=log, text=True, cwd=ROOT, env=self.environment, preexec_fn=end_with_parent,
             )  # fmt: skip
         self.starts += 1
 
@@ -215,6 +217,8 @@ class Cluster(Protocol):
     network: Network | None
     all_copies: bool  # each store has all that was answered SEND_OK
     has_replicas: bool  # who answer clients while the master is gone
+    is_told_of_changes: bool  # a replica; or a change is answered with 11 or 12, and made
+    copies_ms: int  # a replica has the tables so much later at most
     faults: tuple[tuple[str, str], ...]  # (fault, node) that it is to survive
 
     def __enter__(self) -> Cluster: ...
@@ -231,6 +235,8 @@ class PlainCluster:
     kind = ""
     all_copies = False
     has_replicas = False
+    is_told_of_changes = True
+    copies_ms = 0
     is_controlled = False
     lease_ms = 0
     faults: tuple[tuple[str, str], ...] = ()

@@ -44,7 +44,7 @@ def noted(
 def taken_over(cluster: Cluster) -> tuple[int, int]:
     """What is not kept of commits where others answer for a master that is gone: the next one has
     them as of a moment before, and a slave's are overruled when the master is back."""
-    return (LOSES_MS, RETURN_MS) if cluster.has_replicas else (0, 0)
+    return (LOSES_MS + cluster.copies_ms, RETURN_MS) if cluster.has_replicas else (0, 0)
 
 
 def kill(node: Node, history: Writer) -> None:
