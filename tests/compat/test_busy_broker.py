@@ -81,7 +81,7 @@ def apaches_words() -> set[str]:
 def our_words() -> set[str]:
     """Those of our sources, with what the broker adds to them."""
     found: set[str] = set()
-    for file in [*SOURCES.glob("cext/flow/**/*.pyx"), *SOURCES.glob("rmq/broker/*.py")]:
+    for file in [*SOURCES.glob("cext/flow/**/*.pyx"), *SOURCES.glob("rmq/broker/**/*.py")]:
         joined = re.sub(r'"\s*\\?\s*[bf]?"', "", file.read_text())  # a text of several pieces
         found |= set(re.findall(r'"(\[[A-Z_]{5,}\][^"\n]*)"', joined))
     return found

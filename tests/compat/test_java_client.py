@@ -95,6 +95,9 @@ TYPES = [
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 # Used in pairs by other test files, or by them only.
 ELSEWHERE = {
+    "writer_open",
+    "writer_wait",
+    "writer_close",
     "filter_push",
     "filter_pull",
     "filter_lite",

@@ -223,13 +223,16 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     if h.flag & FLAG_ONE_WAY:
         return DONE
     if s.turn.unconfirmed:
-        return reply_error(s.turn, c, h, SYSTEM_BUSY, b"[REJECTREQUEST]this broker does not know "
-                           b"yet what of its messages the master has, and gives none of them")
+        return reply_error(s.turn, c, h, SYSTEM_BUSY,
+                           b"[REJECTREQUEST]system busy, start flow control for a while: this "
+                           b"broker does not know yet what of its messages the master has, and "
+                           b"gives none of them")
     if s.turn.follower and s.turn.options.slave_read == SLAVE_READ_OFF:
         s.turn.counters.busy_replies += 1
         return reply_error(s.turn, c, h, SYSTEM_BUSY,
-                           b"[REJECTREQUEST]this broker is a slave and serves no pulls "
-                           b"(slaveReadEnable=false); pull from the master of its name")
+                           b"[REJECTREQUEST]system busy, start flow control for a while: this "
+                           b"broker is a slave and serves no pulls (slaveReadEnable=false); pull "
+                           b"from the master of its name")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable
