@@ -15,9 +15,10 @@ Values are absolute, so a record that is applied twice changes nothing. A member
 names in the JSON (shardOwn) is put as {name: true}.
 
 The JSON files are written whole, both copies (rmq/base/json_file.py), and the journal begins anew:
-when it has grown past 4 MiB and past the size of the tables, a minute after the last change, ten
-minutes after the first, at a stop, and instead of an append that failed. So Apache's broker can
-read all of it after a stop.
+when it has grown past 4 MiB and past the size of the tables, 3 s after the last change, 10 s after
+the first, at a stop, and instead of an append that failed. Large tables are written less often: a
+second later for each 64 KiB of them, up to a minute and ten minutes. So Apache's broker can read
+all of it after a stop, and all but the last seconds after a kill.
 
 A start reads the JSON and applies the records behind the sequence that it names. It does not apply
 them to a JSON file that somebody else has written since:
@@ -35,13 +36,14 @@ before may have been killed between a write and its sync.
 The last record may be torn by a crash: nobody has been answered for it. Damage in the middle costs
 the changes in it, those of one sync: it is named in the log, kept as rmqMetadata.journal.damaged,
 and topics that it may have held are found by their queues. There is one copy of the journal, since
-it matters only to who crashes within ten minutes of a change; whatever is older is in the JSON
-files, of which there are two.
+it matters only to who crashes within seconds or minutes of a change; whatever is older is in the
+JSON files, of which there are two.
 
 Example: 10,000 topics made one by one cost 10,000 appends of some hundred bytes, and 2 MiB.
 """
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import uuid
@@ -60,8 +62,9 @@ log = logging.getLogger("rmq.broker.config_files")
 
 MARK = "rmqJournal"
 BYTES_MIN = 4 << 20  # the journal is not cut before
-QUIET_S = 60.0  # after the last change the JSON files are written
-AGE_MAX_S = 600.0  # after the first one that they have not
+QUIET_S, QUIET_MAX_S = 3.0, 60.0  # after the last change the JSON files are written
+AGE_S, AGE_MAX_S = 10.0, 600.0  # after the first one that they have not
+BYTES_PER_S = 64 << 10  # of tables and journal: so much more for each second between two writes
 
 
 class Change(msgspec.Struct, omit_defaults=True):
@@ -152,11 +155,20 @@ class MetadataJournal:
         """To be called now and then: writes what an earlier failure left behind, and the JSON
         files when nothing has changed for a while."""
         if any(table.journaled for table in self._tables):
-            now = clock.monotonic()
-            if now - self._changed_s >= QUIET_S or now - self._oldest_s >= AGE_MAX_S:
+            now, more_s = clock.monotonic(), self._size() / BYTES_PER_S
+            is_quiet = now - self._changed_s >= min(QUIET_S + more_s, QUIET_MAX_S)
+            if is_quiet or now - self._oldest_s >= min(AGE_S + more_s, AGE_MAX_S):
                 self._cut_wanted = True
         if self._cut_wanted or any(table.behind for table in self._tables):
             self.start()
+
+    def _size(self) -> int:
+        """Of what a whole write would write, about, in bytes."""
+        size = self._bytes
+        for table in self._tables:
+            with contextlib.suppress(FileNotFoundError):
+                size += table.file.path.stat().st_size
+        return size
 
     async def stop(self) -> None:
         """All tables are whole in their JSON files, and the journal is empty."""

@@ -314,7 +314,7 @@ async def test_a_hundred_thousand_changes_apply(tmp_path: Path) -> None:
     assert left == {f"t{number}" for number in range(0, MANY // 2, 2)}
 
 
-@pytest.mark.parametrize("limit", ["QUIET_S", "AGE_MAX_S"])
+@pytest.mark.parametrize("limit", ["QUIET_MAX_S", "AGE_MAX_S"])
 @in_loop
 async def test_the_json_files_follow_when_nothing_changes_any_more_and_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str

@@ -194,7 +194,7 @@ async def test_what_a_failed_write_had_taken_is_written_by_the_next_save(
             assert await broker.offsets.save()
         with monkeypatch.context() as quiet:
             quiet.setattr(broker.core, "sync_log", no_sync)
-            quiet.setattr(metadata_journal, "QUIET_S", 0.0)
+            quiet.setattr(metadata_journal, "QUIET_MAX_S", 0.0)
             assert not await broker.offsets.save()
             broker.offsets.commit("g", "t", 0, 3)  # before that write begins
             await broker.core.until(lambda: not broker.offsets._journal.is_writing)
