@@ -23,7 +23,7 @@ from tools.peers.probe import answers, has_route
 
 READY_S = 180.0
 ENDED_BY_SIGTERM = 143
-OWN = {"rmqReplicaAddresses"}  # Apache's broker does not know them
+OWN = {"rmqMasterAddress"}  # Apache's broker learns it from the name server
 
 
 class ApacheBroker(Broker):
@@ -80,10 +80,8 @@ class ApachePair(PlainPair):
             **as_apache_has_them((*SETTINGS, *options)), "brokerName": "ha-a",
             "slaveReadEnable": "true", "inSyncReplicas": "2",
         }  # fmt: skip
-        settings.pop("rmqMasterAddress", None)  # it learns that from the name server
         self.nodes[name] = ApacheBroker(name, self.folder, self.namesrv, settings)
         return self.nodes[name]
-
 
     def _has_followed(self) -> bool:
         """A slave of ours says 1 to an Apache master whose log is empty."""

@@ -90,9 +90,17 @@ class Stage:
         assert self.core.sync_state[1], "too few are in sync"
         return self.core.client()
 
-    async def served(self, client: FakeClient, opaque: int) -> None:
-        """By control: what came before has been looked at, too."""
-        await self.core.until(lambda: client.reply_to(opaque) is not None)
+    async def waiting(self, client: FakeClient, count: int) -> list[int]:
+        """So many sends, which control has looked at and kept; their opaques."""
+        sent = [client.put(310, b"x", **SEND) for _ in range(count)]
+        await client.call(999)  # behind them
+        assert client.given_back() == []
+        return sent
+
+    async def given_back(self, client: FakeClient, sent: list[int]) -> None:
+        """All of them, in their order."""
+        await self.core.until(lambda: len(client.given_back()) == len(sent))
+        assert [each.opaque for each in client.given_back()] == sent
 
     async def elect(self, broker_id: int) -> None:
         """As an operator does it; 2 lives, and was made a member."""
@@ -179,15 +187,12 @@ async def test_sends_wait_until_a_new_master_has_its_slave(
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
         assert on.core.sends_wait
-        sent = [client.put(310, b"x", **SEND) for _ in range(5)]
-        await on.served(client, client.put(999))
-        assert client.given_back() == []
+        sent = await on.waiting(client, 5)
         on.core.sends_wait = -1
         await on.replication.sync_state_changed(SyncState(frozenset({1, 2}), 1000))
         assert on.core.sync_state == ([2], 0) and on.core.sends_wait == 0
         sent.append(client.put(310, b"x", **SEND))
-        await on.core.until(lambda: len(client.given_back()) == 6)
-        assert [each.opaque for each in client.given_back()] == sent
+        await on.given_back(client, sent)
 
 
 @in_loop
@@ -196,12 +201,9 @@ async def test_sends_wait_for_a_slave_for_a_moment_only(
 ) -> None:
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
-        sent = [client.put(310, b"x", **SEND) for _ in range(5)]
-        await on.served(client, client.put(999))
-        assert client.given_back() == []
+        sent = await on.waiting(client, 5)
         clock.advance(SENDS_WAIT_S)
-        await on.core.until(lambda: len(client.given_back()) == 5)  # the core refuses them
-        assert [each.opaque for each in client.given_back()] == sent
+        await on.given_back(client, sent)  # the core refuses them
         assert on.core.sync_state[1] and not on.core.sends_wait
 
 
@@ -211,10 +213,9 @@ async def test_sends_wait_no_longer_for_one_who_is_no_master_any_more(
 ) -> None:
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
-        opaque = client.put(310, b"x", **SEND)
-        await on.served(client, client.put(999))
+        sent = await on.waiting(client, 1)
         await on.replication.wait_without_master(9)
-        assert [each.opaque for each in client.given_back()] == [opaque]
+        assert [each.opaque for each in client.given_back()] == sent
 
 
 @in_loop
@@ -226,7 +227,6 @@ async def test_a_send_that_was_answered_while_it_waited_does_not_go_back(
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
         sent = [client.put(310, b"x", **SEND) for _ in range(3)]
-        await on.served(client, sent[2])
+        await on.core.until(lambda: client.reply_to(sent[2]) is not None)
         clock.advance(SENDS_WAIT_S)
-        await on.core.until(lambda: len(client.given_back()) == 2)
-        assert [each.opaque for each in client.given_back()] == sent[:2]
+        await on.given_back(client, sent[:2])
