@@ -61,6 +61,10 @@ class Exchange:
         now = clock.monotonic()
         return sum(now - asked < GONE_S for asked, _ in self._known.values())
 
+    def ever(self) -> int:
+        """How many have asked at all."""
+        return len(self._known)
+
     async def changed(self, slave: int, known: Mapping[str, str], wait_s: float) -> Versions:
         """The versions as soon as they are others than the slave knows, or as they are then."""
         began = clock.monotonic()

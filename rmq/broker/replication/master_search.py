@@ -51,7 +51,7 @@ class MasterSearch:
         link = RemotingClient(address)
         try:
             await self._check(link)
-            told = await link.call(Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO), ANSWER_S)
+            told = await link.call(self._question(), ANSWER_S)
             ha_address = self._settings.haMasterAddress or self._ha_address(told, address)
             start, is_rmq = told.text_field("rmqLogStart"), True
             if start is None:
@@ -62,6 +62,14 @@ class MasterSearch:
         if not start.isdecimal():
             raise CallError(f"{address}: its log begins at {start[:30]!r}")
         return Master(address, ha_address, int(start), is_rmq)
+
+    def _question(self) -> Command:
+        """A master of rmq learns before the log is asked for that this slave copies its tables."""
+        fields = {"rmqSlave": str(self._settings.brokerId), "rmqWaitMillis": "0"}
+        return Command(
+            code=RequestCode.EXCHANGE_BROKER_HA_INFO,
+            fields=fields if self._settings.brokerId > 0 else {},
+        )
 
     async def _listed(self) -> str:
         """The address of the master as the first name server that knows it has it."""

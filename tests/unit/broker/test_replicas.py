@@ -7,12 +7,14 @@ processes: tests/process/test_replicas.py; Apache's brokers: tests/compat.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
+from support.driven_clock import DrivenClock
 from support.live_broker import SMALL, live_broker, records
 from support.name_server import in_loop, name_server
 from support.waiting import until
@@ -132,6 +134,27 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
                 assert (await client.send(f"t{number}")).code == SUCCESS
                 end = master.core.log_range()[1]
                 assert slave.core.log_range()[1] >= end
+
+
+@in_loop
+async def test_a_change_does_not_wait_for_slaves_of_rocketmq(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """They report what they have of the log, and ask for the tables when they like. A slave of ours
+    that does not ask any more is waited for still."""
+    async with (
+        live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        host, port = master.replication.ha_address.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(bytes(8))
+        await until(lambda: len(master.core.ha_slaves()) == 1)
+        assert (await client.call(17, topic="t", **TOPIC)).code == SUCCESS
+        await client.call(906, rmqSlave=1)
+        clock.advance(60)
+        assert (await client.call(17, topic="u", **TOPIC)).code == SLAVE_NOT_AVAILABLE
+        writer.close()
 
 
 @in_loop
