@@ -1,9 +1,9 @@
 """Shard state. See shard_state.pxd."""
 cimport cython
 
-from cext.flow.append.appender cimport OnNews, OnReplayed
+from cext.flow.append.appender cimport OnGone, OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
-from cext.flow.pull.held_pulls cimport wake_by_news
+from cext.flow.pull.held_pulls cimport wake_all, wake_by_news
 from cext.flow.replica cimport replica_replayed
 from cext.flow.replication.ha_protocols cimport join_protocols
 from cext.flow.request_router cimport (
@@ -89,5 +89,5 @@ cdef void join_rest(ShardState s) noexcept:
     s.replica.delay = s.delay
     s.replica.transaction = s.transaction
     s.replica.pop = s.pop
-    dispatch_hook(s.append, <OnNews> wake_by_news, <void*> s.pull, <OnReplayed> replica_replayed,
-                  <void*> s.replica)
+    dispatch_hook(s.append, <OnNews> wake_by_news, <OnGone> wake_all, <void*> s.pull,
+                  <OnReplayed> replica_replayed, <void*> s.replica)

@@ -101,8 +101,9 @@ cdef class QueueStore(QueueTable):
     # Takes a queue out of the table; its files and its memory go when the writer gets there. The
     # pointer is invalid from now on: who holds it (routes, waiters) lets go before.
     cdef void delete_queue(self, Queue* queue) noexcept nogil
-    # All queues of a topic: how many. used[0]: one of them was ever given an offset for a record.
-    cdef int delete_topic(self, const char* topic, int32_t topic_length,
+    # The queues of a topic: how many. used[0]: one of them was ever given an offset for a record.
+    # Those that replay began at `kept_from` of the log or behind stay: they are a newer topic's.
+    cdef int delete_topic(self, const char* topic, int32_t topic_length, int64_t kept_from,
                           bint* used) noexcept nogil
     # Hands over everything, waits, writes the checkpoint. OK | IO_ERROR | NO_SPACE.
     cdef int flush_all(self, int64_t now_ms, int64_t log_durable, int timeout_ms) noexcept nogil

@@ -12,6 +12,7 @@ in a file.
 import os
 
 from libc.errno cimport errno
+from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
@@ -158,7 +159,7 @@ cdef class QueueStore(QueueTable):
         self._push(job)
         self.writer.wake()
 
-    cdef int delete_topic(self, const char* topic, int32_t topic_length,
+    cdef int delete_topic(self, const char* topic, int32_t topic_length, int64_t kept_from,
                           bint* used) noexcept nogil:
         cdef int64_t i
         cdef Queue* queue
@@ -166,7 +167,8 @@ cdef class QueueStore(QueueTable):
         used[0] = False
         for i in range(self.queue_top):
             queue = self.queues[i]
-            if queue == NULL or queue.topic_length != topic_length:
+            if (queue == NULL or queue.topic_length != topic_length
+                    or queue.begun_at >= kept_from):
                 continue
             if memcmp(queue.topic, topic, <size_t> topic_length) == 0:
                 used[0] = used[0] or queue.next_offset > 0 or queue.max_offset > 0
@@ -767,7 +769,7 @@ cdef class QueueStore(QueueTable):
     def remove_topic(self, bytes topic) -> int:
         """Deletes all queues of a topic; how many there were."""
         cdef bint _used = False
-        return self.delete_topic(topic, <int32_t> len(topic), &_used)
+        return self.delete_topic(topic, <int32_t> len(topic), INT64_MAX, &_used)
 
     def release_memory(self) -> int:
         """Gives back every chunk whose units are persisted; how many."""

@@ -72,9 +72,10 @@ class TopicCalls(Protocol):
     def put_topic(
         self, name: bytes, read_queues: int, write_queues: int, perm: int, order: int
     ) -> None: ...
-    def remove_topic(self, name: bytes) -> int | None:
+    def remove_topic(self, name: bytes, kept_from: int = 2**63 - 1) -> int | None:
         """Queues and their files go, the log stays, held pulls are answered TOPIC_NOT_EXIST; the
-        log offset below which all its messages are, or None when it never had one."""
+        log offset below which all its messages are, or None when it never had one. As slave:
+        queues whose first record came at `kept_from` of the log or behind stay."""
 
     def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
         """The logical queues of a static topic, as QueueMapping.packed(); b"": it is plain. What is

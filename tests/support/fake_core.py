@@ -181,10 +181,10 @@ class FakeCore:
     ) -> None:
         self.topics[name] = (read_queues, write_queues, perm, order)
 
-    def remove_topic(self, name: bytes) -> int | None:
+    def remove_topic(self, name: bytes, kept_from: int = 2**63 - 1) -> int | None:
         self.topics.pop(name, None)
         self.mappings.pop(name, None)
-        return self.log_end
+        return min(self.log_end, kept_from)
 
     def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
         if topic in self.topics:

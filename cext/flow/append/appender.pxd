@@ -36,6 +36,7 @@ cdef struct Dispatch:               # one appended record on its way to its cons
 
 # What dispatch_hook.pxd sets: `owner` is whatever it was given with the function.
 ctypedef void (*OnNews)(void* owner, const Dispatch* d) noexcept nogil
+ctypedef void (*OnGone)(void* owner, Queue* queue) noexcept nogil
 ctypedef int64_t (*OnReplayed)(void* owner, const RecordView* view) noexcept nogil
 
 cdef class Appender(Service):
@@ -62,6 +63,7 @@ cdef class Appender(Service):
     cdef int64_t room_wanted            # most bytes that there was no room for
     cdef int64_t moved_before           # how far all was when the turn began
     cdef OnNews on_news
+    cdef OnGone on_gone
     cdef void* news_owner
     cdef OnReplayed on_replayed
     cdef void* replay_owner

@@ -3,23 +3,29 @@
     news       a record can be read by consumers: who waits for it is woken
     replayed   the same of a record that was read from the log (replay.pxd), before its entry is
                made: memory that goes with it moves; the answer is the entry's tags code
+    gone       a queue goes away: who waits at it is woken; its owner is that of the news
 
 Set once, before the reactor starts, each with the owner that its function is given.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.append.appender cimport Appender, Dispatch, OnNews, OnReplayed
+from cext.flow.append.appender cimport Appender, Dispatch, OnGone, OnNews, OnReplayed
+from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
 
-cdef inline void dispatch_hook(Appender s, OnNews news, void* news_owner, OnReplayed replayed,
-                               void* replay_owner) noexcept nogil:
+cdef inline void dispatch_hook(Appender s, OnNews news, OnGone gone, void* news_owner,
+                               OnReplayed replayed, void* replay_owner) noexcept nogil:
     s.on_news = news
+    s.on_gone = gone
     s.news_owner = news_owner
     s.on_replayed = replayed
     s.replay_owner = replay_owner
 
 cdef inline int64_t dispatch_replayed(Appender s, const RecordView* view) noexcept nogil:
     return s.on_replayed(s.replay_owner, view)
+
+cdef inline void dispatch_gone(Appender s, Queue* queue) noexcept nogil:
+    s.on_gone(s.news_owner, queue)
 
 # Costs two looks where nobody waits.
 cdef inline void dispatch_news(Appender s, const Dispatch* d) noexcept nogil:

@@ -6,7 +6,7 @@ from the record: its queue, its size, its tags code.
 
     the record's place in its queue     what is done
     where the queue ends                an entry
-    below                               nothing: it was dispatched before
+    below                               the topic was deleted and made anew: the queue begins anew
     above, the queue is empty           the queue starts there
     above                               blanks up to there: the log lacks records
 

@@ -2,10 +2,12 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from cext.base.byteorder cimport load_u32
+from cext.base.check cimport check
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POISONED, POOL_EMPTY
-from cext.flow.append.dispatch_hook cimport dispatch_replayed
+from cext.flow.append.dispatch_hook cimport dispatch_gone, dispatch_replayed
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -26,6 +28,7 @@ from cext.wire.codes cimport (
     TRANSACTION_ROLLBACK_TYPE,
     TRANSACTION_TYPE_MASK,
 )
+from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
@@ -176,8 +179,14 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
     if d.queue == NULL:
         d.queue = s.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
                                       view.queue_id)
-    if d.queue == NULL or view.queue_offset < d.queue.max_offset:
+    if d.queue == NULL:
         return OK
+    if view.queue_offset < d.queue.max_offset:
+        d.queue = begin_anew(s, d.topic, d.queue)
+        if d.queue == NULL:
+            return POOL_EMPTY
+    if d.queue.max_offset == 0:
+        d.queue.begun_at = view.physical_offset
     status = bridge_gap(s, d.queue, view.queue_offset)
     if status == OK:
         status = queue_room(s.queues, d.queue)
@@ -188,6 +197,26 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
     d.tags_code = dispatch_replayed(s, view)
     d.queue.next_offset = max(d.queue.next_offset, view.queue_offset + 1)
     return dispatch_entry(s, &d)
+
+
+cdef Queue* begin_anew(Appender s, Topic* topic, Queue* queue) noexcept nogil:
+    """The log gives an offset of the queue once more: its topic was deleted at the leader and made
+    anew, which this core's tables hear later, or never. An empty queue in its place, as a start
+    makes it; NULL: no memory."""
+    cdef uint8_t name[TOPIC_BYTES_MAX]
+    cdef int32_t length = queue.topic_length
+    cdef int32_t queue_id = queue.queue_id
+    check(s.dispatch_first == s.dispatch_count,
+          b"replay: nothing that this core appended waits for a queue that begins anew",
+          s.dispatch_first, s.dispatch_count)
+    memcpy(name, queue.topic, length)
+    dispatch_gone(s, queue)
+    if topic != NULL and queue_id < topic.queue_slots:
+        topic.queues[queue_id] = NULL
+    s.queues.delete_queue(queue)
+    if topic != NULL and queue_id < topic.queue_slots:
+        return topic_queue(topic, s.queues, queue_id)
+    return s.queues.open_queue(<const char*> name, length, queue_id)
 
 
 cdef int bridge_gap(Appender s, Queue* queue, int64_t offset) noexcept nogil:

@@ -1,5 +1,5 @@
 """Topic calls. See topic_calls.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
@@ -55,6 +55,7 @@ cdef void put_topic(PopService s, PutTopic* x) noexcept nogil:
 
 cdef struct RemoveTopic:
     Text name
+    int64_t kept_from           # queues that replay began there or behind stay
     # results
     int64_t log_end             # all its messages are below
     bint used                   # it may have messages in the log
@@ -73,7 +74,7 @@ cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
     cdef Topic* topic
     cdef int32_t i
     write_and_dispatch(s.append)        # no dispatch entry may point to a queue that goes away
-    x.log_end = s.append.log.marks.appended
+    x.log_end = min(s.append.log.marks.appended, x.kept_from)
     x.used = False
     topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)
     if topic == NULL:
@@ -88,7 +89,7 @@ cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
         if topic.queues[i] != NULL:
             wake_all(s.pull, topic.queues[i])
             topic.queues[i] = NULL
-    s.append.queues.delete_topic(<const char*> topic.name, topic.name_length, &x.used)
+    s.append.queues.delete_topic(<const char*> topic.name, topic.name_length, x.kept_from, &x.used)
     topic_remove(&s.tables.topics, &s.tables.removed, topic)
 
 
@@ -243,9 +244,10 @@ cdef class TopicCalls(ConnectionCalls):
         self._call(<CallFn> put_topic, <void*> self.pops, &x)
         raise_status(x.status, f"topic {name!r}")
 
-    def remove_topic(self, bytes name):
+    def remove_topic(self, bytes name, int64_t kept_from=INT64_MAX):
         cdef RemoveTopic x
         x.name = borrowed(name)
+        x.kept_from = kept_from
         self._call(<CallFn> remove_topic, <void*> self.pops, &x)
         return x.log_end if x.used else None
 

@@ -73,6 +73,7 @@ class MetadataCopy:
         self._search = search
         self._known: dict[str, str] = {}
         self._said = ""
+        self._asked_at = 0  # where the log here ended when the last table was asked for
         self._takers: dict[str, tuple[int, Callable[[dict[Any, Any], str], Awaitable[None]]]] = {
             "topics": (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
             "groups": (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._groups),
@@ -131,6 +132,7 @@ class MetadataCopy:
         for name, (code, take) in self._takers.items():
             if versions is not None and versions.get(name) == self._known.get(name, ""):
                 continue
+            self._asked_at = self._core.log_range()[1]
             try:
                 content = await self._ask(link, code)
             except CallError as error:
@@ -207,7 +209,7 @@ class MetadataCopy:
             await self._context.queue_mappings.copy(
                 {topic: mapping for topic, mapping in mappings.items() if topic in table}
             )
-        await self._context.topics.copy(table)
+        await self._context.topics.copy(table, self._asked_at)
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:
         table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin)

@@ -22,6 +22,8 @@ from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.registered_topics")
 
+LOG_MAX = 2**63 - 1
+
 
 class RegisteredTopics:
     """Owned by the table of topics."""
@@ -47,17 +49,20 @@ class RegisteredTopics:
     def __contains__(self, name: str) -> bool:
         return name in self._topics
 
-    def put(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
+    def put(
+        self, changes: Mapping[str, TopicConfig | None], kept_from: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
         """Takes over new, changed and deleted (None) topics. What the reactor does not take is
         logged and left to register_refused(). Returns where the log ended as each was deleted that
-        had messages."""
+        had messages. kept_from: from where on the log may hold messages of a newer one."""
         self.version.advance()
+        kept_from = kept_from or {}
         ends: dict[str, int] = {}
         for name, topic in changes.items():
             self._refused.pop(name, None)
             if topic is None:
                 if self._topics.pop(name, None) is not None:
-                    end = self._core.remove_topic(name.encode())
+                    end = self._core.remove_topic(name.encode(), kept_from.get(name, LOG_MAX))
                     if end is not None:
                         ends[name] = end
                     self.on_remove(name)

@@ -77,6 +77,7 @@ class TopicTable:
         self._changes: set[str] = set()  # in no write yet
         self._saving: dict[str, TopicConfig | None] = {}  # changes that are being written
         self._created: set[str] = set()  # made by this shard itself, and not known everywhere yet
+        self._kept_from: dict[str, int] = {}  # of those that a slave deletes: see copy()
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
@@ -260,11 +261,14 @@ class TopicTable:
         self._publish(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
-    async def copy(self, topics: Mapping[str, TopicConfig]) -> None:
-        """Makes this table, a slave's, the master's; returns when file and reactor have it."""
+    async def copy(self, topics: Mapping[str, TopicConfig], log_end: int) -> None:
+        """Makes this table, a slave's, the master's; returns when file and reactor have it.
+        log_end: where the log here ended before the master was asked. What comes behind of a topic
+        that is deleted can be of another one, made since under the name: it stays."""
         for name in [name for name in self._topics if name not in topics]:
             if not self.is_system(name):
                 del self._topics[name]
+                self._kept_from[name] = log_end
                 self._changed(name)
                 log.info("topic deleted, as by the master: %s", name)
         for name, topic in topics.items():
@@ -397,7 +401,9 @@ class TopicTable:
 
     def _publish(self, changes: Mapping[str, TopicConfig | None]) -> None:
         """Reactor first, then the name servers."""
-        self._deleted.add(self.registered.put(changes))
+        told = self._kept_from.keys() & changes.keys()
+        kept_from = {name: self._kept_from.pop(name) for name in told}
+        self._deleted.add(self.registered.put(changes, kept_from))
         self.on_change(() if None in changes.values() else changes)
 
     def _system_topics(self) -> list[TopicConfig]:

@@ -92,6 +92,30 @@ async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) 
 
 
 @in_loop
+async def test_a_topic_is_deleted_again_and_again_while_its_messages_come(tmp_path: Path) -> None:
+    """Each send makes it anew at the master; the slave hears of what became of it now and then."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        BrokerClient(master.core.port) as admin,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        for _ in range(10):
+            deleting = asyncio.ensure_future(admin.call(215, topic="t"))
+            while not deleting.done():
+                for queue in range(4):
+                    await client.send("t", b"x", queue)
+            assert (await deleting).code == SUCCESS
+        for queue in range(4):
+            assert (await client.send("t", b"last", queue)).code == SUCCESS
+        await until_same_log(master, slave)
+        for queue in range(4):
+            found = [(each.queue_offset, each.body) for each in records(slave, "t", queue)]
+            assert found == [(each.queue_offset, each.body) for each in records(master, "t", queue)]
+            assert found[-1][1] == b"last"
+
+
+@in_loop
 async def test_a_slave_takes_neither_messages_nor_changes_and_says_where_they_belong(
     tmp_path: Path,
 ) -> None:

@@ -172,6 +172,43 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
         assert replica.core.queue_range(b"other" * 9999, 0) is None
 
 
+def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
+    """Its old queue stood in the way of the first messages of the new one, which were in no queue
+    of the replica. Nor does a deletion that is heard of late take what came since."""
+    (tmp_path / "leader").mkdir()
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_units": 300_000}
+    with Shard(tmp_path / "leader", **files) as leader:
+        leader.topic("t", 4, 4)
+        producer = leader.connect()
+        for number, queue in ((0, 0), (1, 1), (2, 1), (3, 1)):
+            assert producer.ask(send("t", b"old%d" % number, queue=queue)).code == 0
+        deleted_at = leader.core.log_range()[1]
+        leader.core.remove_topic(b"t")
+        leader.topic("t", 4, 4)
+        for number, queue in ((0, 1), (1, 1), (2, 2)):
+            assert producer.ask(send("t", b"new%d" % number, queue=queue)).code == 0
+        end = leader.core.log_range()[1]
+        leader.stop()
+    log = log_of(tmp_path / "leader" / "store", end)
+    with replica_of(tmp_path) as replica:
+        be_replica(replica)
+        feed(replica, log[:deleted_at], 0)
+        consumer = replica.connect()
+        consumer.put(pull("g", "t", offset=3, queue=1, hold_ms=60_000))
+        replica.until(lambda stats: stats["pulls_waiting"] == 1)
+        feed(replica, log, 1, deleted_at)
+        assert consumer.reply().code != 0, "its offset is none any more"
+        assert bodies(consumer.ask(pull("g", "t", queue=1))) == [b"new0", b"new1"]
+        assert replica.core.remove_topic(b"t", deleted_at) == deleted_at
+        replica.topic("t", 4, 4)
+        ranges = [replica.core.queue_range(b"t", queue) for queue in range(4)]
+        assert ranges == [(0, 0), (0, 2), (0, 1), (0, 0)]
+        assert bodies(consumer.ask(pull("g", "t", queue=1))) == [b"new0", b"new1"]
+        replica.stop()
+    kept = queues_of(tmp_path / "replica" / "store")
+    assert kept == queues_of(tmp_path / "leader" / "store") and len(kept) == 2
+
+
 @in_loop
 async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> None:
     leader = tmp_path / "leader"
@@ -202,7 +239,8 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
     consumers may see them."""
     (tmp_path / "leader").mkdir()
     body = bytes(60_000)
-    with Shard(tmp_path / "leader", segment_bytes=SEGMENT_BYTES) as leader:
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_units": 300_000}
+    with Shard(tmp_path / "leader", **files) as leader:
         leader.topic("t")
         producer = leader.connect()
         starts = []
