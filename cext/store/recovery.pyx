@@ -139,7 +139,7 @@ cdef class Recovery:
             name = name_of(queue)
             with nogil:
                 status = scan_queue(self.queues.sync_files, &name, &self.states[i])
-            self.check(status, queue)
+            self.check(status, queue, &self.states[i])
             if self.states[i].mended:
                 self.notes.append(f"Q3/Q4 last file mended: {self.name(queue)}")
             if self.states[i].damaged:
@@ -258,8 +258,11 @@ cdef class Recovery:
         return (f"{directory}/{offset // per_file * per_file * UNIT_BYTES:020d}:"
                 f"{offset % per_file * UNIT_BYTES}")
 
-    cdef int check(self, int status, Queue* queue) except -1:
-        if status < 0:
+    cdef int check(self, int status, Queue* queue, QueueState* state) except -1:
+        """A file that was listed and cannot be found is damage: the log has what it held."""
+        if status == Status.NOT_FOUND:
+            state.damaged = 1
+        elif status < 0:
             errno = self.queues.sync_files.last_errno
             raise StoreError(f"consume queue {self.name(queue)} under "
                              f"{os.fsdecode(self.queues.directory)}: {os.strerror(errno)}")
@@ -374,7 +377,7 @@ cdef class Recovery:
                 # All of it is above the start, or it is not what was left here.
                 with nogil:
                     status = scan_queue(self.queues.sync_files, &name, state)
-                self.check(status, queue)
+                self.check(status, queue, state)
             elif state.last_physical >= self.start and not self.thorough and not self.is_own(
                     queue, state):
                 state.garbled_offset = state.end_offset - 1
@@ -385,7 +388,7 @@ cdef class Recovery:
             with nogil:
                 status = cut_queue(self.queues.sync_files, &name, state, self.start,
                                    self.thorough or self.from_table)
-            self.check(status, queue)
+            self.check(status, queue, state)
             if state.damaged or (self.from_table and state.end_offset > 0):
                 self.note_damage(queue, state, "Q8")
                 self.rebuild(queue, state)
@@ -393,12 +396,12 @@ cdef class Recovery:
             self.cut += end - state.end_offset
             with nogil:
                 low = self.lowest(&name, state)
-            if low == Status.CORRUPT:
+            if low == Status.CORRUPT or low == Status.NOT_FOUND:
                 state.garbled_offset = state.first_file * self.queues.entries_per_file
                 self.note_damage(queue, state, "Q8")
                 self.rebuild(queue, state)
                 continue
-            self.check(<int> min(low, <int64_t> 0), queue)
+            self.check(<int> min(low, <int64_t> 0), queue, state)
             self.queues.set_range(queue, low, state.end_offset, state.first_file >= 0)
             # Without a file nothing below the start is there either.
             queue.rebuilt_from = self.start if state.first_file >= 0 else 0
@@ -411,7 +414,7 @@ cdef class Recovery:
         cdef int status
         with nogil:
             status = check_queue(self.queues.sync_files, &name, self.log_min, state)
-        self.check(status, queue)
+        self.check(status, queue, state)
         if state.damaged:
             self.note_damage(queue, state, "Q9")
             self.rebuild(queue, state)
@@ -468,7 +471,7 @@ cdef class Recovery:
         cdef int status
         with nogil:
             status = self.queues.sync_files.remove_queue(&name)
-        self.check(status, queue)
+        self.check(status, queue, state)
         state.damaged = state.mended = 0
         state.end_offset = state.min_offset = 0
         state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
@@ -674,7 +677,7 @@ cdef class Recovery:
             with nogil:
                 status = cut_queue(self.queues.sync_files, &name, &self.states[i], self.start,
                                    False)
-            self.check(status, queue)
+            self.check(status, queue, &self.states[i])
             if self.states[i].end_offset != end:
                 self.cut += end - self.states[i].end_offset
                 self.queues.set_range(queue, min(queue.min_offset, self.states[i].end_offset),

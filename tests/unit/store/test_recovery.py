@@ -304,7 +304,7 @@ def test_q3_q4_an_empty_or_short_last_file_is_mended(image, length):
     assert {p.stat().st_size for p in path.parent.iterdir()} == {PER_FILE * 20}
 
 
-@pytest.mark.parametrize("damage", ["missing", "long", "short first"])
+@pytest.mark.parametrize("damage", ["missing", "long", "short first", "first gone", "last gone"])
 def test_q5_files_missing_or_too_long_are_rebuilt_for_this_queue_only(image, damage):
     image.add_many(2000).write_log().write_queues().checkpoint_at(1990, queue_count=6)
     files = sorted((image.queue_directory / "topic-0" / "1").iterdir())
@@ -313,6 +313,10 @@ def test_q5_files_missing_or_too_long_are_rebuilt_for_this_queue_only(image, dam
         files[2].unlink()
     elif damage == "long":
         files[-1].write_bytes(files[-1].read_bytes() + b"x")
+    elif "gone" in damage:  # it is listed, and cannot be opened
+        file = files[0 if "first" in damage else -1]
+        file.unlink()
+        file.symlink_to("nowhere")
     else:
         files[0].write_bytes(files[0].read_bytes()[:-1])
     _log, queues, report = open_store(image.root)
