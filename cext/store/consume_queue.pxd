@@ -72,7 +72,7 @@ cdef struct Queue:
     int64_t handed_offset           # units below it were handed to the writer
     int64_t persisted_offset        # units below it are in the queue's files (page cache at least)
     int64_t rebuilt_from            # recovery only: records below this log offset are in the files
-    int64_t begun_at                # log offset of the record that replay began it with; 0: not known
+    int64_t begun_at                # log offset of the record that replay began it with; 0: none
     uint64_t serial                 # never used twice; key of the file caches
     uint32_t chunk_count
     uint32_t in_flight              # jobs the writer has not answered

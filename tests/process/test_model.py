@@ -53,6 +53,7 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
     return BrokerMachine.steps
 
 
+@pytest.mark.timeout(1200)  # a minute where nothing else runs; five beside two suites and a build
 def test_ten_thousand_random_steps_agree_with_the_model(tmp_path: Path) -> None:
     steps = walk(tmp_path, 10_000)
     assert sum(steps.values()) >= 10_000
