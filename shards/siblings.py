@@ -45,7 +45,6 @@ from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -54,6 +53,7 @@ from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format.remoting import Command, decode, encode
 from rmq.names import PRESET_GROUPS
+from rmq.refusal import Refusal
 from shards.bus_client import BusClient
 from shards.bus_files import BusDirectory
 from shards.messages import (

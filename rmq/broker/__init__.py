@@ -13,7 +13,7 @@
     core_seam       what control calls of the core
     core_options    from settings to the core's options
     siblings        the other shards, as a broker sees them
-    name_checks, json_members, refusal      input checked; the answer that refuses
+    name_checks, json_members               input checked
 
 Handlers and rooms state what they use in a Protocol; the broker has all of it.
 """

@@ -6,9 +6,9 @@ rmq/names.py.
 Example: check_topic("a/b") raises Refusal 29.
 """
 
-from rmq.broker.refusal import Refusal
 from rmq.codes import ResponseCode
 from rmq.names import group_fault, topic_fault
+from rmq.refusal import Refusal
 
 
 def check_topic(topic: str) -> str:

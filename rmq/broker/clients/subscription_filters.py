@@ -17,10 +17,10 @@ from typing import Protocol
 
 from rmq.broker.clients.filter_processes import FilterProcesses
 from rmq.broker.clients.subscription import TAG, Subscription
-from rmq.broker.refusal import Refusal
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.filters.sql92 import SQL92, compile_expression
+from rmq.refusal import Refusal
 
 NO_CLASS_FILTERS = (
     "class filters and filter servers are not supported: this broker runs no code that comes from "

@@ -37,11 +37,11 @@ from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.fair_queue import FairQueue
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.response_times import ResponseTimes
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.dispatcher")
 quiet = RateLimitedLog(log)

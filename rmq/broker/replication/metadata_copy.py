@@ -21,7 +21,6 @@ import msgspec
 
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
-from rmq.broker.refusal import Refusal
 from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupConfig, GroupTable
@@ -36,6 +35,7 @@ from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.format.timer_position import NUMBER_DIGITS_MAX, read_timer_check, read_timers
+from rmq.refusal import Refusal
 from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.metadata_copy")

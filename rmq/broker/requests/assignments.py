@@ -20,7 +20,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import text_member
 from rmq.broker.name_checks import check_group, check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.registration.routes import Routes
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.request_modes import POP, PULL, RequestModes
@@ -30,6 +29,7 @@ from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.assignments")
 

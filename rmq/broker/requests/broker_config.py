@@ -26,7 +26,6 @@ from typing import Protocol
 from rmq import java_properties
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.data_version import DataVersion
 from rmq.codes import RequestCode as Code
@@ -34,6 +33,7 @@ from rmq.codes import ResponseCode
 from rmq.config import ForbiddenError, Settings
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
+from rmq.refusal import Refusal
 
 KEYS_MAX = 1000
 REMARK_MAX = 500

@@ -14,11 +14,11 @@ from functools import wraps
 from typing import Protocol, TypeVar
 
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.replication.replication import Replication
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 TABLES: Mapping[int, frozenset[str]] = {
     Code.UPDATE_AND_CREATE_TOPIC: frozenset(("topics",)),

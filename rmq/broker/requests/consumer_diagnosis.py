@@ -16,7 +16,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable
@@ -28,6 +27,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.consumer_diagnosis")
 

@@ -20,7 +20,6 @@ from typing import Protocol
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_WRITE, ResponseCode
@@ -29,6 +28,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message
 from rmq.format.remoting import encode
+from rmq.refusal import Refusal
 
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)

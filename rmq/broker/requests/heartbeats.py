@@ -34,7 +34,6 @@ from rmq.broker.clients.producers import Client, ProducerTable
 from rmq.broker.clients.subscription import TAG, Subscription, tag_codes
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import bool_member, int_member, list_member, text_member
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topics import TopicTable
@@ -42,6 +41,7 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
+from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from rmq.broker.dispatch.request import Reply
-from rmq.broker.refusal import Refusal
 from rmq.broker.registration.peer_brokers import PeerBrokers, PeerError
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.offsets import OffsetTable
@@ -28,6 +27,7 @@ from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.codes import FLAG_COMMIT_OFFSET, FLAG_SUSPEND, RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, field_texts
+from rmq.refusal import Refusal
 
 PULL_CODES = frozenset(
     (

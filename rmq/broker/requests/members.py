@@ -17,12 +17,12 @@ from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
 from rmq.broker.name_checks import check_group, check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
+from rmq.refusal import Refusal
 
 
 class Context(Protocol):

@@ -24,7 +24,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests.consumer_diagnosis import refuse_old
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
@@ -37,6 +36,7 @@ from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.offset_resets")
 

@@ -18,7 +18,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group, check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests import logic_queues
 from rmq.broker.requests.queries import queue_of
 from rmq.broker.store.queue_reader import QueueReader
@@ -29,6 +28,7 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 
 class Context(logic_queues.Context, Protocol):

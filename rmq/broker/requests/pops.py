@@ -26,12 +26,12 @@ from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.subscription import TAG, tag_codes
 from rmq.broker.core_seam import ConnectionCalls, GroupCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
+from rmq.refusal import Refusal
 
 EXPRESSION_BYTES_MAX = 10_000
 _I32 = (-(2**31), 2**31 - 1)

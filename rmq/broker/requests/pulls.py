@@ -38,7 +38,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.subscription import TAG, tag_codes
 from rmq.broker.core_seam import ConnectionCalls, GroupCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests import logic_queues
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
@@ -46,6 +45,7 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.codes import FLAG_CLASS_FILTER, FLAG_SUBSCRIPTION, PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
+from rmq.refusal import Refusal
 
 EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
 _I32 = (-(2**31), 2**31 - 1)

@@ -11,7 +11,6 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests import logic_queues
 from rmq.broker.store.key_index import Found, IndexQueries
 from rmq.broker.store.queue_reader import QueueReader
@@ -21,6 +20,7 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 ENTRIES_MAX = 10_000  # of one answer to 321; ours
 ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)

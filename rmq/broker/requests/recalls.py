@@ -17,11 +17,11 @@ from typing import Protocol
 from rmq.base import clock
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_WRITE, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
+from rmq.refusal import Refusal
 
 
 class Context(Protocol):

@@ -17,7 +17,6 @@ import msgspec
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.controller_link import replica_info
 from rmq.broker.replication.exchange import WAIT_MS_MAX
@@ -28,6 +27,7 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 from rmq.format.timer_position import timer_check
+from rmq.refusal import Refusal
 
 BROKER_ID_MAX = 2**31 - 1
 

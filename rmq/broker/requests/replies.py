@@ -24,7 +24,6 @@ from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
 from rmq.broker.siblings import Siblings
 from rmq.broker.store.durability import NOT_SYNCED, durable
@@ -37,6 +36,7 @@ from rmq.config import Settings
 from rmq.errors import StoreError
 from rmq.format.message import Host, encode_host, encode_message_id, encode_properties
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 PUSH_TIMEOUT_S = 10.0
 _FORWARDED = (

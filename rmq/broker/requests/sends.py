@@ -35,7 +35,6 @@ from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.name_checks import check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.locks import LockTable
@@ -47,6 +46,7 @@ from rmq.config import Settings
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.limits import PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
+from rmq.refusal import Refusal
 
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)

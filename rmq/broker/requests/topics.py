@@ -17,7 +17,6 @@ from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
 from rmq.broker.name_checks import check_topic
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.offsets import OffsetTable
@@ -36,6 +35,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 TOPICS_MAX = 10_000  # of one request 18; ours
 

@@ -11,7 +11,6 @@ from rmq import names
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
-from rmq.broker.refusal import Refusal
 from rmq.broker.store.durability import NOT_SYNCED, durable
 from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -21,6 +20,7 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format.message import decode_message, decode_message_id
 from rmq.format.remoting import encode
+from rmq.refusal import Refusal
 
 _HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
 

@@ -17,7 +17,6 @@ from rmq.base.clock import now_ms
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
-from rmq.broker.refusal import Refusal
 from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
@@ -30,6 +29,7 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from rmq.refusal import Refusal
 
 TIMES_MAX = 2048
 TPS_S = 60  # rates are of the last minute, from the first question about a topic or group on

@@ -29,7 +29,6 @@ from rmq.broker.clients.connections import Connections
 from rmq.broker.core_seam import LogCalls, StatCalls
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.status.put_times import put_times
 from rmq.broker.status.sampler import Sampler
@@ -42,6 +41,7 @@ from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.observe.sample import encode
+from rmq.refusal import Refusal
 
 # This module's name of a counter -> the core's.
 COUNTERS = {

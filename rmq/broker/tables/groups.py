@@ -22,7 +22,6 @@ from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import GroupCalls
 from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.name_checks import check_group
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.tables import attributes as attribute_table
 from rmq.broker.tables.data_version import DataVersion
@@ -33,6 +32,7 @@ from rmq.broker.tables.stamps import Stamps
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.groups")
 

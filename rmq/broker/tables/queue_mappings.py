@@ -20,12 +20,12 @@ import msgspec
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import TopicCalls
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.queue_mapping import QueueMapping, succession_fault
 from rmq.codes import ResponseCode
 from rmq.config import Settings
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.queue_mappings")
 

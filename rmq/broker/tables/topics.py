@@ -25,7 +25,6 @@ from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import LogCalls, TopicCalls
-from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.tables import attributes
 from rmq.broker.tables.data_version import DataVersion
@@ -38,6 +37,7 @@ from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.limits import DELAY_LEVELS_MAX
+from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.topics")
 

@@ -11,10 +11,10 @@ from support.name_server import in_loop
 from rmq.broker.dispatch import dispatcher
 from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.request import Reply, Request
-from rmq.broker.refusal import Refusal
 from rmq.broker.requests.handlers import handler_table
 from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
 
 
 @in_loop

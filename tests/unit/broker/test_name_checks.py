@@ -4,7 +4,7 @@ import pytest
 
 from rmq import names
 from rmq.broker.name_checks import check_topic
-from rmq.broker.refusal import Refusal
+from rmq.refusal import Refusal
 
 
 @pytest.mark.parametrize("topic", ["t", "%RETRY%g", "a|b-c_D9", "x" * 127, "%DLQ%" + "g" * 250])

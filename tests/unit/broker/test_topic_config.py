@@ -2,9 +2,9 @@
 
 import pytest
 
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import ProtocolError
+from rmq.refusal import Refusal
 
 
 def test_members_go_around() -> None:

@@ -9,10 +9,10 @@ from support.name_server import in_loop
 from support.stored_table import stored
 from support.unwritable import not_saved
 
-from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
+from rmq.refusal import Refusal
 
 CREATE = {
     "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
