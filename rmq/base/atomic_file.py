@@ -16,6 +16,8 @@ from pathlib import Path
 
 from rmq.base.durable_directory import make_directory, sync_directory
 
+PUBLIC = 0o666
+
 
 def replace(path: Path, content: bytes) -> None:
     """Makes `content` the content of `path`, whose directory is made if needed."""
@@ -25,9 +27,17 @@ def replace(path: Path, content: bytes) -> None:
     rename_synced(new, path)
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Writes the file anew; its content is on the disk when this returns, its name need not be."""
-    with path.open("wb") as file:
+def write_synced(path: Path, content: bytes, mode: int = PUBLIC) -> None:
+    """Writes the file anew; its content is on the disk when this returns, its name need not be.
+    mode: who may read it, less what the umask takes; another than PUBLIC counts as it is, also for
+    a file that is there, before it gets the content."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, mode)
+
+    with open(path, "wb", opener=opener) as file:
+        if mode != PUBLIC:
+            os.fchmod(file.fileno(), mode)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

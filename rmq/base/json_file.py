@@ -32,6 +32,7 @@ copy is left, it is for the file's owner to say what becomes of the start:
     consumerOrderInfo.json    goes on  batches popped in order come again, as after their time
     messageRequestMode.json   goes on  groups set to POP pull; can be set again
     rmqDeletedTopics.json     goes on  a topic made anew may show older messages after a crash
+    rmqAccounts.json          refused  nobody, or not only who should, would be let in
     rmqLocks.json             goes on  queues in order go to who asks first, as Apache's do always
 
 The last member is a checksum over all bytes before it, so that a flipped bit that leaves valid JSON
@@ -48,7 +49,6 @@ This module knows nothing of settings or of what is in the files.
 import logging
 import os
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ from typing import Any
 
 import msgspec
 
-from rmq.base.atomic_file import rename_synced, write_synced
+from rmq.base.atomic_file import PUBLIC, rename_synced, write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError
 from rmq.format import fastjson
@@ -75,10 +75,16 @@ class JsonFile:
     """A JSON object in a file. save() may run in any thread, but in one at a time."""
 
     def __init__(
-        self, path: Path, *, tables: tuple[str, ...] = (), lost: str = "", advice: str = ""
+        self,
+        path: Path,
+        *,
+        tables: tuple[str, ...] = (),
+        lost: str = "",
+        advice: str = "",
+        mode: int = PUBLIC,
     ) -> None:
         """`tables` are members that are objects where they are there; `lost` and `advice`: above,
-        one of the two."""
+        one of the two; `mode`: who may read it."""
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
         self.is_newest = True  # load() had the file itself, or neither of the two was there
@@ -87,6 +93,7 @@ class JsonFile:
         self._tables = tables
         self._lost = lost
         self._advice = advice
+        self._mode = mode
 
     def load(self) -> dict[Any, Any] | None:
         """The newest whole content; None when neither the file nor its .bak exists, or none is
@@ -124,7 +131,7 @@ class JsonFile:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
         text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
         make_directory(self.path.parent)
-        write_synced(self._new_path, text)
+        write_synced(self._new_path, text, self._mode)
         if not self._keep_backup():
             self._copy_to_backup(text)
         rename_synced(self._new_path, self.path)
@@ -155,14 +162,14 @@ class JsonFile:
         try:
             os.link(self.path, spare)
         except OSError:  # a file system without hard links
-            shutil.copyfile(self.path, spare)
+            write_synced(spare, self.path.read_bytes(), self._mode)
         spare.replace(self.backup_path)
         return True
 
     def _copy_to_backup(self, text: bytes) -> None:
         spare = self.backup_path.with_name(self.backup_path.name + ".tmp")
         spare.unlink(missing_ok=True)
-        write_synced(spare, text)
+        write_synced(spare, text, self._mode)
         spare.replace(self.backup_path)
 
     def _set_aside(self, damaged: Iterable[Path]) -> None:

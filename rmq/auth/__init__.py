@@ -1,0 +1,20 @@
+"""auth: who a request comes from, and what that user may do. RocketMQ's ACL 2.0.
+
+    request -> signature      made with the user's password, or refused
+            -> permissions    which resources it touches, and by which actions
+            -> authorization  each of them against the user's policies
+
+Modules, lowest first:
+
+    resource         Topic:orders*
+    policy           entries, and which of those that match counts
+    user             an account
+    accounts         users and policies by name, and the rules by which they change
+    account_file     config/rmqAccounts.json
+    authorization    the verdict
+    permissions      a row for each request code
+    signature        made and checked
+
+Nothing here knows sockets, or who asks: brokers, name servers and controllers use it alike. Names,
+order of the checks and texts of refusals are RocketMQ's (module auth, 5.5.0).
+"""

@@ -1,0 +1,194 @@
+"""Accounts: users and their ACLs by name, and the rules by which they change.
+
+    createUser alice     29 blank name, 1 a Super user by somebody who is none, 16 it is there
+    updateUser alice     what is not said stays
+    deleteUser alice     its ACL goes with it; 0 also when there is none
+    createAcl User:alice            entries are added, or take the place of those of their resource
+    updateAcl User:alice            the same
+    deleteAcl User:alice Topic:t    without a resource all of it
+
+Each change gives a new version. What is here is in memory; account_file.py is the file. Owned by
+one thread.
+
+Example: accounts.create_user({"username": "alice", "password": "secret"}, by_super=True).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmq.auth.policy import Acl, policy_type
+from rmq.auth.resource import Resource
+from rmq.auth.user import User, UserType
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.refusal import Refusal
+
+SUBJECT_PREFIX = "User:"
+USERS_MAX = 100_000
+ENTRIES_MAX = 10_000  # of one user
+
+
+class Accounts:
+    def __init__(self) -> None:
+        self._users: dict[str, User] = {}
+        self._acls: dict[str, Acl] = {}  # by the user's name
+        self.version = 0
+
+    def user(self, name: str) -> User | None:
+        return self._users.get(name)
+
+    def acl(self, name: str) -> Acl:
+        """Empty where there is none."""
+        return self._acls.get(name, Acl())
+
+    # ---- users
+
+    def create_user(self, name: str, members: Mapping[Any, Any], by_super: bool) -> None:
+        user = _user_of(name, members)
+        if user.is_super and not by_super:
+            raise _refused_by_type("The super user can only be create by super user")
+        if name in self._users:
+            raise _not_allowed("The user is existed")
+        if len(self._users) >= USERS_MAX:
+            raise _not_allowed(f"there are {USERS_MAX} users already")
+        self._users[name] = user
+        self.version += 1
+
+    def update_user(self, name: str, members: Mapping[Any, Any], by_super: bool) -> None:
+        before = self._users.get(name)
+        if before is None and name.strip():
+            raise _not_allowed("The user is not exist")
+        user = _user_of(name, members, before)
+        if not by_super and (user.is_super or (before is not None and before.is_super)):
+            raise _refused_by_type("The super user can only be update by super user")
+        if user != before:
+            self._users[name] = user
+            self.version += 1
+
+    def delete_user(self, name: str, by_super: bool) -> None:
+        before = self._users.get(name)
+        if before is not None and before.is_super and not by_super:
+            raise _refused_by_type("The super user can only be delete by super user")
+        if (self._users.pop(name, None) is not None) | (self._acls.pop(name, None) is not None):
+            self.version += 1
+
+    def users(self, part: str = "") -> list[User]:
+        """Those whose names hold the text, by name."""
+        return [self._users[name] for name in sorted(self._users) if part in name]
+
+    # ---- ACLs
+
+    def put_acl(self, subject: str, policies: Any) -> None:
+        """Adds policies, as RocketMQ's createAcl and updateAcl both do."""
+        name = self._name_of(subject)
+        try:
+            added = Acl.of(policies)
+        except ProtocolError as error:
+            raise _not_allowed(str(error)) from None
+        acl = self.acl(name)
+        for kind, entries in added.policies.items():
+            acl = acl.merged(kind, entries)
+        if sum(map(len, acl.policies.values())) > ENTRIES_MAX:
+            raise _not_allowed(f"{subject} would have more than {ENTRIES_MAX} policy entries")
+        self._acls[name] = acl
+        self.version += 1
+
+    def delete_acl(self, subject: str, kind: str | None, resource: str | None) -> None:
+        name = self._name_of(subject)
+        before = self._acls.get(name)
+        if before is None:
+            raise _not_allowed("The acl is not exist.")
+        if not resource:
+            del self._acls[name]
+        else:
+            found = Resource.of(resource)
+            if found is None:
+                raise _not_allowed("The resource is null.")
+            left = before.without(policy_type(kind), found)
+            if left.is_empty:
+                del self._acls[name]
+            else:
+                self._acls[name] = left
+        self.version += 1
+
+    def acls(self, subject_part: str = "", resource_part: str = "") -> list[tuple[str, Acl]]:
+        """(User:name, ACL) by name, of those that hold the texts in their subject and in one of
+        their resources."""
+        return [
+            (SUBJECT_PREFIX + name, acl)
+            for name, acl in sorted(self._acls.items())
+            if subject_part in SUBJECT_PREFIX + name
+            and any(
+                resource_part in str(entry.resource)
+                for entries in acl.policies.values()
+                for entry in entries
+            )
+        ]
+
+    def _name_of(self, subject: str) -> str:
+        """Of a user that is there."""
+        name = subject_name(subject)
+        if name not in self._users:
+            raise _not_allowed(f"The subject of {subject[:300]} is not exist.")
+        return name
+
+    # ---- the file
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "users": {name: user.members() for name, user in sorted(self._users.items())},
+            "acls": {name: acl.members() for name, acl in sorted(self._acls.items())},
+        }
+
+    def load(self, content: Mapping[Any, Any]) -> None:
+        """ProtocolError for what is none: who may do what is not guessed."""
+        users = {
+            str(name): User.of(str(name), members)
+            for name, members in _table(content, "users").items()
+        }
+        acls = {
+            str(name): Acl.of(policies) for name, policies in _table(content, "acls").items()
+        }
+        self._users, self._acls = users, acls
+        self.version += 1
+
+    def ensure_super(self, name: str, password: str) -> bool:
+        """Makes a Super user of the name unless there is a user of it; whether one was made."""
+        if name in self._users:
+            return False
+        self._users[name] = User.of(name, {"password": password, "userType": UserType.SUPER.value})
+        self.version += 1
+        return True
+
+
+def subject_name(subject: str) -> str:
+    """alice of User:alice; Refusal for another kind of subject."""
+    if not subject.startswith(SUBJECT_PREFIX) or not subject.removeprefix(SUBJECT_PREFIX).strip():
+        raise Refusal(ResponseCode.INVALID_PARAMETER, "The subject is blank")
+    return subject.removeprefix(SUBJECT_PREFIX)
+
+
+def _user_of(name: str, members: Mapping[Any, Any], before: User | None = None) -> User:
+    if not name.strip():
+        raise Refusal(ResponseCode.INVALID_PARAMETER, "The username is blank")
+    try:
+        return User.of(name, members, before)
+    except ProtocolError as error:
+        raise _not_allowed(str(error)) from None
+
+
+def _table(content: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
+    table = content.get(name, {})
+    if not isinstance(table, Mapping):
+        raise ProtocolError(f"the accounts' member {name} is no object")
+    return table
+
+
+def _not_allowed(text: str) -> Refusal:
+    return Refusal(ResponseCode.NO_PERMISSION, text)
+
+
+def _refused_by_type(text: str) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, text)

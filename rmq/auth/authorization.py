@@ -1,0 +1,62 @@
+"""Authorization: whether a user may do what a request wants. Pure functions of the user, its ACL
+and where the request comes from.
+
+    Super user                                  yes
+    each resource that the request touches      an entry decides (policy.py); none matches: no
+
+Texts are RocketMQ's.
+
+Example: refusal(alice, acl, [Wanted(topic("t"), PUB)], address("10.0.0.1")) is
+"User:alice has no permission to access Topic:t from 10.0.0.1, no matched policies.".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from rmq.auth.policy import Acl, Action, Address, Decision
+from rmq.auth.resource import Resource
+from rmq.auth.user import User
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One of the actions on the resource is enough."""
+
+    resource: Resource
+    actions: frozenset[Action]
+
+
+def refusal(user: User, acl: Acl, wanted: Iterable[Wanted], source: Address | None) -> str:
+    """Why the request is refused; empty: it may be served."""
+    if user.is_super:
+        return ""
+    for each in wanted:
+        decision = acl.decision(each.resource, each.actions, source)
+        if decision is not Decision.ALLOW:
+            reason = "no matched policies" if decision is None else "the decision is deny"
+            place = "an unknown address" if source is None else source
+            return (
+                f"User:{user.name} has no permission to access {each.resource} from {place}, "
+                f"{reason}."
+            )
+    return ""
+
+
+def address(text: str) -> Address | None:
+    """Of 10.0.0.1:1234, 10.0.0.1 or [::1]:1234. An IPv4 address that came by an IPv6 socket is that
+    IPv4 address. None: it is none."""
+    host = text
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        host = text.partition(":")[0]
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found

@@ -1,0 +1,343 @@
+"""Permissions: for each request code the resources that a request touches, and the actions it
+wants there. A code without a row is refused, whoever asks: a new one is closed until somebody
+thinks of it.
+
+    10 SEND_MESSAGE     the topic: Pub            a retry topic: its group: Sub
+    11 PULL_MESSAGE     the topic and the group: Sub
+    34 HEART_BEAT       each group of consumers and each of their topics: Sub
+    17 create a topic   the topic: Create
+    25 set the config   the cluster: Update
+
+RocketMQ's brokers let every account do what their table leaves out (reading all offsets, deleting
+files, changing the configuration). Those rows are here as well, and want the cluster: Get for what
+tells something of it, Update for what changes it.
+
+Retry topics are their groups (resource.py), so that who may consume by one group reads and fills
+no other's.
+
+A row reads the request and may find nothing in it: then any account may ask. ProtocolError: what
+has to be there is missing, and nobody may.
+
+Example: wanted(Command(code=310, fields={"a": "g", "b": "t"}), "DefaultCluster") is
+[Wanted(topic("t"), {PUB})].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from rmq import names
+from rmq.auth.authorization import Wanted
+from rmq.auth.policy import Action
+from rmq.auth.resource import Resource, cluster, group, topic
+from rmq.codes import RequestCode as Code
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+Row = Callable[[Command, str], Iterable[Wanted]]
+
+PUB, SUB = frozenset((Action.PUB,)), frozenset((Action.SUB,))
+CREATE, UPDATE = frozenset((Action.CREATE,)), frozenset((Action.UPDATE,))
+DELETE, GET = frozenset((Action.DELETE,)), frozenset((Action.GET,))
+ANY_USE = PUB | SUB | GET
+
+
+def wanted(command: Command, own_cluster: str) -> list[Wanted]:
+    """What the request wants; ProtocolError: there is no row for it, or it cannot be read."""
+    row = ROWS.get(command.code)
+    if row is None:
+        raise ProtocolError(f"request type {command.code} is open to nobody")
+    try:
+        return list(row(command, own_cluster))
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ProtocolError(f"parse authorization context error: {error}") from None
+
+
+# ---- what rows are made of
+
+
+def _field(
+    make: Callable[[str], Resource], name: str, actions: frozenset[Action], optional: bool = False
+) -> Row:
+    def row(command: Command, _: str) -> Iterator[Wanted]:
+        value = command.text_field(name)
+        if value:
+            yield Wanted(make(value), actions)
+        elif not optional:
+            raise ProtocolError(f"parse authorization context error: {name} is missing")
+
+    return row
+
+
+def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
+    return _field(topic, name, actions, optional)
+
+
+def _group(actions: frozenset[Action], name: str = "consumerGroup", optional: bool = False) -> Row:
+    return _field(group, name, actions, optional)
+
+
+def _each(
+    make: Callable[[str], Resource], name: str, separator: str, actions: frozenset[Action]
+) -> Row:
+    """A field that lists names; it may be missing."""
+
+    def row(command: Command, _: str) -> Iterator[Wanted]:
+        for value in (command.text_field(name) or "").split(separator):
+            if value.strip():
+                yield Wanted(make(value.strip()), actions)
+
+    return row
+
+
+def _all(*rows: Row) -> Row:
+    def row(command: Command, own_cluster: str) -> Iterator[Wanted]:
+        for each in rows:
+            yield from each(command, own_cluster)
+
+    return row
+
+
+def _cluster(actions: frozenset[Action], name: str | None = None) -> Row:
+    """The cluster that the request names, or this one."""
+
+    def row(command: Command, own_cluster: str) -> Iterator[Wanted]:
+        named = command.text_field(name) if name else None
+        yield Wanted(cluster(named or own_cluster), actions)
+
+    return row
+
+
+def _nothing(command: Command, own_cluster: str) -> Iterator[Wanted]:
+    return iter(())
+
+
+def _send(topic_field: str) -> Row:
+    """RocketMQ's brokers look at the group that the sender names, whatever retry topic it is."""
+
+    def row(command: Command, _: str) -> Iterator[Wanted]:
+        name = command.require(topic_field)
+        yield Wanted(topic(name), SUB if names.is_retry(name) else PUB)
+
+    return row
+
+
+def _body(read: Callable[[Mapping[Any, Any]], Iterable[Wanted]]) -> Row:
+    def row(command: Command, _: str) -> Iterable[Wanted]:
+        return read(fastjson.loads_object(command.body))
+
+    return row
+
+
+def _heartbeat(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    for consumer in _list(body, "consumerDataSet"):
+        yield Wanted(group(_name(consumer, "groupName")), SUB)
+        for subscription in _list(consumer, "subscriptionDataSet"):
+            yield Wanted(topic(_name(subscription, "topic")), SUB)
+
+
+def _locks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    yield Wanted(group(_name(body, "consumerGroup")), SUB)
+    for queue in _list(body, "mqSet"):
+        yield Wanted(topic(_name(queue, "topic")), SUB)
+
+
+def _acks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    for each in _list(body, "acks"):
+        yield Wanted(group(_name(each, "c")), SUB)
+        yield Wanted(topic(_name(each, "t")), SUB)
+
+
+def _topics(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    for each in _list(body, "topicConfigList"):
+        yield Wanted(topic(_name(each, "topicName")), CREATE)
+
+
+def _groups(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    for each in _list(body, "groupConfigList"):
+        yield Wanted(group(_name(each, "groupName")), CREATE)
+
+
+def _one_group(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    yield Wanted(group(_name(body, "groupName")), CREATE)
+
+
+def _list(members: Mapping[Any, Any], name: str) -> list[Any]:
+    found = members.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+        raise ProtocolError(f"parse authorization context error: {name} is no list of objects")
+    return found
+
+
+def _name(members: Mapping[Any, Any], name: str) -> str:
+    found = members.get(name)
+    if not isinstance(found, str) or not found:
+        raise ProtocolError(f"parse authorization context error: {name} is missing")
+    return found
+
+
+_CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
+_CONSUME = _all(_topic(SUB), _group(SUB))
+_POP = _all(_group(SUB), _topic(SUB))
+
+# ---- the rows
+
+ROWS: dict[int, Row] = {
+    # messages
+    Code.SEND_MESSAGE: _send("topic"),
+    Code.SEND_MESSAGE_V2: _send("b"),
+    Code.SEND_BATCH_MESSAGE: _send("b"),
+    Code.SEND_REPLY_MESSAGE: _send("topic"),
+    Code.SEND_REPLY_MESSAGE_V2: _send("b"),
+    Code.RECALL_MESSAGE: _topic(PUB),
+    Code.CONSUMER_SEND_MSG_BACK: _group(SUB, "group"),
+    Code.END_TRANSACTION: _topic(PUB, optional=True),  # clients before 5.0 do not name it
+    Code.PULL_MESSAGE: _CONSUME,
+    Code.LITE_PULL_MESSAGE: _CONSUME,
+    Code.POP_MESSAGE: _POP,
+    Code.ACK_MESSAGE: _POP,
+    Code.PEEK_MESSAGE: _POP,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _POP,
+    Code.NOTIFICATION: _POP,
+    Code.BATCH_ACK_MESSAGE: _body(_acks),
+    Code.POLLING_INFO: _all(_group(GET), _topic(GET)),
+    Code.QUERY_MESSAGE: _topic(SUB | GET),
+    # clients
+    Code.HEART_BEAT: _body(_heartbeat),
+    Code.UNREGISTER_CLIENT: _group(SUB, optional=True),
+    Code.CHECK_CLIENT_CONFIG: _nothing,  # of a filter's syntax
+    Code.GET_CONSUMER_LIST_BY_GROUP: _group(SUB | GET),
+    Code.LOCK_BATCH_MQ: _body(_locks),
+    Code.UNLOCK_BATCH_MQ: _body(_locks),
+    Code.QUERY_ASSIGNMENT: _group(SUB),
+    # offsets
+    Code.QUERY_CONSUMER_OFFSET: _all(_topic(SUB | GET), _group(SUB | GET)),
+    Code.UPDATE_CONSUMER_OFFSET: _all(_topic(SUB | UPDATE), _group(SUB | UPDATE)),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: _topic(SUB | GET),
+    Code.GET_MAX_OFFSET: _topic(SUB | GET),
+    Code.GET_MIN_OFFSET: _topic(SUB | GET),
+    Code.GET_EARLIEST_MSG_STORETIME: _topic(SUB | GET),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: _all(_group(UPDATE, "group"), _topic(UPDATE)),
+    Code.CLONE_GROUP_OFFSET: _all(
+        _group(GET, "srcGroup", optional=True),
+        _group(UPDATE, "destGroup"),
+        _topic(UPDATE, optional=True),
+    ),
+    Code.QUERY_CORRECTION_OFFSET: _all(
+        _each(group, "filterGroups", ",", GET), _group(GET, "compareGroup"), _topic(GET)
+    ),
+    # topics and groups
+    Code.UPDATE_AND_CREATE_TOPIC: _topic(CREATE),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: _body(_topics),
+    Code.DELETE_TOPIC_IN_BROKER: _topic(DELETE),
+    Code.GET_TOPIC_CONFIG: _topic(GET),
+    Code.GET_TOPIC_STATS_INFO: _topic(GET),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: _topic(GET),
+    Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: _topic(GET),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _body(_one_group),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _body(_groups),
+    Code.DELETE_SUBSCRIPTIONGROUP: _group(DELETE, "groupName"),
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: _group(GET, "group"),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: _all(_group(UPDATE, "group"), _topic(UPDATE)),
+    Code.QUERY_TOPICS_BY_CONSUMER: _group(GET, "group"),
+    Code.GET_CONSUMER_CONNECTION_LIST: _group(GET),
+    Code.GET_CONSUMER_RUNNING_INFO: _group(GET),
+    Code.GET_CONSUME_STATS: _all(
+        _group(GET), _topic(GET, optional=True), _each(topic, "topicList", ";", GET)
+    ),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _all(_group(GET, "group"), _topic(GET)),
+    Code.QUERY_CONSUME_TIME_SPAN: _all(_group(GET, "group"), _topic(GET)),
+    Code.QUERY_CONSUME_QUEUE: _all(_group(GET, optional=True), _topic(GET)),
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: _all(_group(GET, "group"), _topic(GET)),
+    Code.CONSUME_MESSAGE_DIRECTLY: _all(_group(SUB), _topic(SUB, optional=True)),
+    Code.RESUME_CHECK_HALF_MESSAGE: _topic(UPDATE),
+    # A message by its place: of whatever topic, where none is named.
+    Code.VIEW_MESSAGE_BY_ID: lambda command, own_cluster: (
+        _topic(GET) if command.text_field("topic") else _CLUSTER_GET
+    )(command, own_cluster),
+    # routes: whoever may use the topic in any way; of what topics are made from, everybody
+    Code.GET_ROUTEINFO_BY_TOPIC: lambda command, own_cluster: (
+        _nothing if command.text_field("topic") == names.AUTO_CREATE_TOPIC else _topic(ANY_USE)
+    )(command, own_cluster),
+    # name servers
+    Code.GET_KV_CONFIG: _CLUSTER_GET,
+    Code.GET_KVLIST_BY_NAMESPACE: _CLUSTER_GET,
+    Code.PUT_KV_CONFIG: _CLUSTER_UPDATE,
+    Code.DELETE_KV_CONFIG: _CLUSTER_UPDATE,
+    Code.REGISTER_BROKER: _cluster(UPDATE, "clusterName"),
+    Code.UNREGISTER_BROKER: _cluster(UPDATE, "clusterName"),
+    Code.QUERY_DATA_VERSION: _cluster(GET, "clusterName"),
+    Code.BROKER_HEARTBEAT: _cluster(UPDATE, "clusterName"),
+    Code.GET_BROKER_MEMBER_GROUP: _cluster(GET, "clusterName"),
+    Code.DELETE_TOPIC_IN_NAMESRV: _cluster(UPDATE, "clusterName"),
+    Code.REGISTER_TOPIC_IN_NAMESRV: _CLUSTER_UPDATE,
+    Code.WIPE_WRITE_PERM_OF_BROKER: _CLUSTER_UPDATE,
+    Code.ADD_WRITE_PERM_OF_BROKER: _CLUSTER_UPDATE,
+    Code.UPDATE_NAMESRV_CONFIG: _CLUSTER_UPDATE,
+    Code.GET_NAMESRV_CONFIG: _CLUSTER_GET,
+    # controllers
+    Code.CONTROLLER_ELECT_MASTER: _cluster(UPDATE, "clusterName"),
+    Code.CONTROLLER_REGISTER_BROKER: _cluster(UPDATE, "clusterName"),
+    Code.CLEAN_BROKER_DATA: _cluster(UPDATE, "clusterName"),
+    Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster(GET, "clusterName"),
+    Code.CONTROLLER_APPLY_BROKER_ID: _cluster(UPDATE, "clusterName"),
+    # accounts; what they may see and change beside that is in rmq/auth/accounts.py
+    **{code: _CLUSTER_UPDATE for code in (
+        Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL, Code.UPDATE_AND_CREATE_ACL_CONFIG,
+        Code.DELETE_ACL_CONFIG, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+    )},
+    **{code: _CLUSTER_GET for code in (
+        Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
+        Code.GET_BROKER_CLUSTER_ACL_INFO,
+    )},
+    # what tells something of the whole cluster, or of all topics or groups
+    **{code: _CLUSTER_GET for code in (
+        Code.QUERY_BROKER_OFFSET, Code.GET_ALL_TOPIC_CONFIG, Code.GET_TOPIC_CONFIG_LIST,
+        Code.GET_TOPIC_NAME_LIST, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
+        Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.GET_CLIENT_CONFIG,
+        Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS, Code.GET_BROKER_CLUSTER_INFO,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.WHO_CONSUME_THE_MESSAGE,
+        Code.GET_TOPICS_BY_CLUSTER, Code.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Code.GET_UNIT_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        Code.VIEW_BROKER_STATS_DATA, Code.GET_BROKER_CONSUME_STATS, Code.GET_ALL_PRODUCER_INFO,
+        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, Code.GET_ALL_MESSAGE_REQUEST_MODE,
+        Code.GET_BROKER_HA_STATUS, Code.CONTROLLER_GET_REPLICA_INFO,
+        Code.CONTROLLER_GET_METADATA_INFO, Code.CONTROLLER_GET_SYNC_STATE_DATA,
+        Code.GET_BROKER_EPOCH_CACHE, Code.GET_CONTROLLER_CONFIG,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
+    )},
+    # what changes it
+    **{code: _CLUSTER_UPDATE for code in (
+        Code.UPDATE_BROKER_CONFIG, Code.TRIGGER_DELETE_FILES, Code.ADJUST_CONSUMER_THREAD_POOL,
+        Code.REGISTER_FILTER_SERVER, Code.REGISTER_MESSAGE_FILTER_CLASS,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.CLEAN_UNUSED_TOPIC, Code.DELETE_EXPIRED_COMMITLOG,
+        Code.SET_MESSAGE_REQUEST_MODE, Code.UPDATE_AND_CREATE_STATIC_TOPIC, Code.ADD_BROKER,
+        Code.REMOVE_BROKER, Code.NOTIFY_MIN_BROKER_ID_CHANGE, Code.EXCHANGE_BROKER_HA_INFO,
+        Code.RESET_MASTER_FLUSH_OFFSET, Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+        Code.NOTIFY_BROKER_ROLE_CHANGED, Code.UPDATE_CONTROLLER_CONFIG,
+        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.SET_COMMITLOG_READ_MODE, Code.SWITCH_TIMER_ENGINE,
+    )},
+}  # fmt: skip
+
+# What no server of ours serves: clients are asked this, or another kind of server.
+CLOSED = frozenset(
+    (
+        Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED, Code.SUSPEND_CONSUMER,
+        Code.RESUME_CONSUMER, Code.RESET_CONSUMER_OFFSET_IN_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_BROKER, Code.RESET_CONSUMER_CLIENT_OFFSET,
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT, Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG, Code.BROKER_CLOSE_CHANNEL_REQUEST,
+        Code.CHECK_NOT_ACTIVE_BROKER_REQUEST, Code.GET_BROKER_LIVE_INFO_REQUEST,
+        Code.GET_SYNC_STATE_DATA_REQUEST, Code.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST,
+        Code.POP_ROLLBACK, Code.POP_LITE_MESSAGE, Code.LITE_SUBSCRIPTION_CTL,
+        Code.ACK_LITE_MESSAGE, Code.NOTIFY_UNSUBSCRIBE_LITE, Code.GET_BROKER_LITE_INFO,
+        Code.GET_PARENT_TOPIC_INFO, Code.GET_LITE_TOPIC_INFO, Code.GET_LITE_CLIENT_INFO,
+        Code.GET_LITE_GROUP_INFO, Code.TRIGGER_LITE_DISPATCH,
+    )
+)  # fmt: skip

@@ -1,0 +1,210 @@
+"""Policy: what a user is allowed or denied, and which of several entries that match counts.
+
+    ACL of User:alice
+      Custom   Topic:orders*   Pub Sub   from 10.0.0.0/8   Allow      looked at first
+      Default  *               All                         Deny       where no Custom one matches
+
+Of the entries that match, the one nearest to the resource counts: of its type before `*`; its whole
+name, then the longer beginning, then all names. Among equals a Deny. (RocketMQ 5.3.3 and older had
+an Allow win, and shorter beginnings before longer ones.)
+
+Example: Topic:orders* Allow Pub and Topic:orders-eu Deny All: a send to orders-eu is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_network,
+)
+from typing import Any
+
+from rmq.auth.resource import Resource, ResourceType
+from rmq.errors import ProtocolError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class Action(Enum):
+    """RocketMQ's; ALL stands for each of them, and no entry may be for Any."""
+
+    ALL = "All"
+    PUB = "Pub"
+    SUB = "Sub"
+    CREATE = "Create"
+    UPDATE = "Update"
+    DELETE = "Delete"
+    GET = "Get"
+    LIST = "List"
+
+
+class Decision(Enum):
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+class PolicyType(Enum):
+    CUSTOM = "Custom"
+    DEFAULT = "Default"
+
+
+_ACTIONS = {each.value.lower(): each for each in Action}
+_DECISIONS = {each.value.lower(): each for each in Decision}
+_POLICY_TYPES = {each.value.lower(): each for each in PolicyType}
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    resource: Resource
+    actions: frozenset[Action]
+    decision: Decision
+    source_ips: tuple[str, ...] = ()  # addresses and CIDR blocks; none: from anywhere
+
+    @classmethod
+    def of(cls, members: Any) -> PolicyEntry:
+        """ProtocolError with RocketMQ's text for what is no entry."""
+        if not isinstance(members, Mapping):
+            raise ProtocolError("The resource is null.")
+        resource = Resource.of(_text(members.get("resource")))
+        if resource is None:
+            raise ProtocolError("The resource is null.")
+        actions = _texts(members.get("actions"))
+        if not actions:
+            raise ProtocolError("The actions is empty.")
+        if any(each.lower() == "any" for each in actions):
+            raise ProtocolError("The actions can not be Any.")
+        if any(each.lower() not in _ACTIONS for each in actions):
+            raise ProtocolError("The actions is empty.")
+        source_ips = _texts(members.get("sourceIps"))
+        for each in source_ips:
+            _network(each)
+        decision = _DECISIONS.get(_text(members.get("decision")).lower())
+        if decision is None:
+            raise ProtocolError("The decision is null or illegal.")
+        found = frozenset(_ACTIONS[each.lower()] for each in actions)
+        return cls(resource, found, decision, tuple(source_ips))
+
+    def members(self) -> dict[str, Any]:
+        return {
+            "resource": str(self.resource),
+            "actions": [each.value for each in Action if each in self.actions],
+            "sourceIps": list(self.source_ips),
+            "decision": self.decision.value,
+        }
+
+    @cached_property
+    def _networks(self) -> tuple[Network, ...]:
+        return tuple(_network(each) for each in self.source_ips)
+
+    def matches(
+        self, resource: Resource, actions: frozenset[Action], source: Address | None
+    ) -> bool:
+        """Whether it is about one of these actions on the resource, from there."""
+        if not self.resource.covers(resource):
+            return False
+        if Action.ALL not in self.actions and self.actions.isdisjoint(actions):
+            return False
+        return not self.source_ips or (
+            source is not None and any(source in network for network in self._networks)
+        )
+
+    def _rank(self) -> tuple[bool, int, int, bool]:
+        """The entry of the lowest counts."""
+        resource = self.resource
+        return (
+            resource.type is ResourceType.ANY,
+            resource.pattern,
+            -len(resource.name),
+            self.decision is Decision.ALLOW,
+        )
+
+
+@dataclass(frozen=True)
+class Acl:
+    """All policies of a user."""
+
+    policies: Mapping[PolicyType, tuple[PolicyEntry, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, policies: Any) -> Acl:
+        """From RocketMQ's list of policies; ProtocolError for what is none."""
+        if not isinstance(policies, list) or not policies:
+            raise ProtocolError("The policies is empty.")
+        acl = cls()
+        for each in policies:
+            if not isinstance(each, Mapping):
+                raise ProtocolError("The policies is empty.")
+            kind = policy_type(each.get("policyType"))
+            entries = each.get("entries")
+            if not isinstance(entries, list) or not entries:
+                raise ProtocolError("The policy entries is empty.")
+            acl = acl.merged(kind, map(PolicyEntry.of, entries))
+        return acl
+
+    def members(self) -> list[dict[str, Any]]:
+        return [
+            {"policyType": kind.value, "entries": [each.members() for each in self.policies[kind]]}
+            for kind in PolicyType
+            if self.policies.get(kind)
+        ]
+
+    def merged(self, kind: PolicyType, entries: Iterable[PolicyEntry]) -> Acl:
+        """With these entries, in the place of those of the same resources."""
+        found = {each.resource: each for each in self.policies.get(kind, ())}
+        found.update((each.resource, each) for each in entries)
+        return replace(self, policies={**self.policies, kind: tuple(found.values())})
+
+    def without(self, kind: PolicyType, resource: Resource) -> Acl:
+        kept = tuple(each for each in self.policies.get(kind, ()) if each.resource != resource)
+        return replace(self, policies={**self.policies, kind: kept})
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.policies.values())
+
+    def decision(
+        self, resource: Resource, actions: frozenset[Action], source: Address | None
+    ) -> Decision | None:
+        """None: no entry matches."""
+        for kind in PolicyType:
+            found = [
+                each
+                for each in self.policies.get(kind, ())
+                if each.matches(resource, actions, source)
+            ]
+            if found:
+                return min(found, key=PolicyEntry._rank).decision
+        return None
+
+
+def policy_type(given: Any) -> PolicyType:
+    """Custom where nothing is said."""
+    return _POLICY_TYPES.get(_text(given).lower(), PolicyType.CUSTOM)
+
+
+def _network(text: str) -> Network:
+    """An address is a network of one."""
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise ProtocolError("The source ip is invalid.") from None
+
+
+def _text(given: Any) -> str:
+    return given.strip() if isinstance(given, str) else ""
+
+
+def _texts(given: Any) -> list[str]:
+    if given is None:
+        return []
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise ProtocolError(f"no list of texts: {given!r:.100}")
+    return [each.strip() for each in given]

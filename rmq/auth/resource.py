@@ -1,0 +1,93 @@
+"""Resource: what a policy entry allows or denies, and what a request touches.
+
+    *               everything
+    Topic:*         every topic
+    Topic:orders*   topics whose names begin so
+    Topic:orders    one
+
+A request touches resources with names of their own; patterns are in policies only. The group of a
+retry topic is the resource, not the topic: %RETRY%g is Group:g.
+
+Example: Resource.of("Topic:orders*").covers(topic("orders-eu")) is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from rmq import names
+
+
+class ResourceType(Enum):
+    """RocketMQ's; Namespace is in no request."""
+
+    ANY = "Any"
+    CLUSTER = "Cluster"
+    NAMESPACE = "Namespace"
+    TOPIC = "Topic"
+    GROUP = "Group"
+
+
+class Pattern(IntEnum):
+    """The nearer to the name, the earlier."""
+
+    LITERAL = 0
+    PREFIXED = 1
+    ANY = 2
+
+
+_TYPES = {each.value.lower(): each for each in ResourceType}
+
+
+@dataclass(frozen=True)
+class Resource:
+    type: ResourceType
+    name: str = ""  # empty with Pattern.ANY
+    pattern: Pattern = Pattern.LITERAL
+
+    @classmethod
+    def of(cls, text: str) -> Resource | None:
+        """None: it is no resource."""
+        if text == "*":
+            return cls(ResourceType.ANY, "", Pattern.ANY)
+        kind, colon, name = text.partition(":")
+        found = _TYPES.get(kind.lower())
+        if found is None or not colon or not name.strip():
+            return None
+        if name == "*":
+            return cls(found, "", Pattern.ANY)
+        if name.endswith("*"):
+            return cls(found, name[:-1], Pattern.PREFIXED)
+        return cls(found, name)
+
+    def __str__(self) -> str:
+        if self.type is ResourceType.ANY:
+            return "*"
+        star = "" if self.pattern is Pattern.LITERAL else "*"
+        return f"{self.type.value}:{self.name}{star}"
+
+    def covers(self, other: Resource) -> bool:
+        """Whether an entry for this is one for the other, which has a name of its own."""
+        if self.type is ResourceType.ANY:
+            return True
+        if self.type is not other.type:
+            return False
+        if self.pattern is Pattern.PREFIXED:
+            return other.name.startswith(self.name)
+        return self.pattern is Pattern.ANY or self.name == other.name
+
+
+def topic(name: str) -> Resource:
+    """A retry topic is its group's."""
+    if names.is_retry(name):
+        return group(name)
+    return Resource(ResourceType.TOPIC, name)
+
+
+def group(name: str) -> Resource:
+    return Resource(ResourceType.GROUP, name.removeprefix(names.RETRY_PREFIX))
+
+
+def cluster(name: str) -> Resource:
+    return Resource(ResourceType.CLUSTER, name)

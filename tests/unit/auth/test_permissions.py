@@ -1,0 +1,124 @@
+"""Each request code wants what security of a shared broker asks for; none is forgotten."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rmq.auth.permissions import CLOSED, ROWS, wanted
+from rmq.codes import RequestCode as Code
+from rmq.errors import ProtocolError
+from rmq.format.remoting import Command
+
+CLUSTER = "DefaultCluster"
+CONSUMED = [("Topic:t", "Sub"), ("Group:g", "Sub")]
+POPPED = CONSUMED[::-1]
+
+
+def asked(code: int, body: Any = None, **fields: Any) -> list[tuple[str, str]]:
+    command = Command(
+        code=code,
+        fields={name: str(value) for name, value in fields.items()},
+        body=json.dumps(body).encode() if body is not None else b"",
+    )
+    return [
+        (str(each.resource), "|".join(sorted(action.value for action in each.actions)))
+        for each in wanted(command, CLUSTER)
+    ]
+
+
+def test_every_code_has_a_row_or_is_closed_on_purpose() -> None:
+    assert set(ROWS).isdisjoint(CLOSED)
+    assert set(ROWS) | CLOSED == set(Code)
+    for code in (*CLOSED, 4711):
+        with pytest.raises(ProtocolError, match="open to nobody"):
+            wanted(Command(code=code), CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "expected"),
+    [
+        (10, {"topic": "t", "producerGroup": "p"}, [("Topic:t", "Pub")]),
+        (310, {"a": "p", "b": "t"}, [("Topic:t", "Pub")]),
+        (320, {"a": "p", "b": "t"}, [("Topic:t", "Pub")]),
+        (310, {"a": "CLIENT_INNER_PRODUCER", "b": "%RETRY%g"}, [("Group:g", "Sub")]),
+        (310, {"a": "mine", "b": "%RETRY%others"}, [("Group:others", "Sub")]),
+        (324, {"topic": "t"}, [("Topic:t", "Pub")]),
+        (325, {"b": "t"}, [("Topic:t", "Pub")]),
+        (370, {"topic": "t"}, [("Topic:t", "Pub")]),
+        (36, {"group": "g"}, [("Group:g", "Sub")]),
+        (37, {"producerGroup": "p"}, []),
+        (37, {"producerGroup": "p", "topic": "t"}, [("Topic:t", "Pub")]),
+        (11, {"topic": "t", "consumerGroup": "g"}, CONSUMED),
+        (361, {"topic": "t", "consumerGroup": "g"}, CONSUMED),
+        (11, {"topic": "%RETRY%g", "consumerGroup": "g"}, [("Group:g", "Sub")] * 2),
+        (11, {"topic": "%RETRY%h", "consumerGroup": "g"}, [("Group:h", "Sub"), ("Group:g", "Sub")]),
+        *((code, {"topic": "t", "consumerGroup": "g"}, POPPED)
+          for code in (200050, 200051, 200052, 200053, 200054)),
+        (12, {"topic": "t"}, [("Topic:t", "Get|Sub")]),
+        (33, {"offset": 5}, [(f"Cluster:{CLUSTER}", "Get")]),
+        (33, {"offset": 5, "topic": "t"}, [("Topic:t", "Get")]),
+        (14, {"topic": "t", "consumerGroup": "g"},
+         [("Topic:t", "Get|Sub"), ("Group:g", "Get|Sub")]),
+        (15, {"topic": "t", "consumerGroup": "g"},
+         [("Topic:t", "Sub|Update"), ("Group:g", "Sub|Update")]),
+        (35, {"clientID": "c"}, []),
+        (35, {"clientID": "c", "consumerGroup": "g"}, [("Group:g", "Sub")]),
+        (17, {"topic": "t"}, [("Topic:t", "Create")]),
+        (215, {"topic": "t"}, [("Topic:t", "Delete")]),
+        (207, {"groupName": "g"}, [("Group:g", "Delete")]),
+        (222, {"group": "g", "topic": "t"}, [("Group:g", "Update"), ("Topic:t", "Update")]),
+        (314, {"srcGroup": "s", "destGroup": "d", "topic": "t"},
+         [("Group:s", "Get"), ("Group:d", "Update"), ("Topic:t", "Update")]),
+        (308, {"filterGroups": "f, h", "compareGroup": "c", "topic": "t"},
+         [("Group:f", "Get"), ("Group:h", "Get"), ("Group:c", "Get"), ("Topic:t", "Get")]),
+        (208, {"consumerGroup": "g", "topicList": "a;b;"},
+         [("Group:g", "Get"), ("Topic:a", "Get"), ("Topic:b", "Get")]),
+        (105, {"topic": "t"}, [("Topic:t", "Get|Pub|Sub")]),
+        (105, {"topic": "%RETRY%g"}, [("Group:g", "Get|Pub|Sub")]),
+        (105, {"topic": "TBW102"}, []),
+        (103, {"clusterName": "Other"}, [("Cluster:Other", "Update")]),
+        *((code, {}, [(f"Cluster:{CLUSTER}", "Update")])
+          for code in (25, 27, 100, 205, 216, 318, 329, 401, 513, 906, 1001, 3001, 3006)),
+        *((code, {}, [(f"Cluster:{CLUSTER}", "Get")])
+          for code in (21, 26, 28, 43, 45, 60, 106, 201, 206, 224, 319, 907, 1005, 3004, 3010)),
+    ],
+)  # fmt: skip
+def test_what_a_request_wants(code: int, fields: dict[str, Any], expected: Any) -> None:
+    assert asked(code, **fields) == expected
+
+
+def test_what_the_body_of_a_request_wants() -> None:
+    consumer = {"groupName": "g", "subscriptionDataSet": [{"topic": "t"}, {"topic": "%RETRY%g"}]}
+    beat = {"consumerDataSet": [consumer], "producerDataSet": [{"groupName": "p"}]}
+    assert asked(34, beat) == [("Group:g", "Sub"), ("Topic:t", "Sub"), ("Group:g", "Sub")]
+    assert asked(34, {"producerDataSet": [{"groupName": "p"}]}) == []
+    locks = {"consumerGroup": "g", "mqSet": [{"topic": "t"}, {"topic": "u"}]}
+    for code in (41, 42):
+        assert asked(code, locks) == [("Group:g", "Sub"), ("Topic:t", "Sub"), ("Topic:u", "Sub")]
+    acks = {"acks": [{"c": "g", "t": "t"}, {"c": "h", "t": "u"}]}
+    assert asked(200151, acks) == [
+        ("Group:g", "Sub"), ("Topic:t", "Sub"), ("Group:h", "Sub"), ("Topic:u", "Sub"),
+    ]  # fmt: skip
+    topics = {"topicConfigList": [{"topicName": "t"}, {"topicName": "u"}]}
+    assert asked(18, topics) == [("Topic:t", "Create"), ("Topic:u", "Create")]
+    assert asked(200, {"groupName": "g"}) == [("Group:g", "Create")]
+    assert asked(225, {"groupConfigList": [{"groupName": "g"}]}) == [("Group:g", "Create")]
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (10, None), (310, None), (11, None), (200050, None), (17, None), (36, None), (34, None),
+        (34, []), (34, {"consumerDataSet": 3}), (34, {"consumerDataSet": [3]}),
+        (34, {"consumerDataSet": [{}]}),
+        (34, {"consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{}]}]}),
+        (41, {"mqSet": []}), (41, {"consumerGroup": 5}), (200151, {"acks": [{"c": "g"}]}),
+        (18, {"topicConfigList": [{}]}), (200, {}),
+    ],
+)  # fmt: skip
+def test_who_does_not_say_what_it_wants_is_refused(code: int, body: Any) -> None:
+    with pytest.raises(ProtocolError):
+        asked(code, body)
