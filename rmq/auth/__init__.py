@@ -1,6 +1,6 @@
 """auth: who a request comes from, and what that user may do. RocketMQ's ACL 2.0.
 
-    request -> signature      made with the user's password, or refused
+    request -> signature      made with the user's password (rmq/format/signature.py), or refused
             -> permissions    which resources it touches, and by which actions
             -> authorization  each of them against the user's policies
 
@@ -13,7 +13,9 @@ Modules, lowest first:
     account_file     config/rmqAccounts.json
     authorization    the verdict
     permissions      a row for each request code
-    signature        made and checked
+    white_list       addresses that ACL 1.0 lets in without an account
+    plain_acl        the files of ACL 1.0 as accounts
+    gate             all of it, before a request is served
 
 Nothing here knows sockets, or who asks: brokers, name servers and controllers use it alike. Names,
 order of the checks and texts of refusals are RocketMQ's (module auth, 5.5.0).

@@ -7,6 +7,7 @@
     store_files     segments, queue files, checkpoint
     index_file      files of the key index
     queue_ends      queueEnds
+    signature       who a request is from, and its proof
     timer_position  how far timed messages are, as brokers tell it each other
     time_search     the offset of a time
     trace           what clients with tracing on write

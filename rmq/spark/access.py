@@ -3,14 +3,11 @@
     access = Access.of(options)
     with access.cluster() as cluster: cluster.route("orders")
 
-An account signs every request as RocketMQ's ACL asks: HmacSHA1 over the values of all fields in the
-order of their names, and the body, in Base64.
+An account signs every request (rmq/format/signature.py).
 """
 
 from __future__ import annotations
 
-import base64
-import hmac
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +20,7 @@ from rmq.client.connection.replicas import Replicas
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
+from rmq.format.signature import Credentials
 from rmq.spark.options import Options
 
 Answer = TypeVar("Answer")
@@ -56,13 +54,8 @@ class Access:
         texts = remoting.field_texts(fields)
         if self.access_key is None or self.secret_key is None:
             return texts
-        texts["AccessKey"] = self.access_key
-        if self.security_token is not None:
-            texts["SecurityToken"] = self.security_token
-        content = "".join(texts[name] for name in sorted(texts)).encode() + body
-        digest = hmac.digest(self.secret_key.encode(), content, "sha1")
-        texts["Signature"] = base64.b64encode(digest).decode()
-        return texts
+        credentials = Credentials(self.access_key, self.secret_key, self.security_token)
+        return credentials.sign(texts, body)
 
     def tls_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca_file)

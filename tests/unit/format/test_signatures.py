@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from rmq.auth.signature import is_right, sign
+from rmq.format.signature import is_right, sign
 
 FIELDS = {"topic": "t", "AccessKey": "alice", "b": "ümlaut", "Zeta": "z"}
 BODY = b"\x00\xffbody"

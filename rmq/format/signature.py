@@ -9,8 +9,8 @@ What official clients sign differently, and is right too:
     SecurityToken       Go's client sends it and does not sign it
     _UNIQUE_KEY_QUERY   Java clients up to 4.9.3 do not sign it
 
-Example: sign({"topic": "t", "AccessKey": "alice"}, b"", "secret") is the Signature of a request
-with these fields.
+Example: Credentials("alice", "secret").sign({"topic": "t"}) is {"topic": "t", "AccessKey": "alice",
+"Signature": ..}.
 """
 
 from __future__ import annotations
@@ -18,11 +18,30 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"
 UNSIGNED = ("_UNIQUE_KEY_QUERY", SECURITY_TOKEN)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a client signs with: an account's name and password, by RocketMQ's words for them."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def sign(self, fields: Mapping[str, str], body: bytes = b"") -> dict[str, str]:
+        """The fields, and those that say who sends them."""
+        signed = {**fields, ACCESS_KEY: self.access_key}
+        if self.security_token is not None:
+            signed[SECURITY_TOKEN] = self.security_token
+        signed.pop(SIGNATURE, None)
+        signed[SIGNATURE] = sign(signed, body, self.secret_key)
+        return signed
 
 
 def sign(fields: Mapping[str, str], body: bytes, password: str) -> str:

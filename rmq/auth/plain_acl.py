@@ -1,0 +1,161 @@
+"""Plain ACL: the files of RocketMQ's ACL 1.0 (4.4 to 5.2), read as accounts.
+
+    conf/plain_acl.yml and every .yml and .yaml under conf/acl
+
+    globalWhiteRemoteAddresses: [10.10.103.*]         who comes from there may do everything
+    accounts:
+      - accessKey: alice12
+        secretKey: 12345678
+        whiteRemoteAddress: 10.0.0.*                  needs no signature from there
+        admin: false                                  true: a Super user
+        defaultTopicPerm: DENY                        Topic:*, a Default policy
+        defaultGroupPerm: SUB                         Group:*, likewise
+        topicPerms: [orders=PUB|SUB, bills=DENY]      Topic:orders, Custom
+        groupPerms: [g=SUB]                           Group:g
+
+PUB and SUB become Pub and Sub, DENY is Deny All. An access key counts in the first file that has
+it. Names are whole ones: ACL 1.0 knows no patterns of them.
+
+Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "12345678".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rmq import names
+from rmq.auth.policy import Acl, Action, Decision, PolicyEntry, PolicyType
+from rmq.auth.resource import Pattern, Resource, ResourceType, group, topic
+from rmq.auth.user import User, UserType
+from rmq.auth.white_list import WhiteList
+from rmq.errors import ConfigError, ProtocolError
+
+KEY_CHARACTERS_MIN = 7  # of accessKey and secretKey, as RocketMQ demands
+FILE_BYTES_MAX = 64 << 20
+
+_ACTIONS = {
+    "PUB": frozenset((Action.PUB,)),
+    "SUB": frozenset((Action.SUB,)),
+    "PUB|SUB": frozenset((Action.PUB, Action.SUB)),
+    "SUB|PUB": frozenset((Action.PUB, Action.SUB)),
+}
+
+
+@dataclass
+class PlainAcl:
+    users: dict[str, User] = field(default_factory=dict)
+    acls: dict[str, Acl] = field(default_factory=dict)
+    white: list[WhiteList] = field(default_factory=list)  # everything is allowed
+    unsigned: dict[str, WhiteList] = field(default_factory=dict)  # by user: no signature needed
+
+
+def files(plain_acl: Path, directory: Path) -> list[Path]:
+    """The file, if it is there, and those of the directory and below it, by name."""
+    found = [plain_acl] if plain_acl.exists() else []
+    return found + sorted(
+        path
+        for path in (directory.rglob("*") if directory.is_dir() else ())
+        if path.suffix in (".yml", ".yaml") and path.is_file() and path != plain_acl
+    )
+
+
+def read(paths: Iterable[Path]) -> PlainAcl:
+    """ConfigError, with the file and the account, for what is not as it has to be."""
+    found = PlainAcl()
+    for path in paths:
+        content = _content(path)
+        for each in _list(path, content, "globalWhiteRemoteAddresses"):
+            found.white.append(_white_list(path, "globalWhiteRemoteAddresses", each))
+        for account in _list(path, content, "accounts"):
+            if not isinstance(account, Mapping):
+                raise ConfigError(f"{path}: an account is no list of keys and values")
+            _add(found, path, account)
+    return found
+
+
+def _add(found: PlainAcl, path: Path, account: Mapping[Any, Any]) -> None:
+    name, password = _text(account.get("accessKey")), _text(account.get("secretKey"))
+    if len(name) < KEY_CHARACTERS_MIN or len(password) < KEY_CHARACTERS_MIN:
+        raise ConfigError(
+            f"{path}: account {name[:100]!r}: accessKey and secretKey need {KEY_CHARACTERS_MIN} "
+            "characters at least"
+        )
+    if name in found.users:
+        return
+    kind = UserType.SUPER if _text(account.get("admin")).lower() == "true" else UserType.NORMAL
+    try:
+        found.users[name] = User.of(name, {"password": password, "userType": kind.value})
+    except ProtocolError as error:
+        raise ConfigError(f"{path}: account {name[:100]!r}: {error}") from None
+    custom = [
+        *(_entry(topic, each, path, name) for each in _list(path, account, "topicPerms")),
+        *(_entry(_group_of, each, path, name) for each in _list(path, account, "groupPerms")),
+    ]
+    default = [
+        PolicyEntry(Resource(kind_of, "", Pattern.ANY), *_permission(account.get(member)))
+        for kind_of, member in (
+            (ResourceType.TOPIC, "defaultTopicPerm"),
+            (ResourceType.GROUP, "defaultGroupPerm"),
+        )
+    ]
+    found.acls[name] = Acl().merged(PolicyType.CUSTOM, custom).merged(PolicyType.DEFAULT, default)
+    white = _text(account.get("whiteRemoteAddress"))
+    if white:
+        found.unsigned[name] = _white_list(path, "whiteRemoteAddress", white)
+
+
+def _entry(make: Any, given: Any, path: Path, account: str) -> PolicyEntry:
+    name, equals, permission = _text(given).partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"{path}: account {account[:100]!r}: {given!r:.100} is not name=PUB|SUB")
+    return PolicyEntry(make(name.strip()), *_permission(permission))
+
+
+def _group_of(name: str) -> Resource:
+    return group(name.removeprefix(names.RETRY_PREFIX))
+
+
+def _permission(given: Any) -> tuple[frozenset[Action], Decision]:
+    """Whatever is not PUB or SUB denies, as with RocketMQ."""
+    actions = _ACTIONS.get(_text(given))
+    if actions is None:
+        return frozenset((Action.ALL,)), Decision.DENY
+    return actions, Decision.ALLOW
+
+
+def _content(path: Path) -> Mapping[Any, Any]:
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes")
+        # Every value is a text: a secret of digits is no number.
+        content = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if content is None or content == "":
+        return {}
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path} holds no keys and values")
+    return content
+
+
+def _list(path: Path, members: Mapping[Any, Any], name: str) -> list[Any]:
+    found = members.get(name) or []
+    if not isinstance(found, list):
+        raise ConfigError(f"{path}: {name} is no list")
+    return found
+
+
+def _white_list(path: Path, name: str, given: Any) -> WhiteList:
+    try:
+        return WhiteList.of(_text(given))
+    except ProtocolError as error:
+        raise ConfigError(f"{path}: {name}: {error}") from None
+
+
+def _text(given: Any) -> str:
+    return given.strip() if isinstance(given, str) else ""

@@ -1,0 +1,118 @@
+"""Whether a request is let through: each step of the checks, in RocketMQ's order and texts."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from rmq.auth.accounts import Accounts
+from rmq.auth.gate import Gate, codes_of
+from rmq.errors import ProtocolError
+from rmq.format.remoting import Command
+from rmq.format.signature import Credentials
+
+PEER = "10.0.0.1:4711"
+MAY_PUB = [{
+    "policyType": "Custom",
+    "entries": [{"resource": "Topic:t", "actions": ["Pub"], "decision": "Allow"}],
+}]  # fmt: skip
+
+
+@pytest.fixture
+def accounts() -> Accounts:
+    accounts = Accounts()
+    accounts.create_user("alice", {"password": "secret"}, by_super=True)
+    accounts.create_user("root", {"password": "top", "userType": "Super"}, by_super=True)
+    accounts.put_acl("User:alice", MAY_PUB)
+    return accounts
+
+
+@pytest.fixture
+def gate(accounts: Accounts) -> Gate:
+    return Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
+
+
+def request(code: int, name: str, password: str, body: bytes = b"", **fields: str) -> Command:
+    return Command(code=code, fields=Credentials(name, password).sign(fields, body), body=body)
+
+
+def test_a_user_may_do_what_its_policies_allow(gate: Gate) -> None:
+    verdict = gate.verdict(request(310, "alice", "secret", b"x", a="p", b="t"), PEER)
+    assert verdict.refusal == ""
+    assert verdict.user is not None
+    assert verdict.user.name == "alice"
+    text = gate.verdict(request(310, "alice", "secret", b"x", a="p", b="u"), PEER).refusal
+    assert text == (
+        "User:alice has no permission to access Topic:u from 10.0.0.1, no matched policies."
+    )
+    text = gate.verdict(request(310, "alice", "secret", a="p"), PEER).refusal
+    assert "field b is missing" in text
+
+
+def test_who_is_not_known_is_refused_before_anything_else(gate: Gate, accounts: Accounts) -> None:
+    def text(command: Command) -> str:
+        verdict = gate.verdict(command, PEER)
+        assert verdict.user is None
+        return verdict.refusal
+
+    good = request(310, "alice", "secret", b"x", a="p", b="t")
+    assert text(Command(code=310, fields={"b": "t"})) == "username cannot be null."
+    assert text(Command(code=310, fields={"AccessKey": " "})) == "username cannot be null."
+    assert text(request(310, "bob", "secret")) == "User:bob is not found."
+    assert text(request(310, "alice", "Secret")) == "check signature failed."
+    good.body = b"y"
+    assert text(good) == "check signature failed."
+    good.body, good.fields["b"] = b"x", "u"
+    assert text(good) == "check signature failed."
+    accounts.update_user("alice", {"userStatus": "disable"}, by_super=True)
+    assert text(request(310, "alice", "secret", b="t")) == "User:alice is disabled."
+    accounts.delete_user("alice", by_super=True)
+    assert text(request(310, "alice", "secret", b="t")) == "User:alice is not found."
+
+
+@pytest.mark.parametrize("code", [25, 4711, 39, 200070])
+def test_a_super_user_may_do_everything(gate: Gate, code: int) -> None:
+    assert gate.verdict(request(code, "root", "top"), PEER).refusal == ""
+    assert gate.verdict(request(code, "alice", "secret"), PEER).refusal != ""
+
+
+def test_settings_let_more_in(accounts: Accounts) -> None:
+    nobody = Command(code=310, fields={"b": "t"})
+    stranger = request(25, "alice", "secret")
+
+    def let_in(**given: Any) -> tuple[bool, bool]:
+        gate = Gate(accounts, "DefaultCluster", **given)
+        return not gate.verdict(nobody, PEER).refusal, not gate.verdict(stranger, PEER).refusal
+
+    assert let_in(authenticates=False, authorizes=False) == (True, True)
+    assert let_in(authenticates=True, authorizes=False) == (False, True)
+    assert let_in(authenticates=True, authorizes=True) == (False, False)
+    assert let_in(
+        authenticates=True, authorizes=True, unauthenticated=frozenset((310,)),
+        unauthorized=frozenset((25,)),
+    ) == (True, True)  # fmt: skip
+
+
+def test_refusals_are_in_the_audit_log_and_secrets_are_not(
+    gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = "10.7.7.7:4711"  # each address has a line a second
+    with caplog.at_level(logging.DEBUG, "rmq.audit"):
+        gate.verdict(request(310, "alice", "secret", a="p", b="t"), peer)
+        gate.verdict(request(310, "alice", "secret", a="p", b="u"), peer)
+        gate.verdict(request(310, "m" * 5000, "secret"), peer)
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts[0] == f"allowed: request 310 of 'alice' from {peer}"
+    assert texts[1].startswith(f"refused: request 310 of 'alice' from {peer}: User:alice has no")
+    assert len(texts[2]) < 400
+    assert "secret" not in "".join(texts)
+
+
+def test_codes_of_a_white_list() -> None:
+    assert codes_of("") == frozenset()
+    assert codes_of(" 10, 310,") == frozenset((10, 310))
+    for wrong in ("ten", "10;310", "-1", "10 310", "1" * 30):
+        with pytest.raises(ProtocolError):
+            codes_of(wrong)
