@@ -38,24 +38,22 @@ OTHER_BOOT = bytes(range(16))
 @contextlib.contextmanager
 def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Its disk syncs nothing of the log for a while, so what comes then may be torn."""
-    node = cluster.nodes[target]
-    with noted(history, "torn tail", target, LOSES_MS, RETURN_MS):
-        begin = hold_syncs(node)
-        time.sleep(maker.uniform(0.2, UNSYNCED_S))
-        kill(node, history)
-        node.disk.clear()
-        tear(node.store, begin, maker)
-        try:
-            yield
-        finally:
-            node.start()
+    with _cut_off([cluster.nodes[target]], "torn tail", target, maker, history):
+        yield
 
 
 @contextlib.contextmanager
 def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Of all at once. What was answered before it was synced may be lost by it."""
-    nodes = list(cluster.nodes.values())
-    with noted(history, "power cut of all", "", LOSES_MS, RETURN_MS):
+    with _cut_off(list(cluster.nodes.values()), "power cut of all", "", maker, history):
+        yield
+
+
+@contextlib.contextmanager
+def _cut_off(
+    nodes: list[Broker], name: str, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    with noted(history, name, target, LOSES_MS, RETURN_MS):
         begins = {node.name: hold_syncs(node) for node in nodes}
         time.sleep(maker.uniform(0.2, UNSYNCED_S))
         kill_all(nodes, history)
