@@ -60,7 +60,7 @@ $(BIN)/python:
 # What a broker runs on, and what compiles it. The package itself is installed once; its modules are
 # compiled in place, those that have changed.
 $(INSTALLED): $(BIN)/python pyproject.toml
-	@PYTHON='$(PYTHON)' tools/need.sh gcc headers
+	@PYTHON='$(PYTHON)' tools/need.sh gcc headers libssl
 	@echo 'installing what a broker needs'
 	@$(PIP) 'setuptools>=77' 'Cython>=3.3,<4'
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[tables]'

@@ -50,6 +50,8 @@ PROFILES = {
     # tests/unit/store. Counters that are read while they move are known races.
     "tsan": (["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"], ["-fsanitize=thread"]),
 }
+# Beside the C library.
+LIBRARIES = {"cext.wire.signature": ["crypto"]}
 # What Cython itself generates trips these; everything else that gcc warns of is ours to mend.
 WARNINGS = [
     "-Wall",
@@ -106,14 +108,19 @@ def write_build_stamp(profile: str) -> None:
         path.write_text(stamp)
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
 def extensions(profile: str) -> list[Extension]:
     compile_args, link_args = PROFILES[profile]
     compile_args = [*compile_args, *string_flags(profile)]
     return [
         Extension(
-            ".".join(path.relative_to(ROOT).with_suffix("").parts),
+            module_of(path),
             [str(path.relative_to(ROOT))],
             include_dirs=["cext/c"],
+            libraries=LIBRARIES.get(module_of(path), []),
             extra_compile_args=["-std=gnu11", "-pthread", *compile_args, *WARNINGS],
             extra_link_args=["-pthread", *link_args],
         )

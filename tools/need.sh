@@ -2,6 +2,7 @@
 # Sees to what the system must have before something can be built or tested.
 #
 #   tools/need.sh gcc headers        a C compiler and the headers of $PYTHON (default python3)
+#   tools/need.sh libssl             OpenSSL's headers, which signatures are compiled with
 #   tools/need.sh python venv        Python 3.10-3.14 that can make virtual environments
 #   tools/need.sh jdk maven go       what the compatibility tests run the official clients with:
 #                                    a JDK of 11 or later, Maven, Go 1.19 or later
@@ -21,6 +22,10 @@ missing=()
 has_headers() {
     "$python" -c 'import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))'
+}
+
+has_libssl() {
+    echo '#include <openssl/sha.h>' | "${CC:-cc}" -E -x c - >/dev/null 2>&1
 }
 
 # "javac 17.0.15", "javac 1.8.0_402": the first number is what counts, and 1 is too old.
@@ -63,6 +68,7 @@ for need in "$@"; do
         venv) "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv) ;;
         gcc) command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;
         headers) has_headers 2>/dev/null || missing+=(python3-dev) ;;
+        libssl) has_libssl || missing+=(libssl-dev) ;;
         jdk) has_jdk || missing+=(default-jdk-headless) ;;
         java17) has_java17 || missing+=(openjdk-17-jre-headless) ;;
         maven) command -v mvn >/dev/null || missing+=(maven) ;;

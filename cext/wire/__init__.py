@@ -17,5 +17,6 @@ end_transaction, recall_request.
     sql_program         an SQL92 filter, run over one message
     revive_entry        check points and acks of pops, as the revive log holds them
     ha_stream           what a master and its slaves say on the HA port
+    signature           who has signed a request
     probe               what tests call of all this
 """

@@ -66,5 +66,5 @@ def _digest(
     signed = (
         fields[name] for name in sorted(fields) if name != SIGNATURE and name not in left_out
     )
-    content = "".join(signed).encode("utf-8", "surrogatepass") + body
+    content = "".join(signed).encode("utf-8", "replace") + body
     return hmac.digest(password.encode(), content, "sha1")

@@ -1,0 +1,193 @@
+"""Signatures of requests, checked. See signature.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+from cext.base.status cimport Status, raise_status
+from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_find, parse_header
+from cext.wire.text cimport Text, text_copy
+
+cdef extern from "<openssl/sha.h>" nogil:
+    int SHA1_Init(SHA_CTX* state)
+    int SHA1_Update(SHA_CTX* state, const void* data, size_t size)
+    int SHA1_Final(uint8_t* digest, SHA_CTX* state)
+
+cdef extern from "<openssl/evp.h>" nogil:
+    int EVP_EncodeBlock(uint8_t* out, const uint8_t* data, int size)
+
+cdef extern from "<openssl/crypto.h>" nogil:
+    int CRYPTO_memcmp(const void* a, const void* b, size_t size)
+
+cdef enum:
+    BLOCK_BYTES = 64
+    DIGEST_BYTES = 20
+    SIGNATURE_BYTES = 28            # of a digest in Base64
+
+# What some clients send and do not sign.
+cdef const char* SECURITY_TOKEN = b"SecurityToken"
+cdef const char* UNIQUE_KEY_QUERY = b"_UNIQUE_KEY_QUERY"
+
+
+# ---- keys
+
+cdef void begin(SHA_CTX* state, const uint8_t* block, uint8_t pad) noexcept nogil:
+    """Behind the key's block."""
+    cdef uint8_t mixed[BLOCK_BYTES]
+    cdef int i
+    for i in range(BLOCK_BYTES):
+        mixed[i] = block[i] ^ pad
+    SHA1_Init(state)
+    SHA1_Update(state, mixed, BLOCK_BYTES)
+
+
+cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t length) noexcept nogil:
+    cdef uint8_t block[BLOCK_BYTES]
+    cdef SHA_CTX state
+    memset(block, 0, BLOCK_BYTES)
+    if length <= BLOCK_BYTES:
+        memcpy(block, password, length)
+    else:                               # a longer one counts by its digest
+        SHA1_Init(&state)
+        SHA1_Update(&state, password, length)
+        SHA1_Final(block, &state)
+    begin(&key.inner, block, 0x36)
+    begin(&key.outer, block, 0x5C)
+
+
+cdef int signature_check_open(SignatureCheck* check) noexcept nogil:
+    check.unescaped = <uint8_t*> malloc(UNESCAPED_MAX)
+    return Status.OK if check.unescaped != NULL else Status.POOL_EMPTY
+
+
+cdef void signature_check_close(SignatureCheck* check) noexcept nogil:
+    free(check.unescaped)
+    check.unescaped = NULL
+
+
+# ---- requests
+
+cdef inline bint is_named(const Text* key, const char* name, uint32_t length) noexcept nogil:
+    return key.length == length and memcmp(key.bytes, name, length) == 0
+
+
+cdef inline int compare_names(const Text* a, const Text* b) noexcept nogil:
+    cdef int found = memcmp(a.bytes, b.bytes, min(a.length, b.length))
+    if found != 0:
+        return found
+    return (a.length > b.length) - (a.length < b.length)
+
+
+cdef int sort_fields(const Header* header, const ExtField** sorted_fields) noexcept nogil:
+    """By name, without Signature and what is null; of equal names the last. How many; TOO_LARGE: a
+    name has backslashes. Clients send them nearly in order."""
+    cdef const ExtField* field
+    cdef int count = 0
+    cdef int i, at
+    cdef int order = 0
+    for i in range(header.ext_count):
+        field = &header.ext[i]
+        if field.key.escaped:
+            return Status.TOO_LARGE
+        if is_named(&field.key, b"Signature", 9):
+            continue
+        at = count
+        while at > 0:
+            order = compare_names(&sorted_fields[at - 1].key, &field.key)
+            if order <= 0:
+                break
+            at -= 1
+        if at > 0 and order == 0:
+            sorted_fields[at - 1] = field
+            continue
+        if at < count:
+            move_up(sorted_fields, at, count)
+        sorted_fields[at] = field
+        count += 1
+    return count
+
+
+cdef inline void move_up(const ExtField** fields, int at, int count) noexcept nogil:
+    cdef int i
+    for i in range(count, at, -1):
+        fields[i] = fields[i - 1]
+
+
+cdef int hash_value(SignatureCheck* check, SHA_CTX* state, const Text* value) noexcept nogil:
+    cdef int32_t length
+    if value.bytes == NULL:
+        return Status.OK
+    if not value.escaped:
+        SHA1_Update(state, value.bytes, value.length)
+        return Status.OK
+    if value.length > UNESCAPED_MAX:
+        return Status.TOO_LARGE
+    length = text_copy(value, check.unescaped, UNESCAPED_MAX)
+    if length < 0:
+        return length
+    SHA1_Update(state, check.unescaped, <size_t> length)
+    return Status.OK
+
+
+cdef int compare(SignatureCheck* check, const SigningKey* key, const ExtField** fields, int count,
+                 const uint8_t* body, uint32_t body_bytes, const char* left_out,
+                 uint32_t left_out_bytes, const uint8_t* given) noexcept nogil:
+    cdef SHA_CTX state = key.inner
+    cdef uint8_t digest[DIGEST_BYTES]
+    cdef uint8_t text[SIGNATURE_BYTES + 1]
+    cdef int i, status
+    for i in range(count):
+        if left_out != NULL and is_named(&fields[i].key, left_out, left_out_bytes):
+            continue
+        status = hash_value(check, &state, &fields[i].value)
+        if status != Status.OK:
+            return status
+    SHA1_Update(&state, body, body_bytes)
+    SHA1_Final(digest, &state)
+    state = key.outer
+    SHA1_Update(&state, digest, DIGEST_BYTES)
+    SHA1_Final(digest, &state)
+    EVP_EncodeBlock(text, digest, DIGEST_BYTES)
+    if CRYPTO_memcmp(text, given, SIGNATURE_BYTES) != 0:
+        return Status.MALFORMED
+    return Status.OK
+
+
+cdef int signature_check(SignatureCheck* check, const SigningKey* key, const Header* header,
+                         const uint8_t* body, uint32_t body_bytes) noexcept nogil:
+    cdef const ExtField* fields[EXT_FIELDS_MAX]
+    cdef const Text* signature = header_find(header, b"Signature")
+    cdef uint8_t given[6 * SIGNATURE_BYTES]
+    cdef int count, status
+    if header.too_many:
+        return Status.TOO_LARGE
+    if signature == NULL or signature.length > sizeof(given):
+        return Status.MALFORMED
+    if text_copy(signature, given, sizeof(given)) != SIGNATURE_BYTES:
+        return Status.MALFORMED
+    count = sort_fields(header, fields)
+    if count < 0:
+        return count
+    status = compare(check, key, fields, count, body, body_bytes, NULL, 0, given)
+    if status == Status.MALFORMED and header_find(header, SECURITY_TOKEN) != NULL:
+        status = compare(check, key, fields, count, body, body_bytes, SECURITY_TOKEN, 13, given)
+    if status == Status.MALFORMED and header_find(header, UNIQUE_KEY_QUERY) != NULL:
+        status = compare(check, key, fields, count, body, body_bytes, UNIQUE_KEY_QUERY, 17, given)
+    return status
+
+
+# ---- for tests
+
+def check_for_tests(bytes header, int serialize_type, bytes body, bytes password) -> int:
+    """The status of the check of a request with this header."""
+    cdef Header parsed
+    cdef SigningKey key
+    cdef SignatureCheck check
+    cdef int status = parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type,
+                                   &parsed)
+    raise_status(status, "no header")
+    signing_key_set(&key, password, <uint32_t> len(password))
+    status = signature_check_open(&check)
+    if status == Status.OK:
+        status = signature_check(&check, &key, &parsed, body, <uint32_t> len(body))
+    signature_check_close(&check)
+    return status

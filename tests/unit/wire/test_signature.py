@@ -1,0 +1,100 @@
+"""The compiled check of signatures against its Python twin, which makes them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cext.base.status import Status
+from cext.wire.signature import check_for_tests
+from rmq.format.remoting import JSON, ROCKETMQ, Command, encode
+from rmq.format.signature import Credentials, sign
+
+OK, MALFORMED, TOO_LARGE = Status.OK, Status.MALFORMED, Status.TOO_LARGE
+BODY = b"\x00body\xff"
+names = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ_", min_size=1, max_size=12)
+values = st.text(max_size=40)
+
+
+def check(fields: dict[str, str], body: bytes, password: str, form: int = JSON) -> int:
+    frame = encode(Command(code=310, fields=fields, serialize_type=form))
+    size = int.from_bytes(frame[5:8], "big")
+    return check_for_tests(frame[8 : 8 + size], form, body, password.encode())
+
+
+@pytest.mark.parametrize("form", [JSON, ROCKETMQ])
+@given(
+    fields=st.dictionaries(names, values, max_size=20), body=st.binary(max_size=200),
+    password=st.text(min_size=1, max_size=100),
+)  # fmt: skip
+def test_what_the_twin_signs_is_right(
+    form: int, fields: dict[str, str], body: bytes, password: str
+) -> None:
+    signed = Credentials("alice", password).sign(fields, body)
+    assert check(signed, body, password, form) == OK
+    assert check(signed, body + b"x", password, form) == MALFORMED
+    assert check(signed, body, password + "x", form) == MALFORMED
+    assert check({**signed, "Mm": "x"}, body, password, form) == MALFORMED
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 128, 255])
+def test_passwords_around_the_block_of_the_hash(length: int) -> None:
+    signed = Credentials("alice", "p" * length).sign({"b": "t"}, BODY)
+    assert check(signed, BODY, "p" * length) == OK
+
+
+@pytest.mark.parametrize("name", ["SecurityToken", "_UNIQUE_KEY_QUERY"])
+def test_what_some_clients_do_not_sign_may_be_signed_or_not(name: str) -> None:
+    plain = Credentials("alice", "secret").sign({"b": "t"}, BODY)
+    assert check({**plain, name: "x"}, BODY, "secret") == OK
+    assert check(Credentials("alice", "secret").sign({"b": "t", name: "x"}, BODY), BODY, "secret") \
+        == OK  # fmt: skip
+    both = Credentials("alice", "secret").sign({"b": "t", name: "x"}, BODY)
+    assert check({**both, name: "y"}, BODY, "secret") == MALFORMED
+
+
+@pytest.mark.parametrize("signature", [None, "", "AAAA", "A" * 28, "A" * 5000, "no base64 at all!"])
+def test_what_is_no_signature(signature: str | None) -> None:
+    fields = {"AccessKey": "alice", "b": "t"}
+    if signature is not None:
+        fields["Signature"] = signature
+    assert check(fields, BODY, "secret") == MALFORMED
+
+
+def test_each_flipped_character_breaks_it() -> None:
+    signed = Credentials("alice", "secret").sign({"b": "t"}, BODY)
+    for at in range(27):
+        text = signed["Signature"]
+        other = "A" if text[at] != "A" else "B"
+        wrong = {**signed, "Signature": text[:at] + other + text[at + 1 :]}
+        assert check(wrong, BODY, "secret") == MALFORMED
+
+
+def header_of(text: str) -> bytes:
+    return b'{"code":310,"extFields":{' + text.encode() + b'},"opaque":1}'
+
+
+def test_json_as_others_write_it() -> None:
+    """Escapes of any kind, numbers without quotes, null, and a name that comes twice."""
+    fields = {"a": "\x01\x02/ü", "n": "5", "t": "true", "z": "last"}
+    proof = sign(fields, BODY, "secret")
+    text = (
+        '"z":"first","a":"\\u0001\\u0002\\/\\u00fc","n":5,"t":true,"none":null,"z":"last",'
+        f'"Signature":{json.dumps(proof)}'
+    )
+    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == OK
+    escaped = "".join(f"\\u{ord(each):04x}" for each in proof)
+    text = text.replace(json.dumps(proof), f'"{escaped}"')
+    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == OK
+
+
+def test_names_with_backslashes_and_very_long_values_are_controls_work() -> None:
+    text = '"\\u0061":"x","Signature":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="'
+    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
+    text = f'"a":"\\u0001{"x" * 70_000}","Signature":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="'
+    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
+    long = Credentials("alice", "secret").sign({"a": "x" * 70_000}, BODY)
+    assert check(long, BODY, "secret") == OK, "nothing to undo in it"
