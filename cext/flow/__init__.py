@@ -34,6 +34,7 @@ Folders, each after those it may use
     send                sends, batches, recalls, what consumers send back
     pop                 pops, their acks, and what comes again
     replication         the log to slaves, and from the master
+    auth                whether a request may be served, where there are accounts
     control             what the control thread calls, a file for each noun
 
 Which folder may use which is in tools/layers.toml.

@@ -1,6 +1,7 @@
 """Request router: from a whole frame to the handler of its request code, and what follows.
 
-    frame -> header -> row of the handler table -> handler -> Outcome (outcome.pxd)
+    frame -> header -> row of the handler table -> admission, where there are accounts
+          -> handler -> Outcome (outcome.pxd)
         DONE                    that was it
         TO_CONTROL..            the frame goes to the control thread, as that of every code without
                                 a row
@@ -20,6 +21,7 @@ Reactor only.
 """
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.outcome cimport Outcome
 from cext.flow.context.service cimport Service
 from cext.flow.context.step cimport Step
@@ -45,6 +47,7 @@ cdef enum:
 
 cdef class RequestRouter(Service):
     cdef TurnContext turn
+    cdef AuthService auth               # whether a request may be served
     cdef FetchService fetch             # where a frame waits for its record
     cdef ReplyService reply             # whose pushes clients answer
     cdef SendService send               # which sends control has

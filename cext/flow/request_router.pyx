@@ -4,9 +4,11 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport IO_ERROR, OK, TOO_LARGE
+from cext.flow.auth.admission cimport admit
 from cext.flow.context.outcome cimport (
     CLOSE_CONNECTION,
     DONE,
+    GO_ON,
     NEEDS_RECORD,
     NOT_NOW,
     TO_CONTROL,
@@ -193,6 +195,10 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
     if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
+    if s.auth.authenticates and not resubmitted:
+        outcome = admit(s.auth, c, &header, f)
+        if outcome != GO_ON:
+            return conclude(s, c, &header, f, resubmitted, 0, outcome)
     outcome = handler.run(s.services[handler.service], c, &header, f, resubmitted)
     if outcome == DONE:
         return DONE

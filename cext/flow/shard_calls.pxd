@@ -2,11 +2,11 @@
 
 ShardCore is the one subclass: it owns the memory, the files and the threads.
 """
-from cext.flow.control.ha_calls cimport HACalls
+from cext.flow.control.auth_calls cimport AuthCalls
 from cext.flow.shard_state cimport ShardState
 from cext.flow.turn cimport TurnLoop
 
-cdef class ShardCalls(HACalls):
+cdef class ShardCalls(AuthCalls):
     cdef ShardState s           # whose services the calls work on
     cdef TurnLoop loop          # of its reactor
 

@@ -6,7 +6,7 @@ from cext.flow.delay.timer_open cimport timer_option
 from cext.flow.turn cimport turn_loop
 
 
-cdef class ShardCalls(HACalls):
+cdef class ShardCalls(AuthCalls):
     def __cinit__(self, *_given):
         self._take_shard(ShardState())
 
@@ -22,6 +22,7 @@ cdef class ShardCalls(HACalls):
         self.replies = s.reply
         self.pops = s.pop
         self.ha = s.ha
+        self.auth = s.auth
 
     def set_option(self, str name, int64_t value):
         if name == "clock_skew_ms":         # tests move the clock that delays are counted by

@@ -6,6 +6,7 @@ the router of requests, the control thread's inbox, the events of connections, h
 replica. `turn` puts their steps in order and `shard_core` is the face that Python sees.
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.connection_events cimport ConnectionEvents
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.control_inbox cimport ControlInbox
@@ -34,6 +35,7 @@ cdef class ShardState:
     cdef SendService send
     cdef PopService pop
     cdef HAService ha
+    cdef AuthService auth
     cdef RequestRouter router
     cdef list services                  # all above, each behind those it stands on
     cdef ControlInbox inbox

@@ -30,6 +30,7 @@ cdef class ShardState:
         self.send = SendService()
         self.pop = PopService()
         self.ha = HAService()
+        self.auth = AuthService()
         self.router = RequestRouter()
         self.inbox = ControlInbox()
         self.events = ConnectionEvents()
@@ -37,7 +38,7 @@ cdef class ShardState:
         self.replica = Replica()
         self.services = [
             self.turn, self.tables, self.append, self.fetch, self.pull, self.delay,
-            self.transaction, self.reply, self.send, self.pop, self.ha, self.router,
+            self.transaction, self.reply, self.send, self.pop, self.ha, self.auth, self.router,
         ]
         join_services(self)
         join_router(self)
@@ -66,7 +67,8 @@ cdef void join_services(ShardState s) noexcept:
 
 
 cdef void join_router(ShardState s) noexcept:
-    s.router.turn = s.turn
+    s.router.turn = s.auth.turn = s.turn
+    s.router.auth = s.auth
     s.router.fetch = s.fetch
     s.router.reply = s.reply
     s.router.send = s.send

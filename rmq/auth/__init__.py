@@ -8,6 +8,7 @@ Modules, lowest first:
 
     resource         Topic:orders*
     policy           entries, and which of those that match counts
+    packed           policies in bytes, for the reactor
     user             an account
     accounts         users and policies by name, and the rules by which they change
     account_file     config/rmqAccounts.json

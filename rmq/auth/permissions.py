@@ -58,25 +58,24 @@ def wanted(command: Command, own_cluster: str) -> list[Wanted]:
 # ---- what rows are made of
 
 
-def _field(
-    make: Callable[[str], Resource], name: str, actions: frozenset[Action], optional: bool = False
-) -> Row:
+def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
+    """Who sends to a retry topic consumes by its group, whatever group he says he is of."""
+
     def row(command: Command, _: str) -> Iterator[Wanted]:
-        value = command.text_field(name)
-        if value:
-            yield Wanted(make(value), actions)
-        elif not optional:
-            raise ProtocolError(f"parse authorization context error: {name} is missing")
+        if not optional or command.text_field(name):
+            value = _required(command, name)
+            by_group = actions == PUB and names.is_retry(value)
+            yield Wanted(topic(value), SUB if by_group else actions)
 
     return row
 
 
-def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
-    return _field(topic, name, actions, optional)
-
-
 def _group(actions: frozenset[Action], name: str = "consumerGroup", optional: bool = False) -> Row:
-    return _field(group, name, actions, optional)
+    def row(command: Command, _: str) -> Iterator[Wanted]:
+        if not optional or command.text_field(name):
+            yield Wanted(group(_required(command, name)), actions)
+
+    return row
 
 
 def _each(
@@ -112,16 +111,6 @@ def _cluster(actions: frozenset[Action], name: str | None = None) -> Row:
 
 def _nothing(command: Command, own_cluster: str) -> Iterator[Wanted]:
     return iter(())
-
-
-def _send(topic_field: str) -> Row:
-    """RocketMQ's brokers look at the group that the sender names, whatever retry topic it is."""
-
-    def row(command: Command, _: str) -> Iterator[Wanted]:
-        name = command.require(topic_field)
-        yield Wanted(topic(name), SUB if names.is_retry(name) else PUB)
-
-    return row
 
 
 def _body(read: Callable[[Mapping[Any, Any]], Iterable[Wanted]]) -> Row:
@@ -174,8 +163,19 @@ def _list(members: Mapping[Any, Any], name: str) -> list[Any]:
 def _name(members: Mapping[Any, Any], name: str) -> str:
     found = members.get(name)
     if not isinstance(found, str) or not found:
-        raise ProtocolError(f"parse authorization context error: {name} is missing")
+        raise _missing(name)
     return found
+
+
+def _required(command: Command, name: str) -> str:
+    found = command.text_field(name)
+    if not found:
+        raise _missing(name)
+    return found
+
+
+def _missing(name: str) -> ProtocolError:
+    return ProtocolError(f"parse authorization context error: {name} is missing")
 
 
 _CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
@@ -186,11 +186,11 @@ _POP = _all(_group(SUB), _topic(SUB))
 
 ROWS: dict[int, Row] = {
     # messages
-    Code.SEND_MESSAGE: _send("topic"),
-    Code.SEND_MESSAGE_V2: _send("b"),
-    Code.SEND_BATCH_MESSAGE: _send("b"),
-    Code.SEND_REPLY_MESSAGE: _send("topic"),
-    Code.SEND_REPLY_MESSAGE_V2: _send("b"),
+    Code.SEND_MESSAGE: _topic(PUB),
+    Code.SEND_MESSAGE_V2: _topic(PUB, "b"),
+    Code.SEND_BATCH_MESSAGE: _topic(PUB, "b"),
+    Code.SEND_REPLY_MESSAGE: _topic(PUB),
+    Code.SEND_REPLY_MESSAGE_V2: _topic(PUB, "b"),
     Code.RECALL_MESSAGE: _topic(PUB),
     Code.CONSUMER_SEND_MSG_BACK: _group(SUB, "group"),
     Code.END_TRANSACTION: _topic(PUB, optional=True),  # clients before 5.0 do not name it

@@ -56,6 +56,9 @@ class PolicyType(Enum):
     DEFAULT = "Default"
 
 
+SOURCE_IPS_MAX = 1000  # of an entry
+NAME_CHARACTERS_MAX = 255
+
 _ACTIONS = {each.value.lower(): each for each in Action}
 _DECISIONS = {each.value.lower(): each for each in Decision}
 _POLICY_TYPES = {each.value.lower(): each for each in PolicyType}
@@ -74,7 +77,7 @@ class PolicyEntry:
         if not isinstance(members, Mapping):
             raise ProtocolError("The resource is null.")
         resource = Resource.of(_text(members.get("resource")))
-        if resource is None:
+        if resource is None or len(resource.name) > NAME_CHARACTERS_MAX:
             raise ProtocolError("The resource is null.")
         actions = _texts(members.get("actions"))
         if not actions:
@@ -84,6 +87,8 @@ class PolicyEntry:
         if any(each.lower() not in _ACTIONS for each in actions):
             raise ProtocolError("The actions is empty.")
         source_ips = _texts(members.get("sourceIps"))
+        if len(source_ips) > SOURCE_IPS_MAX:
+            raise ProtocolError("The source ip is invalid.")
         for each in source_ips:
             _network(each)
         decision = _DECISIONS.get(_text(members.get("decision")).lower())
@@ -101,7 +106,7 @@ class PolicyEntry:
         }
 
     @cached_property
-    def _networks(self) -> tuple[Network, ...]:
+    def networks(self) -> tuple[Network, ...]:
         return tuple(_network(each) for each in self.source_ips)
 
     def matches(
@@ -113,7 +118,7 @@ class PolicyEntry:
         if Action.ALL not in self.actions and self.actions.isdisjoint(actions):
             return False
         return not self.source_ips or (
-            source is not None and any(source in network for network in self._networks)
+            source is not None and any(source in network for network in self.networks)
         )
 
     def _rank(self) -> tuple[bool, int, int, bool]:

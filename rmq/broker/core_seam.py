@@ -357,6 +357,26 @@ class OptionCalls(Protocol):
         """KeyError for one that is not changeable at run time."""
 
 
+class AuthCalls(Protocol):
+    """Who may ask for what (cext/flow/auth), of the requests that the reactor serves."""
+
+    def put_user(
+        self, name: bytes, password: bytes, is_super: bool, is_enabled: bool, packed: bytes
+    ) -> None:
+        """In the place of one of the name; packed: its policies (rmq/auth/packed.py). Counts from
+        the next request on."""
+
+    def remove_user(self, name: bytes) -> None: ...
+    def set_auth(
+        self,
+        authenticates: bool,
+        authorizes: bool,
+        unauthenticated: list[int],
+        unauthorized: list[int],
+    ) -> None:
+        """Whether requests need a signature, and a permission; the codes that need none."""
+
+
 class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
     the log go without us."""
@@ -466,6 +486,7 @@ class Core(
     StatCalls,
     OptionCalls,
     HACalls,
+    AuthCalls,
     RoleCalls,
     Protocol,
 ):

@@ -186,6 +186,18 @@ class FakeCore:
         self.mappings.pop(name, None)
         return min(self.log_end, kept_from)
 
+    def put_user(
+        self, name: bytes, password: bytes, is_super: bool, is_enabled: bool, packed: bytes
+    ) -> None: ...
+    def remove_user(self, name: bytes) -> None: ...
+    def set_auth(
+        self,
+        authenticates: bool,
+        authorizes: bool,
+        unauthenticated: list[int],
+        unauthorized: list[int],
+    ) -> None: ...
+
     def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
         if topic in self.topics:
             self.mappings[topic] = mapping

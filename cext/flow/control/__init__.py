@@ -8,6 +8,7 @@
     delay_calls, transaction_calls, pop_calls    progress and tables of these
     replica_calls       raw bytes, truncation, promotion
     ha_calls            slaves and master: their sockets, and how far each is
+    auth_calls          users, and whether requests need them
 
 What each call promises is in rmq/broker's core seam, a Protocol for each file here.
 """

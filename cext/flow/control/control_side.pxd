@@ -20,6 +20,7 @@ ShardCalls; the order means nothing.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.append.appender cimport Appender
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
@@ -42,6 +43,7 @@ cdef class ControlSide:
     cdef ReplyService replies
     cdef PopService pops
     cdef HAService ha
+    cdef AuthService auth
     cdef bint running           # the reactor is
     cdef object lock
 

@@ -249,6 +249,7 @@ class Internal:
 
     def services(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.append.appender import Appender
+        from cext.flow.auth.auth_service import AuthService
         from cext.flow.connection_events import ConnectionEvents
         from cext.flow.context.service import Service
         from cext.flow.context.turn_context import TurnContext
@@ -270,7 +271,8 @@ class Internal:
         kinds: list[Any] = [
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
             *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
-            *(HAService, ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
+            *(AuthService, HAService),
+            *(ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 

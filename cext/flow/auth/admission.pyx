@@ -1,0 +1,291 @@
+"""Admission of requests. See admission.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcmp, memcpy, memset
+
+from cext.base.status cimport NOT_FOUND, OK, TOO_LARGE
+from cext.flow.auth.user_table cimport (
+    ACTION_GET,
+    ACTION_PUB,
+    ACTION_SUB,
+    ACTION_UPDATE,
+    ADDRESS_BYTES,
+    TYPE_GROUP,
+    TYPE_TOPIC,
+    VERDICT_ALLOW,
+    VERDICT_NONE,
+    ResourceType,
+    User,
+    Verdict,
+    user_find,
+    user_verdict,
+)
+from cext.flow.context.outcome cimport GO_ON, TO_CONTROL
+from cext.flow.context.small_replies cimport address_text, log_event, reply_error
+from cext.wire.codes cimport (
+    ACK_MESSAGE,
+    BATCH_ACK_MESSAGE,
+    CHANGE_MESSAGE_INVISIBLETIME,
+    CONSUMER_SEND_MSG_BACK,
+    END_TRANSACTION,
+    LITE_PULL_MESSAGE,
+    NO_PERMISSION,
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    POLLING_INFO,
+    POP_MESSAGE,
+    PULL_MESSAGE,
+    RECALL_MESSAGE,
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE,
+    SEND_MESSAGE_V2,
+    SEND_REPLY_MESSAGE,
+    SEND_REPLY_MESSAGE_V2,
+    UPDATE_CONSUMER_OFFSET,
+)
+from cext.wire.header cimport header_find
+from cext.wire.pop_request cimport pop_code
+from cext.wire.revive_entry cimport ReviveEntry, next_batch_ack
+from cext.wire.signature cimport signature_check
+from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
+from cext.wire.text cimport Text, text_copy
+
+cdef enum:
+    NAME_BYTES = 1024               # of a user, a topic or a group, as far as they are looked at
+    NAME_SHOWN = 64                 # characters of a user's name that nobody has checked
+    TEXT_BYTES = 1024               # of a refusal
+    ROWS = 18
+
+cdef enum Where:                    # what a request touches stands
+    IN_FIELDS = 0
+    IN_LETTER_B = 1                 # the topic, in the field b
+    IN_ACKS = 2                     # in the body: c and t of each ack
+
+cdef struct Row:
+    int32_t code
+    Where where
+    uint32_t topic_actions          # 0: no topic
+    bint topic_optional
+    const char* group               # the field; NULL: no group
+    uint32_t group_actions
+
+cdef Row[ROWS] rows = [
+    Row(SEND_MESSAGE_V2, IN_LETTER_B, ACTION_PUB, False, NULL, 0),
+    Row(PULL_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(SEND_MESSAGE, IN_FIELDS, ACTION_PUB, False, NULL, 0),
+    Row(SEND_BATCH_MESSAGE, IN_LETTER_B, ACTION_PUB, False, NULL, 0),
+    Row(LITE_PULL_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(POP_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(ACK_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(BATCH_ACK_MESSAGE, IN_ACKS, ACTION_SUB, False, NULL, 0),
+    Row(END_TRANSACTION, IN_FIELDS, ACTION_PUB, True, NULL, 0),
+    Row(UPDATE_CONSUMER_OFFSET, IN_FIELDS, ACTION_SUB | ACTION_UPDATE, False, b"consumerGroup",
+        ACTION_SUB | ACTION_UPDATE),
+    Row(CONSUMER_SEND_MSG_BACK, IN_FIELDS, 0, False, b"group", ACTION_SUB),
+    Row(CHANGE_MESSAGE_INVISIBLETIME, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(PEEK_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(NOTIFICATION, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(POLLING_INFO, IN_FIELDS, ACTION_GET, False, b"consumerGroup", ACTION_GET),
+    Row(SEND_REPLY_MESSAGE, IN_FIELDS, ACTION_PUB, False, NULL, 0),
+    Row(SEND_REPLY_MESSAGE_V2, IN_LETTER_B, ACTION_PUB, False, NULL, 0),
+    Row(RECALL_MESSAGE, IN_FIELDS, ACTION_PUB, False, NULL, 0),
+]
+
+
+cdef inline int row_of(int32_t code) noexcept nogil:
+    cdef int i
+    for i in range(ROWS):
+        if rows[i].code == code:
+            return i
+    return -1
+
+
+cdef uint32_t row_bit(int32_t code) noexcept nogil:
+    cdef int row = row_of(code)
+    return <uint32_t> 1 << row if row >= 0 else 0
+
+
+# ------------------------------------------------------------------- refusals
+
+cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const char* user,
+                    const char* text) noexcept nogil:
+    cdef char line[TEXT_BYTES + 128]
+    s.refused += 1
+    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, NAME_SHOWN, user,
+             text)
+    log_event(s.turn, c, line)
+    return reply_error(s.turn, c, h, NO_PERMISSION, text)
+
+
+cdef const char* host_of(const Connection* c, char* out, int32_t capacity) noexcept nogil:
+    """The client's address, without its port."""
+    cdef int32_t end = address_text(c, out, capacity)
+    while end > 0 and out[end] != c':':
+        end -= 1
+    out[end] = 0
+    if out[0] != c'[' or end < 2:
+        return out
+    out[end - 1] = 0
+    return out + 1
+
+
+cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const char* user,
+                           ResourceType type, const uint8_t* name, uint32_t length,
+                           Verdict verdict) noexcept nogil:
+    cdef char text[TEXT_BYTES]
+    cdef char host[96]
+    cdef const char* kind = b"Group"
+    cdef const char* reason = b"the decision is deny"
+    if type == TYPE_TOPIC:
+        kind = b"Topic"
+    if verdict == VERDICT_NONE:
+        reason = b"no matched policies"
+    snprintf(text, TEXT_BYTES, b"User:%.255s has no permission to access %s:%.*s from %s, %s.",
+             user, kind, <int> min(length, <uint32_t> 255), <const char*> name,
+             host_of(c, host, sizeof(host)), reason)
+    return refuse(s, c, h, user, text)
+
+
+cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const char* user,
+                          const char* name) noexcept nogil:
+    cdef char text[TEXT_BYTES]
+    snprintf(text, TEXT_BYTES, b"parse authorization context error: %s is missing", name)
+    return refuse(s, c, h, user, text)
+
+
+# ------------------------------------------------------------------- resources
+
+cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
+    """The client's address; of IPv4 as ::ffff:a.b.c.d."""
+    if c.address_bytes == ADDRESS_BYTES + 4:
+        memcpy(out, c.address, ADDRESS_BYTES)
+        return
+    memset(out, 0, 10)
+    out[10] = out[11] = 0xFF
+    memcpy(out + 12, c.address, 4)
+
+
+cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const char* user_name,
+                     const User* user, const Text* named, ResourceType type,
+                     uint32_t actions) noexcept nogil:
+    """A retry topic is its group, and who sends to it consumes by that group."""
+    cdef uint8_t name[NAME_BYTES]
+    cdef uint8_t source[ADDRESS_BYTES]
+    cdef uint32_t skipped = 0
+    cdef Verdict verdict
+    cdef int32_t length = text_copy(named, name, NAME_BYTES)
+    if length < 0:
+        return refuse(s, c, h, user_name, b"parse authorization context error: a name is too long")
+    if (<uint32_t> length >= RETRY_PREFIX_BYTES
+            and memcmp(name, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
+        skipped = RETRY_PREFIX_BYTES
+        if type == TYPE_TOPIC and actions == ACTION_PUB:
+            actions = ACTION_SUB
+        type = TYPE_GROUP
+    source_of(c, source)
+    verdict = user_verdict(user, type, name + skipped, <uint32_t> length - skipped, actions, source)
+    if verdict == VERDICT_ALLOW:
+        return GO_ON
+    return refuse_access(s, c, h, user_name, type, name + skipped, <uint32_t> length - skipped,
+                         verdict)
+
+
+cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
+                     const char* user_name, const User* user) noexcept nogil:
+    """Each ack of the batch."""
+    cdef ReviveEntry e
+    cdef uint32_t at = 0
+    cdef Outcome outcome
+    cdef int status = next_batch_ack(f.body, f.body_bytes, &at, &e)
+    while status == OK:
+        if e.group.length == 0:
+            return refuse_field(s, c, h, user_name, b"c")
+        if e.topic.length == 0:
+            return refuse_field(s, c, h, user_name, b"t")
+        outcome = may_use(s, c, h, user_name, user, &e.group, TYPE_GROUP, ACTION_SUB)
+        if outcome == GO_ON:
+            outcome = may_use(s, c, h, user_name, user, &e.topic, TYPE_TOPIC, ACTION_SUB)
+        if outcome != GO_ON:
+            return outcome
+        status = next_batch_ack(f.body, f.body_bytes, &at, &e)
+    if status != NOT_FOUND:
+        return refuse(s, c, h, user_name, b"parse authorization context error: acks")
+    return GO_ON
+
+
+cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Frame* f,
+                       const char* user_name, const User* user, const Row* row) noexcept nogil:
+    cdef const char* topic_field = b"topic"
+    cdef const Text* topic
+    cdef const Text* group
+    cdef Outcome outcome
+    if row.where == IN_ACKS:
+        return may_ack(s, c, h, f, user_name, user)
+    if row.topic_actions != 0:
+        if row.where == IN_LETTER_B:
+            topic_field = b"b"
+        topic = header_find(h, topic_field)
+        if topic != NULL and topic.length > 0:
+            outcome = may_use(s, c, h, user_name, user, topic, TYPE_TOPIC, row.topic_actions)
+            if outcome != GO_ON:
+                return outcome
+        elif not row.topic_optional:
+            return refuse_field(s, c, h, user_name, topic_field)
+    if row.group == NULL:
+        return GO_ON
+    group = header_find(h, row.group)
+    if group == NULL or group.length == 0:
+        return refuse_field(s, c, h, user_name, row.group)
+    return may_use(s, c, h, user_name, user, group, TYPE_GROUP, row.group_actions)
+
+
+# ------------------------------------------------------------------- the whole
+
+cdef bint is_blank(const uint8_t* name, int32_t length) noexcept nogil:
+    cdef int32_t i
+    for i in range(length):
+        if name[i] != c' ':
+            return False
+    return True
+
+
+cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const char* name,
+                         const char* what) noexcept nogil:
+    cdef char text[TEXT_BYTES]
+    snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", NAME_SHOWN, name, what)
+    return refuse(s, c, h, name, text)
+
+
+cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
+    cdef uint8_t name[NAME_BYTES + 1]
+    cdef const Text* key = header_find(h, b"AccessKey")
+    cdef int row = row_of(pop_code(h))
+    cdef int32_t length = 0
+    cdef Outcome outcome
+    cdef User* user
+    cdef int status
+    if row < 0:
+        return TO_CONTROL
+    if s.unauthenticated >> row & 1:
+        return GO_ON
+    if key != NULL:
+        length = text_copy(key, name, NAME_BYTES)
+    name[max(length, 0)] = 0
+    if length <= 0 or is_blank(name, length):
+        return refuse(s, c, h, b"", b"username cannot be null.")
+    user = user_find(&s.users, name, <uint32_t> length)
+    if user == NULL:
+        return refuse_user(s, c, h, <const char*> name, b"not found")
+    if not user.is_enabled:
+        return refuse_user(s, c, h, <const char*> name, b"disabled")
+    status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
+    if status == TOO_LARGE:
+        return TO_CONTROL
+    if status != OK:
+        return refuse(s, c, h, <const char*> name, b"check signature failed.")
+    if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
+        outcome = authorize(s, c, h, f, <const char*> name, user, &rows[row])
+        if outcome != GO_ON:
+            return outcome
+    s.allowed += 1
+    return GO_ON

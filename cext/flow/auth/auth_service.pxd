@@ -1,0 +1,23 @@
+"""Auth service: the users of this broker, and whether anybody is asked who he is.
+
+Set by the control thread (control/auth_calls.pxd). Without authentication a request costs one look.
+"""
+from libc.stdint cimport uint32_t
+
+from cext.flow.auth.user_table cimport UserTable
+from cext.flow.context.service cimport Service
+from cext.flow.context.turn_context cimport TurnContext
+from cext.wire.signature cimport SignatureCheck
+
+cdef class AuthService(Service):
+    cdef TurnContext turn
+    cdef UserTable users
+    cdef SignatureCheck check
+    cdef bint authenticates
+    cdef bint authorizes
+    # RocketMQ's white lists, as bits by the rows of admission.pyx: served without a signature, or
+    # to any user.
+    cdef uint32_t unauthenticated
+    cdef uint32_t unauthorized
+    cdef unsigned long long allowed     # counters
+    cdef unsigned long long refused

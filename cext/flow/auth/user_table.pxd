@@ -1,0 +1,85 @@
+"""User table: who may do what, as the reactor needs it. rmq/auth/policy.py says what it means.
+
+The control thread is its author: a user is put whole, with its policy entries packed one behind
+the other (rmq/auth/packed.py), integers big-endian:
+
+    u8 policy (0 Custom, 1 Default) | u8 type (0 all, 1 cluster, 2 topic, 3 group)
+    u8 pattern (0 the whole name, 1 its beginning, 2 every name) | u8 decision (0 Allow, 1 Deny)
+    u16 actions (bits) | u16 networks | u16 bytes and name
+    of each network: u8 bits that count, 16 bytes of the address; of IPv4 as ::ffff:a.b.c.d
+
+A verdict goes through the user's entries, without a cache: that there are few of a user is what
+makes it fast, and a change counts from the next request on.
+
+Example: alice, Custom Topic:orders* Pub Allow: user_verdict(u, TYPE_TOPIC, "orders-eu", 9,
+ACTION_PUB, address) is VERDICT_ALLOW.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.memory.name_map cimport NameMap
+from cext.wire.signature cimport SigningKey
+
+cdef enum:
+    ADDRESS_BYTES = 16
+
+cdef enum ResourceType:
+    TYPE_ALL = 0
+    TYPE_CLUSTER = 1
+    TYPE_TOPIC = 2
+    TYPE_GROUP = 3
+
+cdef enum Action:                   # bits
+    ACTION_ALL = 1
+    ACTION_PUB = 2
+    ACTION_SUB = 4
+    ACTION_CREATE = 8
+    ACTION_UPDATE = 16
+    ACTION_DELETE = 32
+    ACTION_GET = 64
+    ACTION_LIST = 128
+
+cdef enum Verdict:
+    VERDICT_NONE = 0                # no entry matches
+    VERDICT_ALLOW = 1
+    VERDICT_DENY = 2
+
+cdef struct Network:                # as it is packed
+    uint8_t bits
+    uint8_t address[ADDRESS_BYTES]
+
+cdef struct PolicyEntry:
+    uint64_t rank                   # of those that match the lowest counts
+    uint16_t actions
+    uint8_t type
+    uint8_t pattern
+    uint8_t denies
+    uint32_t name_length
+    uint32_t network_count
+    const uint8_t* name             # in User.packed
+    const Network* networks         # the same
+
+cdef struct User:
+    SigningKey key
+    bint is_super
+    bint is_enabled
+    int32_t entry_count
+    PolicyEntry* entries            # owned
+    uint8_t* packed                 # owned
+
+cdef struct UserTable:
+    NameMap by_name                 # -> User*, owned
+
+# OK | POOL_EMPTY
+cdef int user_table_open(UserTable* table) noexcept nogil
+cdef void user_table_close(UserTable* table) noexcept nogil
+# Puts a user, in the place of one of the name. OK | POOL_EMPTY | MALFORMED: what is packed is not
+# as above. Then nothing has changed.
+cdef int user_put(UserTable* table, const uint8_t* name, uint32_t name_length,
+                  const uint8_t* password, uint32_t password_length, bint is_super,
+                  bint is_enabled, const uint8_t* packed, uint32_t packed_length) noexcept nogil
+cdef void user_remove(UserTable* table, const uint8_t* name, uint32_t length) noexcept nogil
+cdef User* user_find(UserTable* table, const uint8_t* name, uint32_t length) noexcept nogil
+# Of a user that is not super: may it do one of the actions on the resource, from there?
+cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* name,
+                          uint32_t length, uint32_t actions,
+                          const uint8_t* address) noexcept nogil

@@ -1,0 +1,77 @@
+"""Auth calls. See auth_calls.pxd."""
+from libc.stdint cimport uint32_t
+
+from cext.base.status cimport raise_status
+from cext.flow.auth.admission cimport row_bit
+from cext.flow.auth.auth_service cimport AuthService
+from cext.flow.auth.user_table cimport user_put, user_remove
+from cext.flow.context.control_link cimport CallFn
+from cext.flow.control.control_side cimport borrowed
+from cext.wire.text cimport Text
+
+
+cdef struct PutUser:
+    Text name
+    Text password
+    Text packed
+    bint is_super
+    bint is_enabled
+    # results
+    int status
+
+
+cdef void put_user(AuthService s, PutUser* x) noexcept nogil:
+    x.status = user_put(&s.users, x.name.bytes, x.name.length, x.password.bytes,
+                        x.password.length, x.is_super, x.is_enabled, x.packed.bytes,
+                        x.packed.length)
+
+
+cdef void remove_user(AuthService s, const Text* name) noexcept nogil:
+    user_remove(&s.users, name.bytes, name.length)
+
+
+cdef struct SetAuth:
+    bint authenticates
+    bint authorizes
+    uint32_t unauthenticated
+    uint32_t unauthorized
+
+
+cdef void set_auth(AuthService s, const SetAuth* x) noexcept nogil:
+    s.unauthenticated = x.unauthenticated
+    s.unauthorized = x.unauthorized
+    s.authorizes = x.authorizes
+    s.authenticates = x.authenticates
+
+
+cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
+    """Of codes that the reactor serves; others are control's."""
+    cdef uint32_t bits = 0
+    for code in codes:
+        bits |= row_bit(code)
+    return bits
+
+
+cdef class AuthCalls(HACalls):
+    def put_user(self, bytes name, bytes password, bint is_super, bint is_enabled, bytes packed):
+        cdef PutUser x
+        x.name = borrowed(name)
+        x.password = borrowed(password)
+        x.packed = borrowed(packed)
+        x.is_super = is_super
+        x.is_enabled = is_enabled
+        self._call(<CallFn> put_user, <void*> self.auth, &x)
+        raise_status(x.status, f"user {name!r}")
+
+    def remove_user(self, bytes name):
+        cdef Text x = borrowed(name)
+        self._call(<CallFn> remove_user, <void*> self.auth, &x)
+
+    def set_auth(self, bint authenticates, bint authorizes, list unauthenticated,
+                 list unauthorized):
+        cdef SetAuth x
+        x.authenticates = authenticates
+        x.authorizes = authorizes
+        x.unauthenticated = bits_of(unauthenticated)
+        x.unauthorized = bits_of(unauthorized)
+        self._call(<CallFn> set_auth, <void*> self.auth, &x)

@@ -1,0 +1,54 @@
+"""Packed policies: an ACL in the bytes that the reactor takes (cext/flow/auth/user_table.pxd).
+
+What is about something that no request touches (Namespace) is left out.
+
+Example: packed(Acl()) is b"".
+"""
+
+from __future__ import annotations
+
+import struct
+from ipaddress import IPv4Network
+
+from rmq.auth.policy import Acl, Action, Decision, Network, PolicyEntry, PolicyType
+from rmq.auth.resource import ResourceType
+
+_HEAD = struct.Struct(">BBBBHHH")
+_TYPES = {
+    ResourceType.ANY: 0,
+    ResourceType.CLUSTER: 1,
+    ResourceType.TOPIC: 2,
+    ResourceType.GROUP: 3,
+}
+_ACTIONS = {action: 1 << bit for bit, action in enumerate(Action)}
+_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows, as an IPv6 one
+
+
+def packed(acl: Acl) -> bytes:
+    return b"".join(
+        _entry(kind, entry)
+        for kind in PolicyType
+        for entry in acl.policies.get(kind, ())
+        if entry.resource.type in _TYPES
+    )
+
+
+def _entry(kind: PolicyType, entry: PolicyEntry) -> bytes:
+    name = entry.resource.name.encode("utf-8", "replace")
+    head = _HEAD.pack(
+        list(PolicyType).index(kind),
+        _TYPES[entry.resource.type],
+        entry.resource.pattern,
+        int(entry.decision is Decision.DENY),
+        sum(_ACTIONS[action] for action in entry.actions),
+        len(entry.networks),
+        len(name),
+    )
+    return head + name + b"".join(map(_network, entry.networks))
+
+
+def _network(network: Network) -> bytes:
+    address = network.network_address.packed
+    if isinstance(network, IPv4Network):
+        return bytes((network.prefixlen + 96,)) + _MAPPED + address
+    return bytes((network.prefixlen,)) + address

@@ -1,0 +1,211 @@
+"""The reactor lets in whom the gate of the control side lets in (rmq/auth), of the codes it serves.
+
+Method: one core; requests of every such code with random names, of users with random policies, are
+judged by both. Where they are refused the client reads the same text.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.shard import Client, Shard
+
+from rmq.auth.accounts import Accounts
+from rmq.auth.gate import Gate
+from rmq.auth.packed import packed
+from rmq.codes import FLAG_ONE_WAY
+from rmq.format.remoting import JSON, ROCKETMQ, Command, encode
+from rmq.format.signature import Credentials
+
+NO_PERMISSION = 16
+REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
+LETTERS = (310, 320, 325)
+PLAIN = (10, 11, 361, 200050, 200051, 37, 15, 36, 200053, 200052, 200054, 200055, 324, 370)
+BATCH_ACK = 200151
+NAMES = ["t", "orders", "orders-eu", "orders-us", "bills", "%RETRY%g", "%RETRY%orders", "%DLQ%g"]
+GROUPS = ["g", "orders", "bills", "%RETRY%g"]
+RESOURCES = ["*", "Topic:*", "Group:*", "Topic:orders", "Topic:orders*", "Topic:o*", "Topic:bills",
+             "Group:g", "Group:o*", "Cluster:*", "Namespace:n", "Topic:%DLQ%*"]  # fmt: skip
+ACTIONS = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"]
+SOURCES = [[], [], [], ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8"], ["::1"], ["0.0.0.0/0"],
+           ["10.0.0.0/8", "127.0.0.1/31"], ["127.0.0.8/29"]]  # fmt: skip
+USERS = 12
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    with Shard(tmp_path) as shard:
+        shard.core.set_delay_levels([1000], [0])
+        shard.topic(REVIVE_LOG)
+        shard.topic("t")
+        yield shard
+
+
+def entry(source: random.Random) -> dict[str, Any]:
+    return {
+        "resource": source.choice(RESOURCES),
+        "actions": source.sample(ACTIONS, source.choice((1, 1, 2, 3))),
+        "sourceIps": source.choice(SOURCES),
+        "decision": source.choice(("Allow", "Allow", "Deny")),
+    }
+
+
+def random_accounts(source: random.Random) -> Accounts:
+    accounts = Accounts()
+    for number in range(USERS):
+        members = {"password": f"secret{number}", "userType": "Super" if number == 0 else "Normal",
+                   "userStatus": "disable" if number == 1 else "enable"}  # fmt: skip
+        accounts.create_user(f"user{number}", members, by_super=True)
+        policies = [
+            {"policyType": kind, "entries": [entry(source) for _ in range(source.randint(1, 5))]}
+            for kind in ("Custom", "Default")
+            if source.random() < 0.7
+        ]
+        if policies:
+            accounts.put_acl(f"User:user{number}", policies)
+    return accounts
+
+
+def put(shard: Shard, accounts: Accounts) -> Gate:
+    """The same accounts to both; every request needs one."""
+    for user in accounts.users():
+        shard.core.put_user(
+            user.name.encode(), user.password.encode(), user.is_super, user.is_enabled,
+            packed(accounts.acl(user.name)),
+        )  # fmt: skip
+    shard.core.set_auth(True, True, [], [])
+    return Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
+
+
+def random_request(source: random.Random) -> Command:
+    code = source.choice((*LETTERS, *PLAIN, BATCH_ACK))
+    topic, group = source.choice(NAMES), source.choice(GROUPS)
+    fields = {"b": topic, "a": group} if code in LETTERS else {
+        "topic": topic, "consumerGroup": group, "group": group,
+    }  # fmt: skip
+    if source.random() < 0.1:
+        fields.pop(source.choice(sorted(fields)))
+    body = source.randbytes(source.randrange(40))
+    if code == BATCH_ACK:
+        acks = [{"c": source.choice(GROUPS), "t": source.choice(NAMES), "r": "0", "so": 0, "q": 0}
+                for _ in range(source.randrange(3))]  # fmt: skip
+        body = json.dumps({"consumerGroup": group, "acks": acks}).encode()
+    number = source.randrange(USERS + 1)
+    password = f"secret{number}" if source.random() < 0.9 else "wrong"
+    signed = Credentials(f"user{number}", password).sign(fields, body)
+    if source.random() < 0.05:
+        signed.pop(source.choice(("AccessKey", "Signature")))
+    return Command(
+        code=code, fields=signed, body=body, flag=FLAG_ONE_WAY,
+        serialize_type=ROCKETMQ if code < 200_000 and source.random() < 0.5 else JSON,
+    )  # fmt: skip
+
+
+def verdict(shard: Shard, client: Client, command: Command) -> bool:
+    before = shard.core.stats()
+    client.put(encode(command))
+    after = shard.until(
+        lambda stats: stats["auth_allowed"] + stats["auth_refused"]
+        > before["auth_allowed"] + before["auth_refused"]
+    )
+    return after["auth_allowed"] > before["auth_allowed"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_sides_judge_alike(shard: Shard, seed: int) -> None:
+    source = random.Random(seed)
+    accounts = random_accounts(source)
+    gate, client = put(shard, accounts), shard.connect()
+    found = {True: 0, False: 0}
+    for _ in range(1500):
+        command = random_request(source)
+        expected = gate.verdict(command, client.address).refusal
+        allowed = verdict(shard, client, command)
+        assert allowed == (expected == ""), f"{command}: {expected or 'allowed'}"
+        found[allowed] += 1
+    assert min(found.values()) > 150
+
+
+def refused(client: Client, command: Command) -> str:
+    reply = client.ask(encode(command))
+    assert reply.code == NO_PERMISSION
+    return reply.remark or ""
+
+
+def test_who_is_refused_reads_why(shard: Shard) -> None:
+    accounts = Accounts()
+    accounts.create_user("alice", {"password": "secret"}, by_super=True)
+    accounts.put_acl("User:alice", [{"policyType": "Custom", "entries": [
+        {"resource": "Topic:t", "actions": ["Pub"], "decision": "Allow"},
+        {"resource": "Topic:no", "actions": ["All"], "decision": "Deny"},
+    ]}])  # fmt: skip
+    gate, client = put(shard, accounts), shard.connect()
+
+    def asked(code: int, name: str = "alice", password: str = "secret", **fields: str) -> Command:
+        signed = Credentials(name, password).sign(fields)
+        return Command(code=code, fields=signed, opaque=7)
+
+    for command in (
+        asked(310, a="p", b="no"), asked(310, a="p", b="u"), asked(310, a="p"),
+        asked(310, a="p", b="%RETRY%g"), asked(310, "bob", a="p", b="t"),
+        asked(310, password="Secret", a="p", b="t"), Command(code=310, fields={"b": "t"}),
+        asked(11, topic="u", consumerGroup="g"), asked(36, group="g"), asked(36),
+        asked(15, topic="t", consumerGroup="g"),
+    ):  # fmt: skip
+        expected = gate.verdict(command, client.address).refusal
+        assert expected
+        assert refused(client, command) == expected
+
+
+def test_a_change_counts_from_the_next_request_on(shard: Shard) -> None:
+    accounts = Accounts()
+    accounts.create_user("alice", {"password": "secret", "userType": "Super"}, by_super=True)
+    put(shard, accounts)
+    client = shard.connect()
+    fields = Credentials("alice", "secret").sign({"a": "p", "b": "t", "e": "0"})
+    command = Command(code=310, fields=fields, flag=FLAG_ONE_WAY)
+    assert verdict(shard, client, command)
+    shard.core.put_user(b"alice", b"secret", False, True, b"")
+    assert not verdict(shard, client, command)
+    shard.core.put_user(b"alice", b"other", True, True, b"")
+    assert not verdict(shard, client, command)
+    shard.core.put_user(b"alice", b"secret", True, False, b"")
+    assert not verdict(shard, client, command)
+    shard.core.put_user(b"alice", b"secret", True, True, b"")
+    assert verdict(shard, client, command)
+    shard.core.remove_user(b"alice")
+    assert not verdict(shard, client, command)
+    before = shard.core.stats()
+    for settings in ((True, True, [310], []), (False, False, [], [])):
+        shard.core.set_auth(*settings)
+        reply = client.ask(encode(Command(code=310, fields={"a": "p", "b": "t"}, opaque=3)))
+        assert "is missing" in (reply.remark or ""), "it is let in, and is no whole send"
+    after = shard.core.stats()
+    assert all(after[name] == before[name] for name in ("auth_allowed", "auth_refused"))
+
+
+@pytest.mark.parametrize("wrong", [b"x", b"\x02" + bytes(9), bytes(6) + b"\0\1" + b"\0\0",
+                                   bytes(8) + b"\xff\xff"])  # fmt: skip
+def test_policies_that_are_packed_wrongly_change_nothing(shard: Shard, wrong: bytes) -> None:
+    shard.core.put_user(b"alice", b"secret", True, True, b"")
+    with pytest.raises(Exception, match="alice"):
+        shard.core.put_user(b"alice", b"other", False, True, wrong)
+    shard.core.set_auth(True, True, [], [])
+    fields = Credentials("alice", "secret").sign({"a": "p", "b": "t"})
+    assert verdict(shard, shard.connect(), Command(code=310, fields=fields, flag=FLAG_ONE_WAY))
+
+
+def test_names_with_backslashes_are_judged_by_control(shard: Shard) -> None:
+    put(shard, random_accounts(random.Random(1)))
+    client = shard.connect()
+    header = b'{"code":310,"extFields":{"\\u0062":"t","AccessKey":"user0","Signature":"%s"}}'
+    proof = Credentials("user0", "secret0").sign({"b": "t"})["Signature"].encode()
+    frame = header % proof
+    size = len(frame).to_bytes(3, "big")
+    client.put((len(frame) + 4).to_bytes(4, "big") + b"\0" + size + frame)
+    shard.until(lambda stats: stats["control_requests"] == 1)
