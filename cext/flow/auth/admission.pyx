@@ -52,7 +52,8 @@ from cext.wire.text cimport Text, text_copy
 
 cdef enum:
     NAME_BYTES = 1024               # of a user, a topic or a group, as far as they are looked at
-    NAME_SHOWN = 64                 # characters of a user's name that nobody has checked
+    NAME_SHOWN = 255                # of these in texts and in the log
+    UNKNOWN_SHOWN = 64              # of a user that is none
     TEXT_BYTES = 1024               # of a refusal
     ROWS = 18
 
@@ -107,11 +108,22 @@ cdef uint32_t row_bit(int32_t code) noexcept nogil:
 
 # ------------------------------------------------------------------- refusals
 
+cdef const char* shown(const uint8_t* name, uint32_t length, char* out) noexcept nogil:
+    """For texts and the log, where a name of a stranger's choice must not look like anything else.
+    `out` holds NAME_SHOWN + 1."""
+    cdef uint32_t i
+    length = min(length, <uint32_t> NAME_SHOWN)
+    for i in range(length):
+        out[i] = <char> name[i] if 0x20 <= name[i] < 0x7F and name[i] not in b'"\\' else c'?'
+    out[length] = 0
+    return out
+
+
 cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const char* user,
                     const char* text) noexcept nogil:
     cdef char line[TEXT_BYTES + 128]
     s.refused += 1
-    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, NAME_SHOWN, user,
+    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, UNKNOWN_SHOWN, user,
              text)
     log_event(s.turn, c, line)
     return reply_error(s.turn, c, h, NO_PERMISSION, text)
@@ -133,6 +145,7 @@ cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const 
                            ResourceType type, const uint8_t* name, uint32_t length,
                            Verdict verdict) noexcept nogil:
     cdef char text[TEXT_BYTES]
+    cdef char resource[NAME_SHOWN + 1]
     cdef char host[96]
     cdef const char* kind = b"Group"
     cdef const char* reason = b"the decision is deny"
@@ -140,9 +153,8 @@ cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const 
         kind = b"Topic"
     if verdict == VERDICT_NONE:
         reason = b"no matched policies"
-    snprintf(text, TEXT_BYTES, b"User:%.255s has no permission to access %s:%.*s from %s, %s.",
-             user, kind, <int> min(length, <uint32_t> 255), <const char*> name,
-             host_of(c, host, sizeof(host)), reason)
+    snprintf(text, TEXT_BYTES, b"User:%s has no permission to access %s:%s from %s, %s.", user,
+             kind, shown(name, length, resource), host_of(c, host, sizeof(host)), reason)
     return refuse(s, c, h, user, text)
 
 
@@ -252,12 +264,13 @@ cdef bint is_blank(const uint8_t* name, int32_t length) noexcept nogil:
 cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const char* name,
                          const char* what) noexcept nogil:
     cdef char text[TEXT_BYTES]
-    snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", NAME_SHOWN, name, what)
+    snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", UNKNOWN_SHOWN, name, what)
     return refuse(s, c, h, name, text)
 
 
 cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
-    cdef uint8_t name[NAME_BYTES + 1]
+    cdef uint8_t name[NAME_BYTES]
+    cdef char user_name[NAME_SHOWN + 1]
     cdef const Text* key = header_find(h, b"AccessKey")
     cdef int row = row_of(pop_code(h))
     cdef int32_t length = 0
@@ -270,21 +283,21 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return GO_ON
     if key != NULL:
         length = text_copy(key, name, NAME_BYTES)
-    name[max(length, 0)] = 0
     if length <= 0 or is_blank(name, length):
         return refuse(s, c, h, b"", b"username cannot be null.")
+    shown(name, <uint32_t> length, user_name)
     user = user_find(&s.users, name, <uint32_t> length)
     if user == NULL:
-        return refuse_user(s, c, h, <const char*> name, b"not found")
+        return refuse_user(s, c, h, user_name, b"not found")
     if not user.is_enabled:
-        return refuse_user(s, c, h, <const char*> name, b"disabled")
+        return refuse_user(s, c, h, user_name, b"disabled")
     status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
     if status == TOO_LARGE:
         return TO_CONTROL
     if status != OK:
-        return refuse(s, c, h, <const char*> name, b"check signature failed.")
+        return refuse(s, c, h, user_name, b"check signature failed.")
     if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
-        outcome = authorize(s, c, h, f, <const char*> name, user, &rows[row])
+        outcome = authorize(s, c, h, f, user_name, user, &rows[row])
         if outcome != GO_ON:
             return outcome
     s.allowed += 1

@@ -162,6 +162,16 @@ def test_who_is_refused_reads_why(shard: Shard) -> None:
         assert refused(client, command) == expected
 
 
+def test_names_of_strangers_look_like_nothing_else(shard: Shard) -> None:
+    put(shard, Accounts())
+    client = shard.connect()
+    for name, shown in (('x","code":0,"y":"', "x?,?code?:0,?y?:?"), ("a\nb\x00c\u00e4", "a?b?c??"),
+                        ("x" * 900, "x" * 64)):  # fmt: skip
+        fields = Credentials(name, "secret").sign({"a": "p", "b": "t"})
+        command = Command(code=310, fields=fields, opaque=7)
+        assert refused(client, command) == f"User:{shown} is not found."
+
+
 def test_a_change_counts_from_the_next_request_on(shard: Shard) -> None:
     accounts = Accounts()
     accounts.create_user("alice", {"password": "secret", "userType": "Super"}, by_super=True)
