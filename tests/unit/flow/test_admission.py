@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.shard import Client, Shard
+from support.source_tree import ROOT
 
 from rmq.auth.accounts import Accounts
 from rmq.auth.gate import Gate
 from rmq.auth.packed import packed
-from rmq.codes import FLAG_ONE_WAY
+from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.format.remoting import JSON, ROCKETMQ, Command, encode
 from rmq.format.signature import Credentials
 
@@ -44,6 +46,14 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
         shard.topic(REVIVE_LOG)
         shard.topic("t")
         yield shard
+
+
+def test_each_code_that_the_reactor_serves_has_a_row() -> None:
+    served = (ROOT / "cext/flow/request_router.pyx").read_text()
+    judged = (ROOT / "cext/flow/auth/admission.pyx").read_text()
+    codes = set(re.findall(r"RequestHandler\((\w+),", served))
+    assert codes == set(re.findall(r"^    Row\((\w+),", judged, re.MULTILINE))
+    assert {int(RequestCode[name]) for name in codes} == {*LETTERS, *PLAIN, BATCH_ACK}
 
 
 def entry(source: random.Random) -> dict[str, Any]:
