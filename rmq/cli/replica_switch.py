@@ -8,8 +8,9 @@ controller would wait for the end of the master's lease. So the master is told t
 are in sync (the setting may change at run time), and the replica is elected when it has what was
 there before.
 Then the lease that the master renews is a covered one (rmq/controller/leases.py), and the next one
-is elected at once. The old master gets its setting back, whatever happens; if this process is
-killed in between, it waits for all until it is restarted.
+is elected at once. The old master gets its setting back when it knows that it is a slave: for some
+milliseconds it goes on as master, and what it acknowledged by itself then the new one would lack.
+If this process is killed in between, it waits for all until it is restarted.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def acks_of_all(
         yield
         return
     replicas.set_setting(master.address, KEY, "true")
+    is_elected = False
     try:
         end, until = replicas.log_end(master.address), time.monotonic() + timeout_s
         time.sleep(RENEWAL_S)
@@ -47,11 +49,22 @@ def acks_of_all(
                 )
             time.sleep(LOOK_S)
         yield
+        is_elected = True
     finally:
         try:
+            if is_elected:
+                _until_slave(replicas, master.address, timeout_s)
             replicas.set_setting(master.address, KEY, "false")
         except (UnreachableError, RemoteError) as error:
             raise RmqError(
                 f"{master.address} waits for all in sync until it is restarted: {error}. Set it "
                 f"back: mqadmin updateBrokerConfig -b {master.address} -k {KEY} -v false"
             ) from None
+
+
+def _until_slave(replicas: Replicas, address: str, timeout_s: float) -> None:
+    until = time.monotonic() + timeout_s
+    while not replicas.is_slave(address):
+        if time.monotonic() > until:
+            raise UnreachableError(f"it does not say within {timeout_s:g} s that it is a slave")
+        time.sleep(LOOK_S)

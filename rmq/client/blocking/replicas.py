@@ -256,6 +256,11 @@ class Replicas:
         status = self._status(master)
         return status.rmqAllAck if status is not None and status.master else None
 
+    def is_slave(self, address: str) -> bool:
+        """As it says itself: it has answered all that it answers as master."""
+        status = self._status(address)
+        return status is not None and not status.master
+
     def log_end(self, master: str) -> int:
         status = self._status(master)
         if status is None:
