@@ -597,7 +597,11 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
         finally:
             for each in consumers:
                 each.close()
-        assert len(kept.messages) < 600 + 300
+        # A killed broker forgets the commits of some seconds, and whoever is back first has a queue
+        # until the other one is, which begins with what was committed by then.
+        counts = Counter(kept.bodies)
+        assert max(counts[number] for number in range(300)) <= 3
+        assert max(counts[number] for number in range(300, 600)) <= 2
     finally:
         broker.kill()
 
