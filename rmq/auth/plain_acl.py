@@ -28,7 +28,6 @@ from typing import Any
 
 import yaml
 
-from rmq import names
 from rmq.auth.policy import Acl, Action, Decision, PolicyEntry, PolicyType
 from rmq.auth.resource import Pattern, Resource, ResourceType, group, topic
 from rmq.auth.user import User, UserType
@@ -94,7 +93,7 @@ def _add(found: PlainAcl, path: Path, account: Mapping[Any, Any]) -> None:
         raise ConfigError(f"{path}: account {name[:100]!r}: {error}") from None
     custom = [
         *(_entry(topic, each, path, name) for each in _list(path, account, "topicPerms")),
-        *(_entry(_group_of, each, path, name) for each in _list(path, account, "groupPerms")),
+        *(_entry(group, each, path, name) for each in _list(path, account, "groupPerms")),
     ]
     default = [
         PolicyEntry(Resource(kind_of, "", Pattern.ANY), *_permission(account.get(member)))
@@ -114,10 +113,6 @@ def _entry(make: Any, given: Any, path: Path, account: str) -> PolicyEntry:
     if not equals or not name.strip():
         raise ConfigError(f"{path}: account {account[:100]!r}: {given!r:.100} is not name=PUB|SUB")
     return PolicyEntry(make(name.strip()), *_permission(permission))
-
-
-def _group_of(name: str) -> Resource:
-    return group(name.removeprefix(names.RETRY_PREFIX))
 
 
 def _permission(given: Any) -> tuple[frozenset[Action], Decision]:

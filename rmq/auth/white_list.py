@@ -41,11 +41,7 @@ class WhiteList:
     def covers(self, source: Address | None) -> bool:
         if source is None or self.everybody:
             return self.everybody
-        size = 1 if isinstance(source, IPv4Address) else 2
-        packed = source.packed
-        numbers = [
-            int.from_bytes(packed[at : at + size], "big") for at in range(0, len(packed), size)
-        ]
+        numbers = _numbers(source)
         return any(
             len(pattern) == len(numbers)
             and all(
@@ -73,10 +69,14 @@ def _exact(text: str) -> tuple[Part, ...]:
         found = ip_address(text)
     except ValueError:
         raise ProtocolError(f"no address pattern: {text[:100]!r}") from None
-    size = 1 if isinstance(found, IPv4Address) else 2
-    packed = found.packed
-    numbers = [int.from_bytes(packed[at : at + size], "big") for at in range(0, len(packed), size)]
-    return tuple(((number, number),) for number in numbers)
+    return tuple(((number, number),) for number in _numbers(found))
+
+
+def _numbers(address: Address) -> list[int]:
+    """Its parts."""
+    size = 1 if isinstance(address, IPv4Address) else 2
+    packed = address.packed
+    return [int.from_bytes(packed[at : at + size], "big") for at in range(0, len(packed), size)]
 
 
 def _part(text: str, base: int, highest: int, whole: str) -> Part:

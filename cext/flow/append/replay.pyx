@@ -2,7 +2,6 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
@@ -28,7 +27,6 @@ from cext.wire.codes cimport (
     TRANSACTION_ROLLBACK_TYPE,
     TRANSACTION_TYPE_MASK,
 )
-from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
@@ -175,14 +173,12 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
             or kind == TRANSACTION_ROLLBACK_TYPE):
         return OK
     d.topic = <Topic*> name_map_find(&s.tables.topics, view.topic, view.topic_bytes)
-    d.queue = topic_queue(d.topic, s.queues, view.queue_id) if d.topic != NULL else NULL
-    if d.queue == NULL:
-        d.queue = s.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
-                                      view.queue_id)
+    d.queue = queue_of_record(s, d.topic, view)
     if d.queue == NULL:
         return OK
     if view.queue_offset < d.queue.max_offset:
-        d.queue = begin_anew(s, d.topic, d.queue)
+        drop_older(s, d.topic, d.queue)
+        d.queue = queue_of_record(s, d.topic, view)
         if d.queue == NULL:
             return POOL_EMPTY
     if d.queue.max_offset == 0:
@@ -199,24 +195,27 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
     return dispatch_entry(s, &d)
 
 
-cdef Queue* begin_anew(Appender s, Topic* topic, Queue* queue) noexcept nogil:
+cdef Queue* queue_of_record(Appender s, Topic* topic, const RecordView* view) noexcept nogil:
+    """Made where there is none, also of a topic that nobody knows; NULL: it cannot be."""
+    cdef Queue* queue = NULL
+    if topic != NULL:
+        queue = topic_queue(topic, s.queues, view.queue_id)
+    if queue == NULL:
+        queue = s.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
+                                    view.queue_id)
+    return queue
+
+
+cdef void drop_older(Appender s, Topic* topic, Queue* queue) noexcept nogil:
     """The log gives an offset of the queue once more: its topic was deleted at the leader and made
-    anew, which this core's tables hear later, or never. An empty queue in its place, as a start
-    makes it; NULL: no memory."""
-    cdef uint8_t name[TOPIC_BYTES_MAX]
-    cdef int32_t length = queue.topic_length
-    cdef int32_t queue_id = queue.queue_id
+    anew, which this core's tables hear later, or never. The queue goes, as at a start."""
     check(s.dispatch_first == s.dispatch_count,
           b"replay: nothing that this core appended waits for a queue that begins anew",
           s.dispatch_first, s.dispatch_count)
-    memcpy(name, queue.topic, length)
     dispatch_gone(s, queue)
-    if topic != NULL and queue_id < topic.queue_slots:
-        topic.queues[queue_id] = NULL
+    if topic != NULL and queue.queue_id < topic.queue_slots:
+        topic.queues[queue.queue_id] = NULL
     s.queues.delete_queue(queue)
-    if topic != NULL and queue_id < topic.queue_slots:
-        return topic_queue(topic, s.queues, queue_id)
-    return s.queues.open_queue(<const char*> name, length, queue_id)
 
 
 cdef int bridge_gap(Appender s, Queue* queue, int64_t offset) noexcept nogil:

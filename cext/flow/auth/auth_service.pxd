@@ -2,7 +2,7 @@
 
 Set by the control thread (control/auth_calls.pxd). Without authentication a request costs one look.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from cext.flow.auth.user_table cimport UserTable
 from cext.flow.context.service cimport Service
@@ -19,5 +19,5 @@ cdef class AuthService(Service):
     # to any user.
     cdef uint32_t unauthenticated
     cdef uint32_t unauthorized
-    cdef unsigned long long allowed     # counters
-    cdef unsigned long long refused
+    cdef uint64_t allowed               # counters
+    cdef uint64_t refused
