@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq import java_properties
-from rmq.config_table import Setting, broker_table, table_of
+from rmq.config_table import MASK, Setting, broker_table, table_of
 from rmq.errors import ConfigError
 
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
@@ -96,8 +96,9 @@ class Settings:
         value = parse_value(row, text)
         if row.acted and not row.run_time and not row.refusal:  # of these all that pass mean "off"
             if value != self._values[key]:
+                shown = MASK if row.secret else text.strip()
                 raise ForbiddenError(
-                    f"{key}={text.strip()}: cannot be changed at run time; set it in "
+                    f"{key}={shown}: cannot be changed at run time; set it in "
                     "the property file and restart"
                 )
             return
@@ -115,6 +116,11 @@ class Settings:
             if text or not row.hidden_when_empty:
                 yield key, text
 
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """items() for others' eyes: of a secret that is set there is MASK."""
+        for key, text in self.items():
+            yield key, MASK if self._table[key].secret and text else text
+
     def without_effect(self) -> list[str]:
         """Keys set to something else than the default although rmq does not act on them."""
         return sorted(
@@ -130,6 +136,13 @@ class Settings:
 
     def check(self) -> None:
         """Relations that no single row can state; ConfigError when one is broken."""
+        if "authorizationEnabled" not in self._table:
+            return
+        if self.authorizationEnabled and not self.authenticationEnabled:
+            raise ConfigError(
+                "authorizationEnabled=true: needs authenticationEnabled=true, or everybody could "
+                "say that he is whoever may"
+            )
         if "mappedFileSizeCommitLog" not in self._table:
             return
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
@@ -207,7 +220,7 @@ def parse_value(row: Setting, text: str) -> Any:
         if any(ord(character) < 32 for character in text):
             value = None
     if value is None:
-        raise ConfigError(f"{row.key}={text}: {form}")
+        raise ConfigError(f"{row.key}={MASK if row.secret else text}: {form}")
     if row.refusal and value != row.default and value not in row.harmless:
         raise ConfigError(f"{row.key}={text}: refused, {row.refusal}")
     return value

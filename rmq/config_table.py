@@ -27,6 +27,9 @@ LONG_MAX = 2**63 - 1
 MIB = 1 << 20
 
 
+MASK = "******"
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row: what a value of this key may be and what comes of it."""
@@ -39,6 +42,7 @@ class Setting:
     low: int = -INT_MAX - 1  # limits of "int", both included
     high: int = INT_MAX
     choices: tuple[tuple[str, str], ...] = ()  # of "choice": (lower-case spelling, value kept)
+    secret: bool = False  # shown as MASK, in listings and in errors
     refusal: str = ""  # why a legal value is refused that is neither the default nor harmless
     harmless: tuple[Any, ...] = ()  # with `refusal`: what means "off" as well
     hidden_when_empty: bool = False  # Java's null: left out of listings while unset
@@ -56,6 +60,10 @@ def _int(
 
 def _text(key: str, default: str, *, run_time: bool = False, null: bool = False) -> Setting:
     return Setting(key, "text", default, run_time=run_time, hidden_when_empty=null)
+
+
+def _secret(key: str) -> Setting:
+    return Setting(key, "text", "", secret=True)
 
 
 def _choice(
@@ -76,9 +84,13 @@ def _refused(key: str, default: Any, reason: str, *harmless: Any) -> Setting:
     )
 
 
-_NO_ACCOUNTS = (
-    "rmq has no access control yet, and must not look protected when it is not; leave it out, and "
-    "keep the broker on loopback or in a network of its own"
+_NO_ACL_FILES = (
+    "rmq has RocketMQ's ACL 2.0, not the files of ACL 1.0: leave it out, set authenticationEnabled "
+    "and authorizationEnabled, and bring the accounts over: `rmq acl import conf/plain_acl.yml`"
+)
+_NO_PROVIDER = (
+    "rmq has no plug-ins of accounts, and must not look protected by one; leave it out: accounts "
+    "are in the store"
 )
 _NO_REPLICAS = (
     "rmq has no DLedger log, and counts replicas otherwise: leave it out, and use "
@@ -115,6 +127,47 @@ _TLS: tuple[Setting, ...] = (
     ),
     _refused("useTLS", False, _NO_TLS),
 )  # fmt: skip
+
+_LOCAL = "org.apache.rocketmq.auth"
+
+
+def _provider(key: str, *names: str) -> Setting:
+    return _refused(key, "", _NO_PROVIDER, *(f"{_LOCAL}.{name}" for name in names))
+
+
+# Of brokers, as in RocketMQ; of name servers and controllers here.
+_ACCOUNTS: tuple[Setting, ...] = (
+    _bool("authenticationEnabled", False),
+    _bool("authorizationEnabled", False),
+    # JSON, or the path of a file that holds it. {"username":"..","password":".."}: a Super user,
+    # made when there is none of the name
+    _secret("initAuthenticationUser"),
+    # {"accessKey":"..","secretKey":".."}: a Super user, by which servers sign what they send
+    _secret("innerClientAuthenticationCredentials"),
+    _text("authenticationWhitelist", ""),  # request codes, 10,310, that need no signature
+    _text("authorizationWhitelist", ""),  # and those that any account may use
+    _text("rmqAccountsPath", "", null=True),  # empty: rmqAccounts.json beside the other tables
+    _provider("authenticationProvider", "authentication.provider.DefaultAuthenticationProvider"),
+    _provider("authorizationProvider", "authorization.provider.DefaultAuthorizationProvider"),
+    _provider(
+        "authenticationMetadataProvider",
+        "authentication.provider.LocalAuthenticationMetadataProvider",
+    ),
+    _provider(
+        "authorizationMetadataProvider",
+        "authorization.provider.LocalAuthorizationMetadataProvider",
+    ),
+    _provider(
+        "authenticationStrategy",
+        "authentication.strategy.StatelessAuthenticationStrategy",
+        "authentication.strategy.StatefulAuthenticationStrategy",
+    ),
+    _provider(
+        "authorizationStrategy",
+        "authorization.strategy.StatelessAuthorizationStrategy",
+        "authorization.strategy.StatefulAuthorizationStrategy",
+    ),
+)
 
 BROKER: tuple[Setting, ...] = (
     # --- who it is and where it listens
@@ -298,12 +351,12 @@ BROKER: tuple[Setting, ...] = (
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
     _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
-    _refused("aclEnable", False, _NO_ACCOUNTS),
-    _refused("authenticationEnabled", False, _NO_ACCOUNTS),
-    _refused("authorizationEnabled", False, _NO_ACCOUNTS),
+    _refused("aclEnable", False, _NO_ACL_FILES),
     _refused("messageStorePlugIn", "", _NO_PLUG_IN),
     _refused("readOnlyCommitLogStorePaths", "", _ONE_DIRECTORY),
     *_TLS,
+    # --- who may use it
+    *_ACCOUNTS,
     # --- rmq's own
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
     _bool("rmqPinShards", True),  # several shards: each reactor a core of its own; one: a node
@@ -341,6 +394,7 @@ NAMESRV: tuple[Setting, ...] = (
     _choice("rmqLogFormat", "text", "text", "json"),
     _int("rmqLogLinesPerSecond", 200, 1),
     _refused("enableControllerInNamesrv", False, _NO_CONTROLLER),
+    *_ACCOUNTS,
     *_TLS,
 )
 
@@ -373,6 +427,7 @@ CONTROLLER: tuple[Setting, ...] = (
     _int("rmqMaxConnections", 4096, 1, 1 << 20),
     _choice("rmqLogFormat", "text", "text", "json"),
     _int("rmqLogLinesPerSecond", 200, 1),
+    *_ACCOUNTS,
     *_TLS,
 )
 

@@ -138,6 +138,9 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
         "listenPort": str(where.port),
         "storePathRootDir": str(where.store),
     }
+    if settings.authenticationEnabled and not settings.rmqAccountsPath:
+        accounts = Path(settings.storePathRootDir) / "config" / "rmqAccounts.json"
+        values["rmqAccountsPath"] = str(accounts)  # all shards have one file
     if where.index:
         if settings.storePathCommitLog:
             values["storePathCommitLog"] = str(

@@ -29,6 +29,7 @@ from rmq.broker.core_options import make_core
 from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
+from rmq.node.guarding import open_guard
 from rmq.node.served_broker import ServedBroker
 from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
@@ -71,6 +72,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _warn(affinity.prefer_node(start.node))
     lock = StoreLock(Path(settings.storePathRootDir))
+    guard = open_guard(settings)
     if not await joined(settings, stop):
         lock.release()
         return
@@ -94,13 +96,14 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
             made[:] = [BusSiblings(broker, directory, index, start.token, start.digest)]
             broker.join(made[0])
 
-        broker = ServedBroker(Broker(settings, core), stop, prepare)
+        broker = ServedBroker(Broker(settings, core, guard), stop, prepare)
         await broker.start()
         made[0].serving()
         _warn(affinity.spread(start.node_cpus, REACTOR))
         await stop.wait()
         log.info("stopping")
         await broker.stop()
+        await guard.stop()
     finally:
         core.stop()
         lock.release()

@@ -21,6 +21,7 @@ from rmq import logs
 from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
+from rmq.node.guarding import open_guard
 from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
 from rmq.system import descriptors
@@ -51,8 +52,10 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
     stop, loop = stop_event(), asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         own = ""
+        guard = open_guard(broker)
+        stack.push_async_callback(guard.stop)
         if namesrv is not None:
-            server = NameServer(namesrv)
+            server = NameServer(namesrv, guard)
             await server.start()
             stack.push_async_callback(server.stop)
             own = f"{host_of(namesrv.bindAddress)}:{server.port}"

@@ -11,12 +11,16 @@ Modules, lowest first:
     packed           policies in bytes, for the reactor
     user             an account
     accounts         users and policies by name, and the rules by which they change
-    account_file     config/rmqAccounts.json
+    account_file     rmqAccounts.json, which the servers of a machine may share
+    account_store    the accounts of a process, in step with the file
     authorization    the verdict
     permissions      a row for each request code
     white_list       addresses that ACL 1.0 lets in without an account
     plain_acl        the files of ACL 1.0 as accounts
     gate             all of it, before a request is served
+    admin            the requests that make users and ACLs
+    options          what a server's settings say
+    guard            all of it for one server
 
 Nothing here knows sockets, or who asks: brokers, name servers and controllers use it alike. Names,
 order of the checks and texts of refusals are RocketMQ's (module auth, 5.5.0).

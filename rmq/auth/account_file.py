@@ -1,33 +1,75 @@
 """Account file: users and their ACLs on the disk, readable by the broker's own user only.
 
-    config/rmqAccounts.json    {"users":{"alice":{"username":"alice","password":..}},
-                                "acls":{"alice":[{"policyType":"Custom","entries":[..]}]}}
+    rmqAccounts.json    {"users":{"alice":{"username":"alice","password":..}},
+                         "acls":{"alice":[{"policyType":"Custom","entries":[..]}]},
+                         "lastChange":{"asked":"5f2c..","by":"4711-..","at_ms":1764176400000}}
 
-A change is written whole, and is on the disk when save() returns (rmq/base/json_file.py). A file
-that is damaged, with its copy, refuses the start: who may do what is not guessed. RocketMQ keeps
-the same in RocksDB; mqadmin's copyUser and copyAcl carry it over.
+All servers of a machine may have one file (shards of a broker do): who changes it holds its lock,
+and the others see by its stamp that it is another one. A change is written whole, and is on the
+disk when save() returns (rmq/base/json_file.py). A file that is damaged, with its copy, refuses the
+start: who may do what is not guessed. RocketMQ keeps the same in RocksDB; mqadmin's copyUser and
+copyAcl carry it over.
 """
 
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from rmq.auth.accounts import Accounts
+from rmq.base.durable_directory import make_directory
 from rmq.base.json_file import JsonFile
 from rmq.errors import ConfigError, ProtocolError
 
 MODE = 0o600
+NAME = "rmqAccounts.json"
+
+Stamp = tuple[int, int, int]  # of a file: another one of the name has another
+
+
+class LastChange(msgspec.Struct, frozen=True):
+    asked: str = ""  # a digest of the request
+    by: str = ""  # the server that has done it
+    at_ms: int = 0
 
 
 class AccountFile:
-    def __init__(self, config_directory: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self._file = JsonFile(
-            config_directory / "rmqAccounts.json",
-            tables=("users", "acls"),
+            path,
+            tables=("users", "acls", "lastChange"),
             advice="Put a copy in its place (of another broker of the cluster, too), or remove it "
             "and its .bak and make the users anew (initAuthenticationUser).",
             mode=MODE,
         )
+        self.path = path
+        self.last_change = LastChange()  # of what was loaded or saved
 
-    def load(self, accounts: Accounts) -> None:
+    def stamp(self) -> Stamp | None:
+        """None: there is no file."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else changes the file meanwhile; waits for who does."""
+        make_directory(self.path.parent)
+        fd = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def load(self) -> Accounts:
         """ConfigError for a file that others may read, or that holds what is no account."""
         for path in (self._file.path, self._file.backup_path):
             if path.exists() and path.stat().st_mode & 0o077:
@@ -35,13 +77,15 @@ class AccountFile:
                     f"{path} holds passwords, and others than its owner may read it: "
                     f"chmod 600 {path}"
                 )
+        accounts = Accounts()
         content = self._file.load()
-        if content is None:
-            return
-        try:
-            accounts.load(content)
-        except ProtocolError as error:
-            raise ConfigError(f"{self._file.path}: {error}") from None
+        if content is not None:
+            try:
+                accounts.load(content)
+                self.last_change = msgspec.convert(content.get("lastChange") or {}, LastChange)
+            except (ProtocolError, msgspec.ValidationError) as error:
+                raise ConfigError(f"{self._file.path}: {error}") from None
+        return accounts
 
     def save(self, accounts: Accounts) -> None:
-        self._file.save(accounts.content())
+        self._file.save({**accounts.content(), "lastChange": self.last_change})

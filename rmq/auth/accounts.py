@@ -134,7 +134,17 @@ class Accounts:
             raise _not_allowed(f"The subject of {subject[:300]} is not exist.")
         return name
 
-    # ---- the file
+    # ---- as a whole
+
+    def copy(self) -> Accounts:
+        other = Accounts()
+        other.take(self)
+        return other
+
+    def take(self, other: Accounts) -> None:
+        """Becomes what the other is; it costs two tables, for what is in them never changes."""
+        self._users, self._acls = dict(other._users), dict(other._acls)
+        self.version += 1
 
     def content(self) -> dict[str, Any]:
         return {
@@ -148,19 +158,22 @@ class Accounts:
             str(name): User.of(str(name), members)
             for name, members in _table(content, "users").items()
         }
-        acls = {
-            str(name): Acl.of(policies) for name, policies in _table(content, "acls").items()
-        }
+        acls = {str(name): Acl.of(policies) for name, policies in _table(content, "acls").items()}
         self._users, self._acls = users, acls
         self.version += 1
 
-    def ensure_super(self, name: str, password: str) -> bool:
-        """Makes a Super user of the name unless there is a user of it; whether one was made."""
-        if name in self._users:
-            return False
-        self._users[name] = User.of(name, {"password": password, "userType": UserType.SUPER.value})
-        self.version += 1
-        return True
+    def ensure_super(self, name: str, password: str) -> None:
+        """Makes a Super user of the name unless there is a user of it. ProtocolError: it cannot be
+        one."""
+        if name not in self._users:
+            members = {"password": password, "userType": UserType.SUPER.value}
+            self._users[name] = User.of(name, members)
+            self.version += 1
+
+    def some_super(self) -> User | None:
+        """The first by name that is enabled."""
+        found = (user for user in self._users.values() if user.is_super and user.is_enabled)
+        return min(found, key=lambda user: user.name, default=None)
 
 
 def subject_name(subject: str) -> str:

@@ -100,11 +100,3 @@ class Gate:
         except ProtocolError as error:
             return str(error)
         return refusal(user, self.accounts.acl(user.name), found, address(peer))
-
-
-def codes_of(white_list: str) -> frozenset[int]:
-    """Of a setting like "10,310"; ProtocolError for what is no code."""
-    texts = [each.strip() for each in white_list.split(",") if each.strip()]
-    if not all(each.isascii() and each.isdecimal() and len(each) < 10 for each in texts):
-        raise ProtocolError(f"no list of request codes: {white_list[:100]!r}")
-    return frozenset(map(int, texts))

@@ -1,6 +1,7 @@
 """Broker: the control side of a shard, which serves all that is rare; docs/design/control.md.
 
     broker          puts the rooms together; no room imports it
+    access          who may ask for what
     requests        handlers of request codes, by area; handlers.py is the table
     dispatch        from the core's reports to handlers and back
     clients         who is connected, with which subscriptions

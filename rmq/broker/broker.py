@@ -22,7 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rmq.auth.guard import Guard
 from rmq.base import clock
+from rmq.broker.access import Access
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.consumers import ConsumerTable
@@ -105,7 +107,8 @@ IN_SYNC = {"inSyncReplicas", "minInSyncReplicas", "allAckInSyncStateSet"}
 class Broker:
     """Everything but the hot path. Owned by the control thread's loop."""
 
-    def __init__(self, settings: Settings, core: Core) -> None:
+    def __init__(self, settings: Settings, core: Core, guard: Guard | None = None) -> None:
+        """guard: open; None where accounts are not in use."""
         self.settings = settings
         self.core = core
         root = Path(settings.storePathRootDir).expanduser()
@@ -113,6 +116,8 @@ class Broker:
         self.commit_log_directory = settings.commit_log_directory
         self.consume_queue_directory = root / "consumequeue"
         self.started_at = clock.wall()
+        self.guard = guard or Guard(settings, config, settings.brokerClusterName)
+        self.access = Access(self.guard, core)
         self.settings_version = DataVersion()
         self.bodies = BodyCache()
         self.connections = Connections()
@@ -181,6 +186,7 @@ class Broker:
     # ---- start and stop
 
     async def start(self) -> None:
+        self.access.open()
         self.queue_mappings.load()
         self.topics.load()
         self.queue_mappings.drop_orphans(lambda topic: topic in self.topics)

@@ -58,6 +58,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
     root = Path(settings.storePathRootDir)
     return {
         "root": str(root),
+        "authenticates": settings.authenticationEnabled,
         "checkpoint": str(root / "checkpoint"),
         "deleted_topics": deleted_topics(root.expanduser() / "config"),
         "commitlog_dir": str(settings.commit_log_directory),

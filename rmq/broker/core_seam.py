@@ -367,6 +367,9 @@ class AuthCalls(Protocol):
         the next request on."""
 
     def remove_user(self, name: bytes) -> None: ...
+    def remove_users(self) -> None:
+        """All of them. Until set_auth() control judges every request."""
+
     def set_auth(
         self,
         authenticates: bool,

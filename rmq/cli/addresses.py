@@ -1,13 +1,15 @@
 """Addresses: which a server listens on and gives its clients, and when that needs a consent.
 
-Safe by default: without a word about it everything stays on this machine. rmq has no accounts yet,
-so listening or advertising beyond loopback asks for an explicit --insecure. With it
+Safe by default: without a word about it everything stays on this machine. Listening or advertising
+beyond loopback asks for accounts (authenticationEnabled and authorizationEnabled), or for an
+explicit --insecure. With either
 
     --bind 10.0.0.5                   brokerIP1 follows: clients are sent to 10.0.0.5
     --bind 0.0.0.0                    brokerIP1 is the address this machine uses towards others
     brokerIP1=10.0.0.5 in the file    bindAddress follows as 0.0.0.0, Apache RocketMQ's default
 
-so that a broker.conf written for Apache RocketMQ works with `--insecure` added.
+so that a broker.conf written for Apache RocketMQ works, with `--insecure` added where it has no
+accounts.
 """
 
 from __future__ import annotations
@@ -40,13 +42,15 @@ def with_port(address: str, port: int) -> str:
 
 def settle_addresses(settings: Settings, insecure: bool) -> None:
     """Fills in what follows from what was given; ConfigError for what needs --insecure."""
+    is_open = not (settings.authenticationEnabled and settings.authorizationEnabled)
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
         address = getattr(settings, key) if key in settings else ""
-        if address and not insecure and not is_loopback(address):
+        if address and is_open and not insecure and not is_loopback(address):
             raise ConfigError(
-                f"{key}={address}: other machines could connect, and rmq has no "
-                "accounts yet. Leave it at 127.0.0.1, or add --insecure if everybody who can "
-                "reach this port may read, write and administer"
+                f"{key}={address}: other machines could connect, and nobody is asked who he is. "
+                "Leave it at 127.0.0.1; or set authenticationEnabled, authorizationEnabled and "
+                "initAuthenticationUser; or add --insecure if everybody who can reach this port "
+                "may read, write and administer"
             )
     if "brokerIP1" not in settings:
         return

@@ -13,6 +13,7 @@ from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.live_replicas import LiveReplicas
 from rmq.format.remoting import Command, encode, field_texts
+from rmq.serving.identity import signed
 from rmq.serving.one_way import OneWay
 
 
@@ -31,14 +32,13 @@ class RoleNotices:
             "masterEpoch": found.master_epoch,
             "syncStateSetEpoch": found.sync_state_set_epoch,
         }
-        notice = encode(
-            Command(
-                code=RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
-                flag=FLAG_ONE_WAY,
-                fields=field_texts(fields),
-                body=body,
-            )
+        command = Command(
+            code=RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+            flag=FLAG_ONE_WAY,
+            fields=field_texts(fields),
+            body=body,
         )
+        notice = encode(signed(command))
         for replica in self._live.of_set(found.cluster, found.name).values():
             self._one_way.send(replica.address, notice)
 

@@ -20,6 +20,7 @@ import asyncio
 import logging
 from pathlib import Path
 
+from rmq.auth.guard import Guard
 from rmq.config import Settings
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.elections import Elections
@@ -42,6 +43,8 @@ class ControllerServer:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        store = Path(settings.controllerStorePath).expanduser()
+        self.guard = Guard(settings, store, cluster="")
         self.live = LiveReplicas()
         self.leases = Leases(settings.rmqLeaseMillis)
         self.store = _store(settings, self.leases)
@@ -56,11 +59,13 @@ class ControllerServer:
         """Loads, listens, and stands for election; RmqError for what cannot be used."""
         settings = self.settings
         self._config.load()
+        self.guard.open()
+        self.guard.start()
         self.elections.unclean = lambda: bool(settings.enableElectUncleanMaster)
         self.elections.elected = self._tell
         requests = Requests(self.elections, settings.rmqControllerGroup, self._config)
         listener = Listener(
-            requests.start,
+            self.guard.before(requests.start),
             failure,
             self.elections.connection_closed,
             settings.rmqMaxConnections,
@@ -90,6 +95,7 @@ class ControllerServer:
             self._sweeping.cancel()
         self._notices.stop()
         self.elections.stop()
+        await self.guard.stop()
         await listener.stop()
         await self.store.stop()
         _log.info("controller stopped")

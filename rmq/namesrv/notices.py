@@ -13,6 +13,7 @@ from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.config import Settings
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.namesrv.route_tables import SmallestIdChange
+from rmq.serving.identity import signed
 from rmq.serving.one_way import OneWay
 
 
@@ -35,14 +36,13 @@ class Notices:
             "offlineBrokerAddr": change.offline_address,
             "haBrokerAddr": change.ha_address,
         }
-        notice = encode(
-            Command(
-                code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
-                flag=FLAG_ONE_WAY,
-                opaque=self._opaque,
-                fields=field_texts(fields),
-            )
+        command = Command(
+            code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+            flag=FLAG_ONE_WAY,
+            opaque=self._opaque,
+            fields=field_texts(fields),
         )
+        notice = encode(signed(command))
         for address in change.peers:
             self._one_way.send(address, notice)
 

@@ -20,7 +20,9 @@ serverChannelMaxIdleTimeSeconds, rmqMaxConnections.
 import asyncio
 import logging
 import signal
+from pathlib import Path
 
+from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
@@ -28,6 +30,7 @@ from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
+from rmq.serving import identity
 from rmq.serving.listener import Listener
 from rmq.serving.runtime_config import RuntimeConfig, path_of
 
@@ -37,8 +40,11 @@ _log = logging.getLogger("rmq.namesrv")
 class NameServer:
     """Lives in one event loop; start and stop are called there."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+        """guard: of its process, which opens it; None: one of its own."""
         self.settings = settings
+        self.guard = guard or own_guard(settings)
+        self._owns_guard = guard is None
         self.tables = RouteTables()
         self.kv = KvConfig(path_of(settings.kvConfigPath))
         self.config = RuntimeConfig(settings, path_of(settings.configStorePath))
@@ -53,8 +59,11 @@ class NameServer:
         """Loads and listens; ConfigError when a file or the address cannot be used."""
         self.config.load()
         self.kv.load()
+        if self._owns_guard:
+            self.guard.open()
+            self.guard.start()
         listener = Listener(
-            self._requests.start,
+            self.guard.before(self._requests.start),
             failure,
             self.tables.connection_closed,
             self.settings.rmqMaxConnections,
@@ -74,10 +83,18 @@ class NameServer:
             self._expiry.cancel()
             self._expiry = None
         self._notices.stop()
+        if self._owns_guard:
+            await self.guard.stop()
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
             _log.info("name server stopped")
+
+
+def own_guard(settings: Settings) -> Guard:
+    """Accounts of a name server that is a process of its own; it belongs to no cluster."""
+    kept = path_of(settings.kvConfigPath)
+    return Guard(settings, kept.parent if kept is not None else Path.cwd(), cluster="")
 
 
 async def serve(settings: Settings) -> None:
@@ -87,6 +104,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = NameServer(settings)
+    identity.use(server.guard.credentials)
     await server.start()
     try:
         await stop.wait()

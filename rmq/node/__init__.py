@@ -2,6 +2,7 @@
 
     process             start and stop of a name server, a broker, or both
     controller_process  start and stop of a controller
+    guarding            the accounts of a broker's process
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
     role_line           what the controller made of a broker, for that line

@@ -18,6 +18,7 @@ from rmq.controller.server import ControllerServer
 from rmq.node.process import stop_event
 from rmq.node.ready_line import print_line, seconds_since_start
 from rmq.node.store_lock import StoreLock
+from rmq.serving import identity
 from rmq.system import descriptors
 
 log = logging.getLogger("rmq.node")
@@ -39,6 +40,7 @@ async def _serve(settings: Settings) -> None:
             directory = Path(settings.controllerStorePath).expanduser()
             stack.callback(StoreLock(directory).release)
         server = ControllerServer(settings)
+        identity.use(server.guard.credentials)
         stack.push_async_callback(server.stop)
         await server.start()
         print_line(

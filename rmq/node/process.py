@@ -28,6 +28,7 @@ from rmq import logs
 from rmq.base import clock
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
+from rmq.node.guarding import open_guard
 from rmq.node.store_lock import StoreLock
 from rmq.system import descriptors
 
@@ -57,6 +58,10 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         if broker is not None:
             lock = StoreLock(Path(broker.storePathRootDir))
             stack.callback(lock.release)
+        guard = None
+        if broker is not None:
+            guard = open_guard(broker)
+            stack.push_async_callback(guard.stop)
         core = None
         if broker is not None:
             from rmq.node.slave_start import follow, joined
@@ -72,7 +77,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
 
-            server = NameServer(namesrv)
+            server = NameServer(namesrv, guard)
             await server.start()
             stack.push_async_callback(server.stop)
         own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""
@@ -89,7 +94,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             follow(core, broker)
             cut_damage(core, broker)
             core.start()
-            served = ServedBroker(Broker(broker, core), stop)
+            served = ServedBroker(Broker(broker, core, guard), stop)
             await served.start()
             stack.push_async_callback(served.stop)
         shards: list[tuple[str, str]] = []

@@ -53,7 +53,7 @@ async def truncate(
     await asyncio.to_thread(cut, core, broker.settings, offset)
     begin_following(core, broker.settings)
     core.start()
-    fresh = Broker(broker.settings, core)
+    fresh = Broker(broker.settings, core, broker.guard)
     prepare(fresh)
     await fresh.start()
     return fresh

@@ -15,6 +15,7 @@ from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+from rmq.serving.identity import signed
 
 CONNECT_S = 3.0
 
@@ -46,6 +47,7 @@ class RemotingClient:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         command.opaque = next(self._opaques) & 0x7FFFFFFF
+        signed(command)
         try:
             answer = (await self._open(timeout_s)).call(command)
             timer = loop.call_at(deadline_s, _expire, answer)

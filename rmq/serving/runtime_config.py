@@ -60,8 +60,8 @@ class RuntimeConfig:
             _log.warning("%s: cannot be changed this way: %s", self._path, ", ".join(ignored))
 
     def text(self) -> bytes:
-        """Every setting as "key=value" lines, in alphabetical order."""
-        return java_properties.format(self.settings.items()).encode()
+        """Every setting as "key=value" lines, in alphabetical order; secrets as ******."""
+        return java_properties.format(self.settings.shown()).encode()
 
     async def update(self, text: bytes) -> list[str]:
         """Takes a change, durably; returns its keys. Forbidden, ConfigError or OSError."""

@@ -53,9 +53,9 @@ TABLES = (
 )
 # What it may have, and does not come along: messages would be lost, or let in who may not.
 REFUSED = {
-    "aclEnable": "rmq has no accounts yet, and would let everyone in",
-    "authenticationEnabled": "rmq has no accounts yet, and would let everyone in",
-    "authorizationEnabled": "rmq has no accounts yet, and would let everyone in",
+    "aclEnable": "no accounts come along, and everyone would be let in",
+    "authenticationEnabled": "no accounts come along, and everyone would be let in",
+    "authorizationEnabled": "no accounts come along, and everyone would be let in",
     "enableControllerMode": "a controller says who is master of it: start a broker with "
     "`rmq broker --controller`, and make that the master (`rmq replica promote`)",
     "enableDLegerCommitLog": "its log is one of DLedger's, which no slave can copy",

@@ -23,12 +23,18 @@ from support.popping import Popped, ack_fields, batch_of, pop, pop_fields
 from support.waiting import until
 from support.wire_frames import batch_body
 
+from rmq.codes import RequestCode
 from rmq.format import fastjson
 from rmq.format.message import encode_properties
 from rmq.format.remoting import Command
 
 ROUNDS = 6
-OPTIONS = ("--set", "recallMessageEnable=true")  # what the broker needs
+# What the broker needs. It has accounts, and asks nobody for one.
+OPTIONS = (
+    "--set", "recallMessageEnable=true", "--set", "authenticationEnabled=true",
+    "--set", 'initAuthenticationUser={"username":"admin","password":"admin"}',
+    "--set", f"authenticationWhitelist={','.join(str(int(code)) for code in RequestCode)}",
+)  # fmt: skip
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 LOCKED, LOCKS = "locked", 256  # a topic whose queues are locked one after the other
@@ -51,6 +57,8 @@ class World:
         self.ordered: list[Popped] = []
         self.gone = list(range(ROUNDS))  # of topics and groups to be deleted
         self.locked = list(range(ROUNDS))  # queues that "holder" has
+        self.users = list(range(ROUNDS))  # to be deleted
+        self.acls = list(range(ROUNDS))
         self.pushes = 0  # replies that the producer has taken
         self.stored: Command  # the answer to a send
 
@@ -70,6 +78,7 @@ class World:
             assert (await client.call(30, topic="t", queueId=0)).code == 0
 
     async def make(self) -> None:
+        await self.well(3001, fastjson.dumps({"password": "x"}), username="kept")
         for topic, queues in (("t", 4), ("p", 1), (LOCKED, LOCKS)):
             await self.well(17, **topic_fields(topic, queues))
         for number in range(ROUNDS):
@@ -80,6 +89,9 @@ class World:
                 await self.well(15, consumerGroup=group, topic=f"gone{number}", queueId=0,
                                 commitOffset=0)  # fmt: skip
             await self.well(41, lock_body("holder", number))
+            password = fastjson.dumps({"password": "x"})
+            await self.well(3001, password, username=f"gone{number}")
+            await self.well(3006, acl(f"gone{number}"), subject="User:admin")
         assert (await self.consumer.heartbeat("g", "t")).code == 0
         producer = {"clientID": self.producer.client_id, "consumerDataSet": [],
                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
@@ -154,6 +166,11 @@ def topic_fields(topic: str, queues: int = 4) -> dict[str, Any]:
     return {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues,
             "writeQueueNums": queues, "perm": 6, "topicFilterType": "SINGLE_TAG",
             "topicSysFlag": 0, "order": False}  # fmt: skip
+
+
+def acl(topic: str) -> bytes:
+    entry = {"resource": f"Topic:{topic}", "actions": ["Pub"], "decision": "Allow"}
+    return fastjson.dumps({"policies": [{"policyType": "Custom", "entries": [entry]}]})
 
 
 def mapping(topic: str) -> dict[str, Any]:
@@ -397,6 +414,17 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (38, ""): (ask(38, consumerGroup="g"), 0),
     (46, ""): (ask(46, {"clientId": "c", "group": "g", "namespace": "",
                         "subscriptionData": SUBSCRIPTION}), 0),
+    (3001, ""): (ask(3001, {"password": "x"}, username=lambda n: f"new{n}"), 0),
+    (3002, ""): (ask(3002, lambda n: {"password": f"x{n}"}, username="kept"), 0),
+    (3003, ""): (viewed(3003, username=lambda w: f"gone{w.users.pop()}"), 0),
+    (3004, ""): (ask(3004, username="admin"), 0),
+    (3005, ""): (ask(3005), 0),
+    (3006, ""): (ask(3006, lambda n: acl(f"new{n}"), subject="User:admin"), 0),
+    (3007, ""): (ask(3007, lambda n: acl(f"new{n}"), subject="User:admin"), 0),
+    (3008, ""): (viewed(3008, subject="User:admin", policyType="Custom",
+                        resource=lambda w: f"Topic:gone{w.acls.pop()}"), 0),
+    (3009, ""): (ask(3009, subject="User:admin"), 0),
+    (3010, ""): (ask(3010), 0),
     (301, ""): (ask(301, filterServerAddr="a:1"), None),
     (302, ""): (ask(302, consumerGroup="g", topic="t", className="C", classCRC=0), None),
     (400, ""): (ask(400, {"topic": "t", "consumerGroup": "g", "clientId": "c"}), 0),

@@ -47,7 +47,7 @@ def test_flush_type_takes_short_and_long_names(text: str) -> None:
         ),
         ("logicalDiskSpaceCleanForciblyThreshold", "0.8.1", "a number such as 0.5"),
         ("brokerName", "a\nb", "text without control characters"),
-        ("aclEnable", "true", "aclEnable=true: refused, rmq has no access control yet"),
+        ("aclEnable", "true", "aclEnable=true: refused, rmq has RocketMQ's ACL 2.0"),
         ("storeType", "defaultRocksDB", "storeType=defaultRocksDB: one of default"),
         ("listenprt", "1", "listenprt: no such setting. Did you mean listenPort?"),
         ("zzzzzz", "1", "zzzzzz: no such setting."),
@@ -110,9 +110,10 @@ def test_what_a_file_may_have_is_taken_at_run_time_and_named_when_it_does_nothin
 
 # key, a value that would be unsafe to ignore, words of the reason, values that mean "off"
 UNSAFE = [
-    ("aclEnable", "true", "no access control", ["false"]),
-    ("authenticationEnabled", "true", "no access control", ["false"]),
-    ("authorizationEnabled", "TRUE", "no access control", ["false"]),
+    ("aclEnable", "true", "rmq acl import", ["false"]),
+    ("authenticationProvider", "org.example.Mine", "no plug-ins of accounts", [
+        "", "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    ]),
     ("minInSyncReplicas", "2", "needs enableControllerMode", ["1", "0"]),
     ("totalReplicas", "3", "counts replicas otherwise", ["1"]),
     ("allAckInSyncStateSet", "true", "needs enableControllerMode", ["false"]),
@@ -151,6 +152,31 @@ def test_what_would_be_unsafe_to_ignore_is_refused_everywhere(
         path.write_text(f"{key}={text}\n")
         assert load_properties(path).without_effect() == []
         running.change({key: text})
+
+
+def test_permissions_without_accounts_are_refused() -> None:
+    with pytest.raises(ConfigError, match="needs authenticationEnabled=true"):
+        load_properties(None, {"authorizationEnabled": "true"})
+    for server in ("broker", "namesrv", "controller"):
+        both = {"authenticationEnabled": "true", "authorizationEnabled": "true"}
+        assert load_properties(None, both, server=server).authorizationEnabled
+
+
+def test_secrets_are_in_no_listing_and_in_no_error() -> None:
+    settings = Settings()
+    secret = '{"username":"admin","password":"geheim"}'
+    settings.set("initAuthenticationUser", secret)
+    assert dict(settings.items())["initAuthenticationUser"] == secret
+    shown = dict(settings.shown())
+    assert shown["initAuthenticationUser"] == "******"
+    assert shown["innerClientAuthenticationCredentials"] == ""
+    for attempt in (
+        lambda: settings.change({"initAuthenticationUser": "geheim2"}),
+        lambda: settings.set("initAuthenticationUser", "\x01geheim"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            attempt()
+        assert "geheim" not in str(caught.value)
 
 
 def test_a_log_in_several_directories_is_refused() -> None:

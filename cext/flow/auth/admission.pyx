@@ -277,7 +277,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     cdef Outcome outcome
     cdef User* user
     cdef int status
-    if row < 0:
+    if row < 0 or not s.users_known:
         return TO_CONTROL
     if s.unauthenticated >> row & 1:
         return GO_ON

@@ -1,6 +1,8 @@
 """Auth service: the users of this broker, and whether anybody is asked who he is.
 
-Set by the control thread (control/auth_calls.pxd). Without authentication a request costs one look.
+Set by the control thread (control/auth_calls.pxd), but for whether anybody is asked: that stands in
+the options, so that nobody is let in before it has said whom. Without authentication a request
+costs one look.
 """
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -14,6 +16,7 @@ cdef class AuthService(Service):
     cdef UserTable users
     cdef SignatureCheck check
     cdef bint authenticates
+    cdef bint users_known               # set_auth() has come: until then control judges
     cdef bint authorizes
     # RocketMQ's white lists, as bits by the rows of admission.pyx: served without a signature, or
     # to any user.

@@ -13,6 +13,7 @@ cdef class AuthService:
     cdef int open(self, Arena* arena, dict given) except -1:
         if user_table_open(&self.users) != OK or signature_check_open(&self.check) != OK:
             no_memory("accounts")
+        self.authenticates = bool(given.get("authenticates", False))
         return 0
 
     cdef void close(self) noexcept:

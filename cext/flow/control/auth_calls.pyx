@@ -1,10 +1,10 @@
 """Auth calls. See auth_calls.pxd."""
 from libc.stdint cimport uint32_t
 
-from cext.base.status cimport raise_status
+from cext.base.status cimport OK, raise_status
 from cext.flow.auth.admission cimport row_bit
 from cext.flow.auth.auth_service cimport AuthService
-from cext.flow.auth.user_table cimport user_put, user_remove
+from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, user_table_open
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.wire.text cimport Text
@@ -30,6 +30,12 @@ cdef void remove_user(AuthService s, const Text* name) noexcept nogil:
     user_remove(&s.users, name.bytes, name.length)
 
 
+cdef void remove_users(AuthService s, int* status) noexcept nogil:
+    s.users_known = False
+    user_table_close(&s.users)
+    status[0] = user_table_open(&s.users)
+
+
 cdef struct SetAuth:
     bint authenticates
     bint authorizes
@@ -42,6 +48,7 @@ cdef void set_auth(AuthService s, const SetAuth* x) noexcept nogil:
     s.unauthorized = x.unauthorized
     s.authorizes = x.authorizes
     s.authenticates = x.authenticates
+    s.users_known = True
 
 
 cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
@@ -66,6 +73,11 @@ cdef class AuthCalls(HACalls):
     def remove_user(self, bytes name):
         cdef Text x = borrowed(name)
         self._call(<CallFn> remove_user, <void*> self.auth, &x)
+
+    def remove_users(self):
+        cdef int status = OK
+        self._call(<CallFn> remove_users, <void*> self.auth, &status)
+        raise_status(status, "users")
 
     def set_auth(self, bint authenticates, bint authorizes, list unauthenticated,
                  list unauthorized):

@@ -4,7 +4,7 @@
                                                EVENT    log
                                                REQUEST  wait for the connection's turn: fair_queue
                                                CLOSED   the same, as the last of it
-    turn -> REQUEST  response flag: match a call of ours, else: handler by code
+    turn -> REQUEST  response flag: match a call of ours, else: may it be asked? handler by code
             CLOSED   everyone forgets the connection
 
 After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
@@ -30,6 +30,7 @@ from typing import Generic, Protocol, TypeVar
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
+from rmq.broker.access import Access
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.filter_processes import FilterProcesses
@@ -54,6 +55,7 @@ WAITING_MAX = 8192  # requests whose handlers wait for something; more are answe
 class DispatchContext(Protocol):
     """What the dispatcher itself uses of the broker."""
 
+    access: Access
     broker_to_client: BrokerToClient
     connections: Connections
     delays: DelayLevels
@@ -165,8 +167,13 @@ class Dispatcher(Generic[C]):
         if command.is_response:
             self._context.broker_to_client.answered(connection, command)
             return
+        verdict = self._context.access.verdict(command, connection.address)
+        request = Request(connection, command, frame, verdict.user)
+        if verdict.refusal:
+            self._answer(request, command.reply(ResponseCode.NO_PERMISSION, verdict.refusal))
+            return
         connection.language, connection.version = command.language, command.version
-        self._request(Request(connection, command, frame))
+        self._request(request)
 
     def _request(self, request: Request) -> None:
         command = request.command

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from rmq.auth.user import User
 from rmq.base import clock
 from rmq.broker.clients.connections import Connection
 from rmq.errors import ProtocolError
@@ -33,6 +34,7 @@ class Request:
     connection: Connection
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
+    user: User | None = None  # who has signed it, where that is asked
     began: float = field(default_factory=clock.monotonic)
 
     @property

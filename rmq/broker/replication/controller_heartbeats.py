@@ -31,6 +31,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode, field_texts
+from rmq.serving.identity import signed
 from rmq.serving.remoting_client import parse_address
 
 CONNECT_S = 3.0
@@ -142,14 +143,13 @@ class ControllerHeartbeats:
             "rmqCovered": now.is_covered,
             "rmqLost": now.has_lost or None,
         }
-        return encode(
-            Command(
-                code=RequestCode.BROKER_HEARTBEAT,
-                flag=FLAG_ONE_WAY if is_one_way else 0,
-                opaque=opaque,
-                fields=field_texts(fields),
-            )
+        command = Command(
+            code=RequestCode.BROKER_HEARTBEAT,
+            flag=FLAG_ONE_WAY if is_one_way else 0,
+            opaque=opaque,
+            fields=field_texts(fields),
         )
+        return encode(signed(command))
 
 
 class _Heart:

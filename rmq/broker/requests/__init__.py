@@ -7,6 +7,7 @@
     offsets, offset_resets, locks, assignments    what consumers ask
     heartbeats, members, consumer_diagnosis       who is connected, and how they are
     topics, groups, broker_config, maintenance    administration
+    accounts            users and what they may do
     changes             requests that change tables, at a broker with slaves or at a slave
     replicas            what slaves ask
     queries             queues and messages are read

@@ -1,6 +1,7 @@
 """Broker config: 26 shows the broker's settings, 25 changes those that may change.
 
-Both bodies are java.util.Properties text. 25 takes what a property file may have, all of it or
+Both bodies are java.util.Properties text; secrets are shown as ******. 25 takes what a property
+file may have, all of it or
 nothing:
 
     acted on, changeable at run time    takes effect at once
@@ -56,7 +57,7 @@ def get_config(context: Context, request: Request) -> Reply:
     body = context.bodies.of_version(
         "config",
         context.settings_version.key,
-        lambda: java_properties.format(context.settings.items()).encode(),
+        lambda: java_properties.format(context.settings.shown()).encode(),
     )
     version = fastjson.dumps(context.settings_version.members()).decode()
     return request.command.reply(fields={"version": version}, body=body)

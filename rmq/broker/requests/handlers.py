@@ -3,9 +3,8 @@
 Each module states its rows in its HANDLERS: a new request code is a function and a row there, a new
 module one more line in Contexts and in the table below.
 
-A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (access control 50-54 and 3001-3010) are left out on purpose: a client that gets 3 knows
-where it stands.
+A code that is not here is answered with 3 and " request type <n> not supported". Those of
+ACL 1.0 (50-54) are left out on purpose: a client that gets 3 knows where it stands.
 """
 
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Protocol
 from rmq.broker.core_seam import ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls
 from rmq.broker.dispatch.request import Handler
 from rmq.broker.requests import (
+    accounts,
     assignments,
     broker_config,
     changes,
@@ -44,6 +44,7 @@ class CoreCalls(ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls, Pr
 
 
 class Contexts(
+    accounts.Context,
     assignments.Context,
     broker_config.Context,
     changes.Context,
@@ -91,6 +92,7 @@ def handler_table(*areas: Mapping[int, Handler[Contexts]]) -> dict[int, Handler[
 
 
 HANDLERS = handler_table(
+    accounts.HANDLERS,
     assignments.HANDLERS,
     broker_config.HANDLERS,
     consume_stats.HANDLERS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmq.auth.account_file import AccountFile
+from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.accounts import Accounts
 from rmq.auth.policy import Acl
 from rmq.auth.user import UserStatus, UserType
@@ -130,23 +130,22 @@ def test_what_is_no_acl(accounts: Accounts) -> None:
 def test_the_file_has_all_of_it_and_is_its_owners(tmp_path: Path, accounts: Accounts) -> None:
     accounts.create_user("root", SUPER, by_super=True)
     accounts.put_acl("User:alice", policies())
-    file = AccountFile(tmp_path)
+    file = AccountFile(tmp_path / NAME)
     for _ in range(2):
         file.save(accounts)
     names = ["rmqAccounts.json", "rmqAccounts.json.bak"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert all((tmp_path / name).stat().st_mode & 0o777 == 0o600 for name in names)
-    again = Accounts()
-    AccountFile(tmp_path).load(again)
+    again = AccountFile(tmp_path / NAME).load()
     assert again.content() == accounts.content()
     assert again.users() == accounts.users()
 
 
 def test_a_file_that_others_may_read_is_not_believed(tmp_path: Path, accounts: Accounts) -> None:
-    AccountFile(tmp_path).save(accounts)
+    AccountFile(tmp_path / NAME).save(accounts)
     (tmp_path / "rmqAccounts.json").chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        AccountFile(tmp_path).load(Accounts())
+        AccountFile(tmp_path / NAME).load()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_a_file_that_holds_no_accounts_ends_the_start(tmp_path: Path, content: A
     path.write_text(json.dumps(content))
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"rmqAccounts\.json"):
-        AccountFile(tmp_path).load(Accounts())
+        AccountFile(tmp_path / NAME).load()
     path.write_text('{"users": {')
     with pytest.raises(StoreCorruptError):
-        AccountFile(tmp_path).load(Accounts())
+        AccountFile(tmp_path / NAME).load()

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rmq.auth.accounts import Accounts
-from rmq.auth.gate import Gate, codes_of
-from rmq.errors import ProtocolError
+from rmq.auth.gate import Gate
 from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
 
@@ -108,11 +107,3 @@ def test_refusals_are_in_the_audit_log_and_secrets_are_not(
     assert texts[1].startswith(f"refused: request 310 of 'alice' from {peer}: User:alice has no")
     assert len(texts[2]) < 400
     assert "secret" not in "".join(texts)
-
-
-def test_codes_of_a_white_list() -> None:
-    assert codes_of("") == frozenset()
-    assert codes_of(" 10, 310,") == frozenset((10, 310))
-    for wrong in ("ten", "10;310", "-1", "10 310", "1" * 30):
-        with pytest.raises(ProtocolError):
-            codes_of(wrong)

@@ -1,0 +1,134 @@
+"""Guard: accounts, gate and signature of one server, as its settings say.
+
+    guard = Guard(settings, Path("store/config"), "DefaultCluster")
+    guard.open()                                    ConfigError for what cannot be used
+    guard.start()  ..  await guard.stop()           follows the file meanwhile
+    guard.verdict(request, "10.0.0.1:4711")         OPEN where nobody is asked
+    await guard.answer(request, asker)              the requests of admin.py
+    guard.credentials()                             what the server itself signs with
+
+Who is Super is let in everywhere, so what a server sends is signed by a Super user: the one of
+innerClientAuthenticationCredentials; without that setting initAuthenticationUser, as it is now, or
+any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+from rmq.auth import admin
+from rmq.auth.account_file import NAME
+from rmq.auth.account_store import AccountStore
+from rmq.auth.admin import Asker
+from rmq.auth.gate import OPEN, Gate, Verdict
+from rmq.auth.options import FIRST_USER, INNER, AuthOptions
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.errors import ConfigError, ProtocolError, StoreError
+from rmq.format.remoting import Command
+from rmq.format.signature import Credentials
+from rmq.refusal import Refusal
+
+Start = Callable[[Command, object], "Command | Awaitable[Command]"]
+
+
+class Peer(Protocol):
+    """What a server's connections say of themselves."""
+
+    peer: str  # host:port
+
+
+class Guard:
+    """Owned by one event loop."""
+
+    def __init__(self, settings: Settings, directory: Path, cluster: str) -> None:
+        """directory: of rmqAccounts.json, unless rmqAccountsPath says otherwise."""
+        self.options = AuthOptions.of(settings)
+        path = settings.rmqAccountsPath
+        self.store = AccountStore(Path(path).expanduser() if path else directory / NAME)
+        self._gate = Gate(
+            self.store.accounts,
+            cluster,
+            authenticates=self.options.authenticates,
+            authorizes=self.options.authorizes,
+            unauthenticated=self.options.unauthenticated,
+            unauthorized=self.options.unauthorized,
+        )
+        self.is_open = False
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self.options.authenticates
+
+    def open(self) -> None:
+        options = self.options
+        if not self.is_on:
+            return
+        given = ((FIRST_USER, options.first_user), (INNER, options.inner))
+        self.store.open([(key, user) for key, user in given if user is not None])
+        if options.inner is not None:
+            found = self.store.accounts.user(options.inner.access_key)
+            assert found is not None
+            if not found.is_super or found.password != options.inner.secret_key:
+                raise ConfigError(
+                    f"{INNER}: the user {found.name} is there with another password, or is not "
+                    "Super: what this server sends would be refused"
+                )
+        self.is_open = True
+
+    def start(self) -> None:
+        if self.is_on:
+            self._following = asyncio.get_running_loop().create_task(self.store.follow())
+
+    async def stop(self) -> None:
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+
+    def verdict(self, request: Command, peer: str) -> Verdict:
+        return self._gate.verdict(request, peer) if self.is_on else OPEN
+
+    async def answer(self, request: Command, asker: Asker) -> Command:
+        """To one of admin.HANDLERS; Refusal, ProtocolError or StoreError where it is not done."""
+        if not self.is_on:
+            raise admin.not_served(request)
+        return await admin.answer(self.store, request, asker)
+
+    def credentials(self) -> Credentials | None:
+        """None: nothing is signed."""
+        if self.options.inner is not None or not self.is_on:
+            return self.options.inner
+        first = self.options.first_user
+        user = self.store.accounts.user(first.access_key) if first is not None else None
+        if user is None or not user.is_super or not user.is_enabled:
+            user = self.store.accounts.some_super()
+        return None if user is None else Credentials(user.name, user.password)
+
+    def before(self, start: Start) -> Start:
+        """`start` of a server's requests, for those that are let in."""
+
+        def guarded(request: Command, connection: object) -> Command | Awaitable[Command]:
+            peer = cast(Peer, connection).peer
+            verdict = self.verdict(request, peer)
+            if verdict.refusal:
+                return request.reply(ResponseCode.NO_PERMISSION, verdict.refusal)
+            if request.code in admin.HANDLERS:
+                return self._answered(request, Asker(verdict.user, peer))
+            return start(request, connection)
+
+        return guarded
+
+    async def _answered(self, request: Command, asker: Asker) -> Command:
+        try:
+            return await self.answer(request, asker)
+        except Refusal as refusal:
+            return request.reply(refusal.code, refusal.remark)
+        except (ProtocolError, StoreError) as error:
+            return request.reply(ResponseCode.SYSTEM_ERROR, str(error))

@@ -1,0 +1,94 @@
+"""Options: what a server's settings say of accounts.
+
+    authenticationEnabled, authorizationEnabled               who asks is asked who he is, and may
+                                                              only do what he may
+    initAuthenticationUser {"username":..,"password":..}      a Super user from the first start on
+    innerClientAuthenticationCredentials {"accessKey":..,"secretKey":..}
+                                                              likewise, and servers sign by it
+    authenticationWhitelist, authorizationWhitelist 10,310    requests that are let in all the same
+
+Instead of the JSON the path of a file that holds it, which systemd's LoadCredential= makes, for
+instance, and which others than its owner may not read.
+
+Example: initAuthenticationUser=/run/credentials/rmq/admin.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rmq.config import Settings
+from rmq.errors import ConfigError
+from rmq.format.signature import Credentials
+
+FIRST_USER = "initAuthenticationUser"
+INNER = "innerClientAuthenticationCredentials"
+SECRET_BYTES_MAX = 64 << 10
+
+
+@dataclass(frozen=True)
+class AuthOptions:
+    authenticates: bool = False
+    authorizes: bool = False
+    first_user: Credentials | None = None
+    inner: Credentials | None = None
+    unauthenticated: frozenset[int] = frozenset()
+    unauthorized: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, settings: Settings) -> AuthOptions:
+        """ConfigError, which shows no secret, for what is none."""
+        return cls(
+            settings.authenticationEnabled,
+            settings.authorizationEnabled,
+            _credentials(FIRST_USER, settings.initAuthenticationUser, "username", "password"),
+            inner_credentials(settings),
+            _codes("authenticationWhitelist", settings.authenticationWhitelist),
+            _codes("authorizationWhitelist", settings.authorizationWhitelist),
+        )
+
+
+def inner_credentials(settings: Settings) -> Credentials | None:
+    """What this server signs with; None where nothing is said."""
+    return _credentials(INNER, settings.innerClientAuthenticationCredentials,
+                        "accessKey", "secretKey")  # fmt: skip
+
+
+def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | None:
+    if not text:
+        return None
+    content = text if text.startswith("{") else _file(key, text)
+    try:
+        members = msgspec.json.decode(content, type=dict[str, str])
+    except msgspec.DecodeError:
+        members = {}
+    if not members.get(name, "").strip() or not members.get(secret, "").strip():
+        raise ConfigError(
+            f'{key}: give {{"{name}":"..","{secret}":".."}}, or the path of a file that holds it'
+        )
+    return Credentials(members[name], members[secret])
+
+
+def _file(key: str, text: str) -> bytes:
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise ConfigError(f"{key}: neither a JSON object nor an absolute path")
+    try:
+        with path.open("rb") as file:
+            mode = path.stat().st_mode
+            content = file.read(SECRET_BYTES_MAX)
+    except OSError as error:
+        raise ConfigError(f"{key}: {path} cannot be read: {error.strerror}") from None
+    if mode & 0o007:
+        raise ConfigError(f"{key}: {path} can be read by everybody: chmod 600 {path}")
+    return content
+
+
+def _codes(key: str, text: str) -> frozenset[int]:
+    texts = [each.strip() for each in text.split(",") if each.strip()]
+    if not all(each.isascii() and each.isdecimal() and len(each) < 10 for each in texts):
+        raise ConfigError(f"{key}={text[:100]}: request codes with commas between, such as 10,310")
+    return frozenset(map(int, texts))

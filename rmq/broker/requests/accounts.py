@@ -1,0 +1,24 @@
+"""Accounts: 3001 to 3010, users and what they may do; rmq/auth/admin.py answers them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rmq.auth import admin
+from rmq.auth.admin import Asker
+from rmq.broker.access import Access
+from rmq.broker.dispatch.request import Handler, Reply, Request
+
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    access: Access
+
+
+async def _answer(context: Context, request: Request) -> Reply:
+    asker = Asker(request.user, request.connection.address)
+    return await context.access.answer(request.command, asker)
+
+
+HANDLERS: dict[int, Handler[Context]] = dict.fromkeys(admin.HANDLERS, _answer)

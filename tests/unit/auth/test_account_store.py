@@ -1,0 +1,163 @@
+"""Accounts in step with their file, which several servers may share.
+
+Method: stores on one file stand for the processes; each reads and writes as its process would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmq.auth import account_store
+from rmq.auth.account_file import NAME
+from rmq.auth.account_store import AccountStore
+from rmq.auth.accounts import Accounts
+from rmq.errors import ConfigError, StoreCorruptError
+from rmq.format.signature import Credentials
+from rmq.refusal import Refusal
+
+FIRST = (("initAuthenticationUser", Credentials("admin", "top")),)
+
+
+def opened(folder: Path, on_change: Callable[[], None] = lambda: None) -> AccountStore:
+    store = AccountStore(folder / NAME, on_change)
+    store.open(FIRST)
+    return store
+
+
+def user(name: str, password: str = "secret") -> Callable[[Accounts], None]:
+    return lambda accounts: accounts.create_user(name, {"password": password}, by_super=True)
+
+
+def names(store: AccountStore) -> list[str]:
+    return [user.name for user in store.accounts.users()]
+
+
+def test_a_change_is_on_the_disk_when_it_is_answered(tmp_path: Path) -> None:
+    heard: list[int] = []
+    store = opened(tmp_path, lambda: heard.append(1))
+    kept = store.accounts
+    asyncio.run(store.change(b"alice", user("alice")))
+    assert kept is store.accounts
+    assert len(heard) == 2
+    assert names(store) == names(opened(tmp_path)) == ["admin", "alice"]
+
+
+def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    stamp = (tmp_path / NAME).stat().st_mtime_ns
+
+    def half(accounts: Accounts) -> None:
+        accounts.create_user("bob", {"password": "x"}, by_super=True)
+        accounts.create_user("admin", {"password": "x"}, by_super=True)
+
+    with pytest.raises(Refusal, match="existed"):
+        asyncio.run(store.change(b"x", half))
+    assert names(store) == ["admin"]
+    assert (tmp_path / NAME).stat().st_mtime_ns == stamp
+
+
+def test_what_cannot_be_written_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rmq.base.json_file.write_synced", full)
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(store.change(b"x", user("alice")))
+    monkeypatch.undo()
+    assert names(store) == names(opened(tmp_path)) == ["admin"]
+
+
+def test_servers_of_one_file_see_each_others_changes(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+
+    async def run() -> None:
+        await one.change(b"alice", user("alice"))
+        assert names(other) == ["admin"]
+        await other.look()
+        assert names(other) == ["admin", "alice"]
+        await one.change(b"bob", user("bob"))
+        await other.change(b"carol", user("carol"))  # on top of what the file has
+        assert names(other) == ["admin", "alice", "bob", "carol"]
+        await one.look()
+        assert names(one) == names(other)
+
+    asyncio.run(run())
+
+
+def test_who_follows_takes_a_change_by_itself(tmp_path: Path) -> None:
+    one = opened(tmp_path)
+
+    async def run() -> None:
+        seen = asyncio.Event()
+        other = AccountStore(tmp_path / NAME)
+        other.open(FIRST)
+        other.on_change = seen.set
+        following = asyncio.create_task(other.follow())
+        await one.change(b"alice", user("alice"))
+        await asyncio.wait_for(seen.wait(), 60)
+        assert names(other) == ["admin", "alice"]
+        following.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_change_that_is_sent_to_each_server_of_a_file_is_made_once(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+
+    async def run() -> None:
+        await one.change(b"alice", user("alice"))
+        await other.change(b"alice", user("alice"))
+        with pytest.raises(Refusal, match="existed"):
+            await one.change(b"alice", user("alice"))
+        with pytest.raises(Refusal, match="existed"):
+            await other.change(b"alice, by another password", user("alice", "other"))
+        # The same again after another change is a new one.
+        await one.change(b"no alice", lambda accounts: accounts.delete_user("alice", True))
+        await other.change(b"alice", user("alice"))
+        assert names(other) == ["admin", "alice"]
+
+    asyncio.run(run())
+
+
+def test_long_after_it_is_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    asyncio.run(one.change(b"alice", user("alice")))
+    now_ms = account_store.clock.now_ms() + 31_000
+    monkeypatch.setattr(account_store.clock, "now_ms", lambda: now_ms)
+    with pytest.raises(Refusal, match="existed"):
+        asyncio.run(other.change(b"alice", user("alice")))
+
+
+def test_the_first_user_is_made_once_and_never_changed(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    change = {"password": "mine"}
+    asyncio.run(
+        store.change(b"x", lambda accounts: accounts.update_user("admin", change, by_super=True))
+    )
+    found = opened(tmp_path).accounts.user("admin")
+    assert found is not None
+    assert found.password == "mine"
+
+
+def test_without_a_super_user_nobody_could_make_others(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="initAuthenticationUser="):
+        AccountStore(tmp_path / NAME).open(())
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_file_that_is_damaged_later_leaves_the_accounts_as_they_were(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for path in (tmp_path / NAME, tmp_path / f"{NAME}.bak"):
+        path.write_text("{")
+        path.chmod(0o600)
+    with pytest.raises(StoreCorruptError):
+        asyncio.run(store.look())
+    assert names(store) == ["admin"]
