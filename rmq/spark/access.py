@@ -49,13 +49,17 @@ class Access:
     def cluster(self, replicas: Replicas | None = None) -> GuardedCluster:
         return GuardedCluster(self, replicas)
 
+    @property
+    def credentials(self) -> Credentials | None:
+        if self.access_key is None or self.secret_key is None:
+            return None
+        return Credentials(self.access_key, self.secret_key, self.security_token)
+
     def sign(self, fields: Mapping[str, Any], body: bytes = b"") -> dict[str, str]:
         """The fields as texts, with the account's three when there is an account."""
         texts = remoting.field_texts(fields)
-        if self.access_key is None or self.secret_key is None:
-            return texts
-        credentials = Credentials(self.access_key, self.secret_key, self.security_token)
-        return credentials.sign(texts, body)
+        credentials = self.credentials
+        return texts if credentials is None else credentials.sign(texts, body)
 
     def tls_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca_file)
@@ -70,7 +74,7 @@ class GuardedConnection(Connection):
 
     def __init__(self, address: str, access: Access) -> None:
         super().__init__(address)
-        self._access = access
+        self.credentials = access.credentials
         if access.tls:
             try:
                 self._socket = access.tls_context().wrap_socket(
@@ -83,9 +87,6 @@ class GuardedConnection(Connection):
     @property
     def socket(self) -> Any:
         return self._socket
-
-    def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
-        return super().submit(code, self._access.sign(fields or {}, body), body)
 
 
 class GuardedCluster(Cluster):

@@ -4,6 +4,8 @@
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
+    account             whose requests these are
+    accounts            users and what they may do, as an operator changes them
     replicas            who copies whom; elections, as an operator asks for them
     tail, trace         messages as they come; what became of one
 """

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rmq.client.blocking import account
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.frame_reader import FrameReader
@@ -43,6 +44,7 @@ class Connection:
 
     def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
         self.address = address
+        self.credentials = account.present()  # what requests are signed with, if with anything
         self._opaque = 0
         self._frames = FrameReader()
         try:
@@ -122,12 +124,10 @@ class Connection:
     def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
         """Sends a request without waiting; the opaque number of its answer."""
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
-        request = Command(
-            code=int(code),
-            opaque=self._opaque,
-            fields=remoting.field_texts(fields or {}),
-            body=body,
-        )
+        texts = remoting.field_texts(fields or {})
+        if self.credentials is not None:
+            texts = self.credentials.sign(texts, body)
+        request = Command(code=int(code), opaque=self._opaque, fields=texts, body=body)
         try:
             self._socket.settimeout(CALL_TIMEOUT)
             self._socket.sendall(remoting.encode(request))

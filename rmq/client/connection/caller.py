@@ -6,8 +6,8 @@
     caller.post(address, code, fields, body)       # one-way
     caller.name_server_ask(code, fields)           # of the first name server that answers
 
-The hook (rpc_hook) sees every request before it is sent, and every answer. With TLS a connection is
-made here, by who needs it first; without it the engine makes it.
+The hook (rpc_hook, or that of access_key) sees every request before it is sent, and every answer.
+With TLS a connection is made here, by who needs it first; without it the engine makes it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Caller:
         self, address: str, code: int, fields: Fields, body: bytes = b"", flag: int = 0
     ) -> bytes:
         """The request's bytes, as the hook wants them."""
-        hook = self.parameters.rpc_hook
+        hook = self.parameters.hook
         given = dict(fields) if fields else {}
         if hook is not None:
             given = field_texts(given)
@@ -84,9 +84,10 @@ class Caller:
         timeout_ms = self.parameters.mq_client_api_timeout if timeout_ms is None else timeout_ms
         frame = self.frame(address, code, fields, body)
         reply = self.engine.call(self.link(address), frame, timeout_ms)
-        if self.parameters.rpc_hook is not None:
+        hook = self.parameters.hook
+        if hook is not None:
             given = field_texts(dict(fields or {}))
-            self.parameters.rpc_hook.after_response(address, int(code), given, reply)
+            hook.after_response(address, int(code), given, reply)
         return reply
 
     def call(
@@ -112,7 +113,7 @@ class Caller:
     ) -> None:
         """done(reply, error) is called in a callback thread, or where `mailbox` is delivered."""
         frame = self.frame(address, code, fields, body)
-        hook = self.parameters.rpc_hook
+        hook = self.parameters.hook
         told = done if hook is None else _hooked(hook, address, int(code), fields, done)
         self.engine.submit(self.link(address), frame, timeout_ms, mailbox or self.callbacks, told)
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="ClientParameters")
 
 
-def parameter(default: Any, text: str, java: str = "") -> Any:
-    """A field with its meaning; `java` where the name in Java is not the camel case of ours."""
-    return field(default=default, metadata={"text": text, "java": java})
+def parameter(default: Any, text: str, java: str = "", *, is_secret: bool = False) -> Any:
+    """A field with its meaning; `java` where the name in Java is not the camel case of ours. A
+    secret is in no repr()."""
+    return field(default=default, repr=not is_secret, metadata={"text": text, "java": java})
 
 
 @dataclass(kw_only=True)
@@ -108,9 +109,28 @@ class ClientParameters:
     trace_topic: str | None = parameter(None, "its name; unset: RMQ_SYS_TRACE_TOPIC")
     trace_msg_batch_num: int = parameter(10, "traces that are sent together")
     max_page_size_in_get_metadata: int = parameter(2_000, "accepted without effect")
-    rpc_hook: RpcHook | None = parameter(
-        None, "sees every request before it is sent and every answer (signatures of accounts)"
+    access_key: str | None = parameter(
+        None, "the account whose requests these are, with `secret_key`; Java gives both to "
+        "AclClientRPCHook",
+    )  # fmt: skip
+    secret_key: str | None = parameter(
+        None, "its password, which signs every request", is_secret=True
     )
+    security_token: str | None = parameter(
+        None, "sent along; brokers do not look at it", is_secret=True
+    )
+    rpc_hook: RpcHook | None = parameter(
+        None, "sees every request before it is sent and every answer"
+    )
+
+    @property
+    def hook(self) -> RpcHook | None:
+        """What sees the requests: rpc_hook, or what signs them for the account."""
+        if self.access_key is None or self.secret_key is None:
+            return self.rpc_hook
+        from rmq.client.hooks import AclClientRpcHook
+
+        return AclClientRpcHook(self.access_key, self.secret_key, self.security_token)
 
     def changed(self: P, changes: Mapping[str, Any]) -> P:
         """A copy with these changes; ConfigError for a name or a value that cannot be."""
@@ -137,6 +157,10 @@ class ClientParameters:
                 raise ConfigError(f"{each.name}={value}: at least {min(each.default, 0)}")
             if wanted in (bool, str) and not isinstance(value, wanted):
                 raise ConfigError(f"{each.name}={value!r}: a {wanted.__name__} is wanted")
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ConfigError("access_key and secret_key: give both or none")
+        if self.access_key is not None and self.rpc_hook is not None:
+            raise ConfigError("access_key and rpc_hook: give one of them; a hook signs by itself")
         if self.socks_proxy_config not in ("", "{}"):
             raise ConfigError("socks_proxy_config: proxies are not supported")
 

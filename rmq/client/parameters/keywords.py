@@ -50,6 +50,9 @@ class ClientKeywords(TypedDict, total=False):
     trace_topic: str | None
     trace_msg_batch_num: int
     max_page_size_in_get_metadata: int
+    access_key: str | None
+    secret_key: str | None
+    security_token: str | None
     rpc_hook: RpcHook | None
 
 

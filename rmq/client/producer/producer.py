@@ -118,7 +118,7 @@ class Producer(ProducerBase):
             self.bytes_max = total if total > 0 else BATCHES_BYTES_MAX
         self.tracks_latency = given.send_latency_enable
         self.retries_not_stored = given.retry_another_broker_when_not_store_ok
-        self.direct = given.rpc_hook is None and not given.use_tls and not given.enable_trace
+        self.direct = given.hook is None and not given.use_tls and not given.enable_trace
         if given.enable_trace:
             self.hooked.tracer = Tracer(instance, given)
         instance.heartbeats.add_producer(self.group, self)

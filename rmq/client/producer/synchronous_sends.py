@@ -156,7 +156,7 @@ class SynchronousSends:
             if given.use_tls:
                 producer.instance.link(target.address)  # dials
             left = max(until - monotonic_ms(), 1)
-            if given.rpc_hook is not None:
+            if given.hook is not None:
                 return [self._send_alone(each, left, queue) for each in part]
             producer.submit_batch_to(target, part, None, waiter, left, NO_MORE, mailbox)
             try:

@@ -1,0 +1,166 @@
+"""What an operator does with accounts: users, and what they may do.
+
+    create_user(cluster, "alice", "secret")                 on every server that asks for accounts
+    put_acl(cluster, "alice", [entry("Topic:orders*", ["Pub"])])
+    users(cluster); acls(cluster)                           of one broker: all have the same
+
+Changes go to every broker of the cluster, slaves too, and to the name servers, as RocketMQ's tools
+do with brokers: each keeps accounts of its own, and servers of one machine may share them. A name
+server that asks nobody for an account is left out; so is a broker, unless all of them are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rmq.client.blocking.cluster import ClusterView
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError
+from rmq.format import fastjson
+
+IS_THERE = "The user is existed"
+IS_ABSENT = ("The user is not exist", "The acl is not exist.")
+
+
+def entry(
+    resource: str, actions: Sequence[str], *, source_ips: Sequence[str] = (), denies: bool = False
+) -> dict[str, Any]:
+    """A policy entry, as RocketMQ has it: Topic:orders*, Group:g, Cluster:c or *."""
+    return {
+        "resource": resource,
+        "actions": list(actions),
+        "sourceIps": list(source_ips),
+        "decision": "Deny" if denies else "Allow",
+    }
+
+
+def create_user(
+    cluster: ClusterView, name: str, password: str, *, is_super: bool = False
+) -> list[str]:
+    """The addresses of the servers that have it now. RemoteError with IS_THERE: all had it."""
+    members = {"username": name, "password": password, "userType": _type(is_super)}
+    return _change(cluster, RequestCode.AUTH_CREATE_USER, {"username": name}, members)
+
+
+def update_user(
+    cluster: ClusterView,
+    name: str,
+    *,
+    password: str | None = None,
+    is_super: bool | None = None,
+    is_enabled: bool | None = None,
+) -> list[str]:
+    """What is None stays."""
+    members = {"username": name}
+    if password is not None:
+        members["password"] = password
+    if is_super is not None:
+        members["userType"] = _type(is_super)
+    if is_enabled is not None:
+        members["userStatus"] = "enable" if is_enabled else "disable"
+    return _change(cluster, RequestCode.AUTH_UPDATE_USER, {"username": name}, members)
+
+
+def delete_user(cluster: ClusterView, name: str) -> list[str]:
+    """With what it may do."""
+    return _change(cluster, RequestCode.AUTH_DELETE_USER, {"username": name})
+
+
+def users(cluster: ClusterView, part: str = "") -> list[dict[str, Any]]:
+    """Those whose names hold the text, by RocketMQ's members."""
+    return _list(cluster, RequestCode.AUTH_LIST_USER, {"filter": part})
+
+
+def put_acl(
+    cluster: ClusterView,
+    name: str,
+    entries: Sequence[Mapping[str, Any]],
+    *,
+    is_default: bool = False,
+) -> list[str]:
+    """Adds the entries, in the place of those of their resources. is_default: they count where no
+    other entry of the user fits."""
+    kind = "Default" if is_default else "Custom"
+    members = {
+        "subject": f"User:{name}",
+        "policies": [{"policyType": kind, "entries": list(entries)}],
+    }
+    fields = {"subject": f"User:{name}"}
+    return _change(cluster, RequestCode.AUTH_CREATE_ACL, fields, members)
+
+
+def delete_acl(
+    cluster: ClusterView, name: str, resource: str | None = None, *, is_default: bool = False
+) -> list[str]:
+    """Without a resource all of it."""
+    fields = {"subject": f"User:{name}"}
+    if resource is not None:
+        fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}
+    return _change(cluster, RequestCode.AUTH_DELETE_ACL, fields)
+
+
+def acls(cluster: ClusterView, part: str = "", resource_part: str = "") -> list[dict[str, Any]]:
+    """By RocketMQ's members: {"subject":"User:alice","policies":[..]}."""
+    fields = {"subjectFilter": part, "resourceFilter": resource_part}
+    return _list(cluster, RequestCode.AUTH_LIST_ACL, fields)
+
+
+# ---- how they get there
+
+
+def _type(is_super: bool) -> str:
+    return "Super" if is_super else "Normal"
+
+
+def _change(
+    cluster: ClusterView,
+    code: RequestCode,
+    fields: Mapping[str, str],
+    members: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Of every server; the first refusal when nobody has done it. What one has or lacks already is
+    as good as done where another one has done it."""
+    body = msgspec.json.encode(members) if members is not None else b""
+    done: list[str] = []
+    refused: list[RemoteError] = []
+    for address in _servers(cluster):
+        reply = cluster.ask(address, code, fields, body)
+        if reply.code == ResponseCode.SUCCESS:
+            done.append(address)
+        else:
+            refused.append(RemoteError(reply.code, f"{address}: {reply.remark or 'no reason'}"))
+    others = [error for error in refused if not _is_harmless(error)]
+    if others and done:
+        text = f"{others[0].remark} (done on {', '.join(done)})"
+        raise RemoteError(others[0].code, text)
+    for error in others or ([] if done else refused):
+        raise error
+    return done
+
+
+def _servers(cluster: ClusterView) -> list[str]:
+    found = [address for broker in cluster.brokers() for address in broker.addresses.values()]
+    return list(dict.fromkeys([*found, *cluster.name_servers]))
+
+
+def _is_harmless(error: RemoteError) -> bool:
+    """This server keeps no accounts, or is as it shall be."""
+    return (
+        error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        or "accounts are not in use here" in error.remark
+        or error.remark.endswith((IS_THERE, *IS_ABSENT))
+    )
+
+
+def _list(
+    cluster: ClusterView, code: RequestCode, fields: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Of the first broker; the others have the same."""
+    address = cluster.masters()[0].master
+    assert address is not None
+    reply = cluster.call(address, code, fields)
+    found = fastjson.loads(reply.body) if reply.body else []
+    return found if isinstance(found, list) else []
