@@ -17,11 +17,13 @@
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, describe, delete
+    user, acl           users, and what they may do
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
     message, trace      messages found again, and what clients traced of them
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
+    account_options     whose requests a command sends
     options, addresses  options that commands share; which addresses are served
     output              tables, JSON, and errors with a way out
 

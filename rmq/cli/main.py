@@ -25,6 +25,8 @@ COMMANDS = {
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
+    "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
+    "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
     "replica": (
         "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
     ),

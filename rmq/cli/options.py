@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
+from rmq.cli.account_options import account_options
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-namesrv_option = click.option(
+_namesrv_option = click.option(
     "-n",
     "--namesrv",
     envvar="NAMESRV_ADDR",
@@ -19,6 +21,13 @@ namesrv_option = click.option(
     metavar="HOST:PORT[;...]",
     help="Name servers to ask.",
 )
+
+
+def namesrv_option(command: Command) -> Command:
+    """-n, and who asks there."""
+    return _namesrv_option(account_options(command))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

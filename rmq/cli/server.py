@@ -10,6 +10,7 @@ import click
 
 from rmq.cli.options import parse_pairs
 
+ARMED = ("authenticationEnabled", "authorizationEnabled")  # with the broker its name server
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
 
@@ -34,7 +35,7 @@ set_option = click.option(
 bind_options = _options(
     click.option("--bind", metavar="ADDRESS", help="Listen here.  [default: 127.0.0.1]"),
     click.option("--insecure", is_flag=True,
-                 help="Allow addresses beyond this machine although there are no accounts yet."),
+                 help="Allow addresses beyond this machine also where no accounts are asked for."),
 )  # fmt: skip
 _broker_options = _options(
     click.option("--port", type=click.IntRange(0, 65535), help="Of the broker.  [default: 10911]"),
@@ -75,6 +76,7 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
             "bindAddress": settings.bindAddress,
             "kvConfigPath": f"{root}/namesrv/kvConfig.json",
             "configStorePath": f"{root}/namesrv/namesrv.properties",
+            **{key: str(getattr(settings, key)) for key in ARMED},
         },
         options["insecure"],
     )
@@ -157,8 +159,12 @@ def broker(
         options["pairs"] = (*options["pairs"], *mode)
     settings = _broker_settings(store, None, namesrv, options)
     if replica_of is not None:
+        from rmq.auth.options import AuthOptions
         from rmq.cli.replica_of import slave_settings
+        from rmq.client.blocking import account
 
+        who = AuthOptions.of(settings)
+        account.use(who.inner or who.first_user)  # as which the master is asked
         taken = slave_settings(replica_of, Path(settings.storePathRootDir))
         for key, text in taken.items():
             if not settings.given(key):

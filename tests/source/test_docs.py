@@ -97,7 +97,8 @@ def test_every_command_that_is_shown_exists_with_its_options(command: str, page:
         found_next = found.get_command(context, words[0])
         assert found_next is not None, f"{page}: no command {words[0]}"
         found, words = found_next, words[1:]
-    known = {option for parameter in found.get_params(context) for option in parameter.opts}
+    parameters = found.get_params(context)
+    known = {option for each in parameters for option in (*each.opts, *each.secondary_opts)}
     known |= {"--help", "-h"}
     for word in words:
         if word.startswith("-") and word != "-" and not word.lstrip("-").isdigit():

@@ -1,0 +1,149 @@
+"""`rmq acl allow | deny | delete | list | import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_rows
+from rmq.client.blocking import accounts
+from rmq.client.blocking.cluster import Cluster
+from rmq.errors import RemoteError
+
+ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
+
+
+@click.group()
+def acl() -> None:
+    """Allow and deny what users may do."""
+
+
+def _entry_options(function: Any) -> Any:
+    for option in reversed((
+        click.argument("name"),
+        click.argument("resources", nargs=-1, required=True, metavar="RESOURCE..."),
+        click.option("--actions", "-a", required=True, metavar="Pub,Sub,..",
+                     help=f"Of {', '.join(ACTIONS)}."),
+        click.option("--from", "-i", "sources", multiple=True, metavar="ADDRESS",
+                     help="Only from this address or network (10.0.0.0/8); several times."),
+        click.option("--default", "is_default", is_flag=True,
+                     help="Counts where no other entry of the user fits."),
+        namesrv_option,
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@acl.command()
+@_entry_options
+def allow(**given: Any) -> None:
+    """Let the user NAME do the actions on each RESOURCE.
+
+    \b
+        rmq acl allow alice 'Topic:orders*' --actions Pub,Sub
+        rmq acl allow alice Group:billing --actions Sub --from 10.0.0.0/8
+
+    A resource is Topic:t, Group:g, Cluster:c, any of them with * at the end, or * for everything.
+    Producers need Pub on their topics, consumers Sub on topics and groups. Of several entries the
+    nearest counts: a whole name before a longer beginning before a shorter one; then deny.
+    """
+    _put(denies=False, **given)
+
+
+@acl.command()
+@_entry_options
+def deny(**given: Any) -> None:
+    """Forbid the user NAME the actions on each RESOURCE; see `rmq acl allow`."""
+    _put(denies=True, **given)
+
+
+def _put(
+    *, name: str, resources: tuple[str, ...], actions: str, sources: tuple[str, ...],
+    is_default: bool, namesrv: str, denies: bool,
+) -> None:  # fmt: skip
+    known = {each.lower(): each for each in ACTIONS}
+    wanted = [each.strip() for each in actions.split(",") if each.strip()]
+    for each in wanted:
+        if each.lower() not in known:
+            raise click.BadParameter(f"{each}: one of {', '.join(ACTIONS)}", param_hint="--actions")
+    entries = [
+        accounts.entry(resource, wanted, source_ips=sources, denies=denies)
+        for resource in resources
+    ]
+    with Cluster(namesrv) as cluster:
+        done = accounts.put_acl(cluster, name, entries, is_default=is_default)
+    verb = "may not" if denies else "may"
+    click.echo(f"{name} {verb} {', '.join(wanted)} {', '.join(resources)} on {', '.join(done)}")
+
+
+@acl.command()
+@click.argument("name")
+@click.argument("resource", required=False)
+@click.option("--default", "is_default", is_flag=True, help="Of the Default entries.")
+@namesrv_option
+def delete(name: str, resource: str | None, is_default: bool, namesrv: str) -> None:
+    """Take back the entries of RESOURCE, or all of the user NAME."""
+    with Cluster(namesrv) as cluster:
+        done = accounts.delete_acl(cluster, name, resource, is_default=is_default)
+    click.echo(f"{name}: {resource or 'everything'} is taken back on {', '.join(done)}")
+
+
+@acl.command("list")
+@click.argument("part", default="")
+@click.option("--resource", default="", metavar="PART", help="Whose resources hold this.")
+@namesrv_option
+@json_option
+def list_acls(part: str, resource: str, namesrv: str, as_json: bool) -> None:
+    """List what users may do, of those whose names hold PART."""
+    rows = []
+    with Cluster(namesrv) as cluster:
+        for each in accounts.acls(cluster, part, resource):
+            for policy in each.get("policies") or []:
+                for entry in policy.get("entries") or []:
+                    rows.append(_row(str(each.get("subject", "")), policy, entry))
+    show_rows(("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"), rows, as_json)
+
+
+def _row(subject: str, policy: dict[str, Any], entry: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        subject.removeprefix("User:"),
+        policy.get("policyType"),
+        entry.get("resource"),
+        ",".join(entry.get("actions") or []),
+        ",".join(entry.get("sourceIps") or []) or None,
+        entry.get("decision"),
+    )
+
+
+@acl.command("import")
+@click.argument("files", nargs=-1, required=True,
+                type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
+@namesrv_option
+def import_files(files: tuple[Path, ...], namesrv: str) -> None:
+    """Make the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with what they may do.
+
+    Users that are there keep their password and get what the files allow. Addresses that need no
+    account (white lists) are not taken over: they are named, and can be given by --from.
+    """
+    from rmq.auth.plain_acl import read
+
+    found = read(files)
+    with Cluster(namesrv) as cluster:
+        for name, user in found.users.items():
+            try:
+                accounts.create_user(cluster, name, user.password, is_super=user.is_super)
+                click.echo(f"{name}: made")
+            except RemoteError as error:
+                if not error.remark.endswith(accounts.IS_THERE):
+                    raise
+                click.echo(f"{name}: is there already")
+            for policy in found.acls[name].members() if name in found.acls else ():
+                is_default = policy["policyType"] == "Default"
+                accounts.put_acl(cluster, name, policy["entries"], is_default=is_default)
+    for name in sorted(found.unsigned):
+        click.echo(f"{name}: its white addresses are left out: all must sign")
+    if found.white:
+        click.echo("globalWhiteRemoteAddresses are left out: all must sign")

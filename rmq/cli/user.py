@@ -1,0 +1,114 @@
+"""`rmq user create | update | delete | list`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_rows
+from rmq.client.blocking import accounts
+from rmq.client.blocking.cluster import Cluster
+
+NEW_PASSWORD = "RMQ_NEW_PASSWORD"
+Function = Callable[..., Any]
+
+
+@click.group()
+def user() -> None:
+    """Make, change and delete users (accounts)."""
+
+
+def _password_options(function: Function) -> Function:
+    generate = click.option(
+        "--generate", is_flag=True, help="A random password, which is printed once."
+    )
+    ask = click.option(
+        "--password", "asks", is_flag=True,
+        help=f"Ask for the password, unless {NEW_PASSWORD} has it.",
+    )  # fmt: skip
+    return generate(ask(function))
+
+
+def _password(asks: bool, generate: bool) -> str | None:
+    """None: no word of it was said."""
+    if generate:
+        made = secrets.token_urlsafe(24)
+        click.echo(f"password: {made}")
+        return made
+    if given := os.environ.get(NEW_PASSWORD):
+        return given
+    if not asks:
+        return None
+    typed: str = click.prompt("New password", hide_input=True, confirmation_prompt=True)
+    return typed
+
+
+@user.command()
+@click.argument("name")
+@_password_options
+@click.option("--super", "is_super", is_flag=True, help="May do everything, also make users.")
+@namesrv_option
+def create(name: str, asks: bool, generate: bool, is_super: bool, namesrv: str) -> None:
+    """Make a user, who may do nothing yet: see `rmq acl`.
+
+    The password is asked for unless --generate makes one or RMQ_NEW_PASSWORD has it. It is what
+    clients give as secretKey; the name is their accessKey.
+    """
+    password = _password(True, generate)
+    assert password is not None
+    with Cluster(namesrv) as cluster:
+        done = accounts.create_user(cluster, name, password, is_super=is_super)
+    click.echo(f"{name}: made on {', '.join(done)}")
+
+
+@user.command()
+@click.argument("name")
+@_password_options
+@click.option("--super/--normal", "is_super", default=None, help="May do everything, or no more.")
+@click.option("--enable/--disable", "is_enabled", default=None, help="Let in, or not.")
+@namesrv_option
+def update(
+    name: str, asks: bool, generate: bool, is_super: bool | None, is_enabled: bool | None,
+    namesrv: str,
+) -> None:  # fmt: skip
+    """Change a user; what is not said stays. It counts for connected clients, too."""
+    password = _password(asks, generate)
+    if password is None and is_super is None and is_enabled is None:
+        raise click.UsageError("nothing to change: --password, --super, --normal, --disable ..")
+    with Cluster(namesrv) as cluster:
+        done = accounts.update_user(
+            cluster, name, password=password, is_super=is_super, is_enabled=is_enabled
+        )
+    click.echo(f"{name}: changed on {', '.join(done)}")
+
+
+@user.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@namesrv_option
+def delete(name: str, yes: bool, namesrv: str) -> None:
+    """Delete a user, and what it may do."""
+    if not yes:
+        click.confirm(f"Delete user {name}?", abort=True)
+    with Cluster(namesrv) as cluster:
+        done = accounts.delete_user(cluster, name)
+    click.echo(f"{name}: deleted on {', '.join(done)}")
+
+
+@user.command("list")
+@click.argument("part", default="")
+@namesrv_option
+@json_option
+def list_users(part: str, namesrv: str, as_json: bool) -> None:
+    """List users whose names hold PART; passwords are not shown."""
+    with Cluster(namesrv) as cluster:
+        rows = [
+            (each.get("username"), each.get("userType"), each.get("userStatus"))
+            for each in accounts.users(cluster, part)
+        ]
+    show_rows(("USER", "TYPE", "STATUS"), rows, as_json)

@@ -1,0 +1,318 @@
+"""Accounts as users meet them: a broker and its name server that let in only who belongs.
+
+Method: real processes, the Python client and the command line, and raw requests of every code.
+Cannot show: other clients (tests/compat/test_accounts.py), a name server on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq
+from support.waiting import wait_until
+
+from rmq import Message, Producer, PullConsumer
+from rmq.client.blocking import accounts
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.errors import RemoteError, RmqError
+from rmq.format.message import decode_messages
+from rmq.format.signature import Credentials
+
+ADMIN = Credentials("admin", "top secret")
+ALICE = Credentials("alice", "wonderland")
+ARMED = (
+    "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
+    "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
+)  # fmt: skip
+NO_PERMISSION = 16
+
+
+@contextmanager
+def account(who: Credentials | None) -> Iterator[None]:
+    """Whose requests the command line and blocking connections send, for the block."""
+    given = {"RMQ_ACCESS_KEY": who.access_key, "RMQ_SECRET_KEY": who.secret_key} if who else {}
+    with patch.dict(os.environ, given):
+        if who is None:
+            os.environ.pop("RMQ_ACCESS_KEY", None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("accounts"), ARMED) as broker, account(ADMIN):
+        make_alice(broker)
+        yield broker
+
+
+def make_alice(broker: BrokerProcess) -> None:
+    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": ALICE.secret_key}):
+        done = command(broker, "user", "create", "alice")
+    assert broker.address in done.stdout
+    command(broker, "topic", "create", "orders")
+    command(broker, "acl", "allow", "alice", "Topic:orders*", "Group:billing*", "-a", "Pub,Sub")
+
+
+def command(broker: BrokerProcess, *words: str, code: int = 0) -> CompletedProcess[str]:
+    done = rmq(*words, "-n", broker.namesrv)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def keys(who: Credentials) -> dict[str, str]:
+    return {"access_key": who.access_key, "secret_key": who.secret_key}
+
+
+def test_who_belongs_sends_and_consumes(broker: BrokerProcess) -> None:
+    given = {"namesrv_addr": broker.namesrv, **keys(ALICE)}
+    with Producer("p", **given) as producer:
+        producer.send(Message("orders", b"one"))
+        producer.send_batch([Message("orders", b"two"), Message("orders", b"three")])
+    found: list[bytes] = []
+    with PullConsumer(
+        "billing", consume_from_where="CONSUME_FROM_FIRST_OFFSET", **given
+    ) as consumer:
+        consumer.subscribe("orders")
+        wait_until(lambda: len(found) + len(take(consumer, found)) >= 3)
+    assert sorted(found) == [b"one", b"three", b"two"]
+
+
+def take(consumer: PullConsumer, found: list[bytes]) -> list[bytes]:
+    found += [bytes(message.body) for message in consumer.poll(500)]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("who", "topic", "text"),
+    [
+        (None, "orders", "username cannot be null."),
+        (Credentials("bob", "x"), "orders", "User:bob is not found."),
+        (Credentials("alice", "x"), "orders", "check signature failed."),
+        (ALICE, "bills", "User:alice has no permission to access Topic:bills from 127.0.0.1"),
+    ],
+)
+def test_who_does_not_is_told_why(
+    broker: BrokerProcess, who: Credentials | None, topic: str, text: str
+) -> None:
+    given = keys(who) if who is not None else {}
+    with (
+        Producer("p", namesrv_addr=broker.namesrv, **given) as producer,
+        pytest.raises(RmqError, match=text),
+    ):
+        producer.send(Message(topic, b"x"))
+    with account(who), Connection(broker.address) as connection:
+        reply = connection.ask(RequestCode.SEND_MESSAGE_V2, {"a": "p", "b": topic, "e": 0, "i": ""})
+    assert (reply.code, (reply.remark or "").startswith(text)) == (NO_PERMISSION, True)
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_every_code_is_closed_to_strangers(broker: BrokerProcess, where: str) -> None:
+    """Also codes that nobody serves; nothing is told, nothing is changed."""
+    address = broker.address if where == "broker" else broker.namesrv
+    strangers = (None, Credentials("admin", "wrong"), Credentials("nobody", ADMIN.secret_key))
+    before = ends(broker)
+    for who in strangers:
+        with account(who), Connection(address) as connection:
+            for code in sorted({*map(int, RequestCode), 0, 9, 999, 32767}):
+                fields = {"topic": "orders", "consumerGroup": "billing", "a": "p", "b": "orders",
+                          "group": "billing", "queueId": 0, "username": "alice"}  # fmt: skip
+                reply = connection.ask(code, fields, b'{"password":"x"}')
+                assert (reply.code, reply.body) == (NO_PERMISSION, b""), code
+    assert ends(broker) == before
+
+
+def ends(broker: BrokerProcess) -> list[tuple[str, str]]:
+    with Cluster(broker.namesrv) as cluster:
+        topics = cluster.topics()
+        rows = [
+            (topic, str(sorted(queue_ends(cluster, topic))))
+            for topic in topics
+            if topic == "orders"
+        ]
+        return [*rows, ("topics", str(topics)), ("users", str(accounts.users(cluster)))]
+
+
+def queue_ends(cluster: Cluster, topic: str) -> list[tuple[int, str]]:
+    address = cluster.masters()[0].master
+    assert address is not None
+    ask = RequestCode.GET_MAX_OFFSET
+    return [
+        (queue, cluster.call(address, ask, {"topic": topic, "queueId": queue}).fields["offset"])
+        for queue in range(8)
+    ]
+
+
+def test_a_changed_request_is_refused(broker: BrokerProcess) -> None:
+    """Signed for one topic or one body, sent for another."""
+    fields = {"a": "p", "b": "orders", "c": "TBW102", "d": "8", "e": "0", "f": "0", "g": "1",
+              "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
+    signed = ALICE.sign(fields, b"body")
+    with account(None), Connection(broker.address) as connection:
+        assert connection.ask(310, signed, b"body").code == 0
+        for changed, body in (
+            ({"b": "orders2"}, b"body"), ({}, b"bodY"), ({"e": "1"}, b"body"),
+            ({"m": "x"}, b"body"),
+            ({}, b""),
+        ):  # fmt: skip
+            reply = connection.ask(310, {**signed, **changed}, body)
+            assert (reply.code, reply.remark) == (NO_PERMISSION, "check signature failed.")
+
+
+def test_secrets_are_shown_to_nobody(broker: BrokerProcess) -> None:
+    shown = {}
+    for address, code in ((broker.address, 26), (broker.namesrv, 319)):
+        with Connection(address) as connection:
+            shown[code] = connection.call(code).body.decode()
+    assert "initAuthenticationUser=******" in shown[26]
+    told = broker.log() + broker.ready_line + "".join(shown.values())
+    assert "top secret" not in told
+    assert ALICE.secret_key not in told
+    path = broker.store / "config" / "rmqAccounts.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    listed = command(broker, "user", "list", "--json").stdout
+    assert {each["user"] for each in json.loads(listed)} >= {"admin", "alice"}
+    assert ALICE.secret_key not in listed
+
+
+def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess) -> None:
+    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
+        command(broker, "user", "create", "carol")
+    command(broker, "acl", "allow", "carol", "Topic:orders", "--actions", "pub")
+    carol = Credentials("carol", "x")
+    with account(carol):
+        connection = Connection(broker.address)
+    fields = {"a": "p", "b": "orders", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0,
+              "i": "", "j": 0, "k": False}  # fmt: skip
+
+    def send() -> str:
+        reply = connection.ask(310, fields, b"x")
+        return "" if reply.code == 0 else reply.remark or ""
+
+    assert send() == ""
+    command(broker, "user", "update", "carol", "--disable")
+    assert send() == "User:carol is disabled."
+    command(broker, "user", "update", "carol", "--enable")
+    assert send() == ""
+    command(broker, "acl", "deny", "carol", "Topic:orders", "--actions", "all")
+    assert send().endswith("the decision is deny.")
+    command(broker, "acl", "delete", "carol", "Topic:orders")
+    assert send().endswith("no matched policies.")
+    command(broker, "user", "delete", "carol", "--yes")
+    assert send() == "User:carol is not found."
+    connection.close()
+
+
+def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) -> None:
+    with account(None):
+        text = command(broker, "topic", "list", code=1).stderr
+        assert "username cannot be null." in text
+        assert "--user NAME" in text
+    with account(ALICE):
+        text = command(broker, "acl", "list", code=1).stderr
+        assert "rmq acl allow" in text
+    rows = json.loads(command(broker, "acl", "list", "alice", "--json").stdout)
+    assert [(row["user"], row["resource"], row["actions"], row["decision"]) for row in rows] == [
+        ("alice", "Topic:orders*", "Pub,Sub", "Allow"),
+        ("alice", "Group:billing*", "Pub,Sub", "Allow"),
+    ]
+
+
+def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
+    with broker_process(tmp_path, ARMED) as broker, account(ADMIN):
+        make_alice(broker)
+        broker.process.kill()
+        broker.process.wait()
+    with broker_process(tmp_path, ARMED) as broker:
+        with Producer("p", namesrv_addr=broker.namesrv, **keys(ALICE)) as producer:
+            producer.send(Message("orders", b"x"))
+        with account(ADMIN), Cluster(broker.namesrv) as cluster:
+            cluster.brokers()
+            assert [each["username"] for each in accounts.users(cluster)] == ["admin", "alice"]
+
+
+def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(
+        "globalWhiteRemoteAddresses: [10.10.103.*]\n"
+        "accounts:\n"
+        "  - accessKey: rocketmq\n"
+        "    secretKey: '12345678'\n"
+        "    whiteRemoteAddress: 10.0.0.*\n"
+        "    topicPerms: [orders=PUB|SUB, bills=DENY]\n"
+        "    groupPerms: [billing=SUB]\n"
+    )
+    text = command(broker, "acl", "import", str(path)).stdout
+    assert "rocketmq: made" in text
+    assert "white addresses are left out" in text
+    assert "rocketmq: is there already" in command(broker, "acl", "import", str(path)).stdout
+    given = {"namesrv_addr": broker.namesrv, **keys(Credentials("rocketmq", "12345678"))}
+    with Producer("p", **given) as producer:
+        producer.send(Message("orders", b"x"))
+        with pytest.raises(RemoteError, match="Topic:bills"):
+            producer.send(Message("bills", b"x"))
+
+
+def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> None:
+    """A change at one counts at the others; what tools send to each of them is one change."""
+    with broker_process(tmp_path, (*ARMED, "--shards", "2")) as broker, account(ADMIN):
+        with Cluster(broker.namesrv) as cluster:
+            addresses = [entry.addresses[0] for entry in cluster.masters()]
+            assert len(addresses) == 2
+            body = json.dumps({"username": "alice", "password": ALICE.secret_key}).encode()
+            for address in addresses:  # as mqadmin createUser -c does
+                cluster.call(address, RequestCode.AUTH_CREATE_USER, {"username": "alice"}, body)
+        command(broker, "topic", "create", "orders")
+        command(broker, "acl", "allow", "alice", "Topic:orders", "-a", "Pub,Sub,Get")
+        ask = {"topic": "orders", "queueId": 0}
+        with account(ALICE):
+            for address in addresses:
+                wait_until(lambda where=address: asked(where, 30, ask) == (0, None))
+            with Cluster(broker.namesrv) as cluster:
+                wait_until(lambda: len(cluster.route("orders").writable()) == 16)
+        with Connection(addresses[1]) as connection:
+            connection.call(RequestCode.AUTH_DELETE_USER, {"username": "alice"})
+        with account(ALICE):
+            gone = (NO_PERMISSION, "User:alice is not found.")
+            wait_until(lambda: asked(addresses[0], 30, ask) == gone)
+
+
+def asked(address: str, code: int, fields: dict[str, object]) -> tuple[int, str | None]:
+    with Connection(address) as connection:
+        reply = connection.ask(code, fields)
+    return reply.code, reply.remark
+
+
+def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
+    inner = ("--set", 'innerClientAuthenticationCredentials={"accessKey":"in","secretKey":"side"}')
+    small = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576")
+    master_options = (*ARMED, *inner, *small, "--set", "brokerRole=SYNC_MASTER")
+    with broker_process(tmp_path / "master", master_options) as master, account(ADMIN):
+        slave_options = (*ARMED, *inner, *small, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
+                         "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
+        with broker_process(tmp_path / "slave", slave_options) as slave:
+            make_alice(master)
+            with Producer("p", namesrv_addr=master.namesrv, **keys(ALICE)) as producer:
+                wait_until(lambda: producer.send(Message("orders", b"x")).status == "SEND_OK")
+            with Connection(slave.address) as connection:
+                wait_until(lambda: read(connection) > 0)
+
+
+def read(connection: Connection) -> int:
+    """Messages of the topic orders at the slave."""
+    count = 0
+    for queue in range(8):
+        ask = {"consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": queue,
+               "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
+               "subscription": "*", "subVersion": 0, "expressionType": "TAG"}  # fmt: skip
+        reply = connection.ask(11, ask)
+        count += len(list(decode_messages(reply.body))) if reply.code == 0 else 0
+    return count
