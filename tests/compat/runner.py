@@ -153,7 +153,7 @@ def client_jars(version: str) -> Path:
     if version == NEW_CLIENT:
         return apache_jars()
     return fetch_dependencies(
-        f"client-{version}", JAVA_PROJECT / "pom.xml", {"rocketmq.client.version": version}
+        f"client-acl-{version}", JAVA_PROJECT / "pom.xml", {"rocketmq.client.version": version}
     )
 
 

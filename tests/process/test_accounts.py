@@ -310,9 +310,11 @@ def read(connection: Connection) -> int:
     """Messages of the topic orders at the slave."""
     count = 0
     for queue in range(8):
-        ask = {"consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": queue,
-               "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
-               "subscription": "*", "subVersion": 0, "expressionType": "TAG"}  # fmt: skip
+        ask = {
+            "consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": queue,
+            "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "subVersion": 0,
+            "suspendTimeoutMillis": 0, "subscription": "*", "expressionType": "TAG",
+        }  # fmt: skip
         reply = connection.ask(11, ask)
         count += len(list(decode_messages(reply.body))) if reply.code == 0 else 0
     return count

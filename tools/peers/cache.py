@@ -1,7 +1,7 @@
 """Jars from Maven Central, kept outside the tree.
 
     $RMQ_CACHE/lib             name server, broker, tools and client of Apache RocketMQ 5.5.0
-    $RMQ_CACHE/client-4.9.8    a client alone
+    $RMQ_CACHE/client-acl-4.9.8    a client alone
 
 A folder is complete or absent: Maven copies into a folder of its own, which is then renamed. Two
 processes that fetch at the same time each do the work and the first rename wins; nobody waits.

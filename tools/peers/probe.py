@@ -12,8 +12,11 @@ rmq's own codec, so that a mistake there cannot hide itself.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import itertools
 import json
+import os
 import socket
 import struct
 import time
@@ -33,6 +36,16 @@ def _read_exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(parts)
 
 
+def _signed(fields: dict[str, str], body: bytes) -> dict[str, str]:
+    key, secret = os.environ.get("RMQ_ACCESS_KEY"), os.environ.get("RMQ_SECRET_KEY", "")
+    if key is None:
+        return fields
+    fields = {**fields, "AccessKey": key}
+    content = "".join(fields[name] for name in sorted(fields)).encode() + body
+    signature = base64.b64encode(hmac.digest(secret.encode(), content, "sha1")).decode()
+    return {**fields, "Signature": signature}
+
+
 def ask(
     address: tuple[str, int],
     code: int,
@@ -40,15 +53,17 @@ def ask(
     body: bytes = b"",
     timeout: float = 3.0,
 ) -> tuple[int, dict[str, Any], bytes]:
-    """Send one request and wait for its answer: (code, whole header, body)."""
+    """Send one request and wait for its answer: (code, whole header, body). It is signed where the
+    environment has RMQ_ACCESS_KEY."""
     opaque = next(_opaque)
+    fields = _signed(fields or {}, body)
     header = {
         "code": code,
         "language": "OTHER",
         "version": 409,
         "opaque": opaque,
         "flag": 0,
-        "extFields": fields or {},
+        "extFields": fields,
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     with socket.create_connection(address, timeout=timeout) as connection:

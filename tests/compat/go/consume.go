@@ -182,9 +182,7 @@ func pullPoll(c *run) {
 func adminTopics(c *run) {
 	topic := c.topic("t")
 	c.createTopic(topic, 3)
-	client, err := admin.NewAdmin(
-		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
-	must(err)
+	client := c.newAdmin()
 	defer client.Close()
 	contains := func() bool {
 		list, err := client.FetchAllTopicList(background)

@@ -74,6 +74,20 @@ func instance() string {
 	return fmt.Sprintf("go%d-%d", os.Getpid(), instances.Add(1))
 }
 
+// What requests are signed with; without an account in the arguments nothing is.
+func (c *run) credentials() primitive.Credentials {
+	return primitive.Credentials{AccessKey: c.arguments["accessKey"], SecretKey: c.arguments["secretKey"]}
+}
+
+// Without credentials: it signs brokers' requests once for each request that went before, with the old
+// signatures in them, and name servers' not at all (v2.1.2).
+func (c *run) newAdmin() admin.Admin {
+	client, err := admin.NewAdmin(
+		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
+	must(err)
+	return client
+}
+
 // Each client of a test must be an instance of its own, or they would share connections and ids.
 
 func (c *run) newProducer(options ...producer.Option) rocketmq.Producer {
@@ -83,6 +97,7 @@ func (c *run) newProducer(options ...producer.Option) rocketmq.Producer {
 		producer.WithInstanceName(instance()),
 		producer.WithSendMsgTimeout(15 * time.Second),
 		producer.WithRetry(2),
+		producer.WithCredentials(c.credentials()),
 	}, options...)
 	client, err := rocketmq.NewProducer(options...)
 	must(err)
@@ -106,6 +121,7 @@ func (c *run) newPusher(suffix string, options ...consumer.Option) rocketmq.Push
 		consumer.WithInstance(instance()),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumeGoroutineNums(4),
+		consumer.WithCredentials(c.credentials()),
 	}, options...)
 	client, err := rocketmq.NewPushConsumer(options...)
 	must(err)
@@ -118,6 +134,7 @@ func (c *run) newPuller(suffix, topic, expression string) rocketmq.PullConsumer 
 		consumer.WithGroupName(c.group(suffix)),
 		consumer.WithInstance(instance()),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(c.credentials()),
 	)
 	must(err)
 	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: expression}))
@@ -128,15 +145,14 @@ func (c *run) newPuller(suffix, topic, expression string) rocketmq.PullConsumer 
 
 // createTopic makes a topic with that many queues and waits until the name server shows them.
 func (c *run) createTopic(topic string, queues int) []*primitive.MessageQueue {
-	client, err := admin.NewAdmin(
-		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
-	must(err)
+	client := c.newAdmin()
 	defer client.Close()
 	must(client.CreateTopic(background, admin.WithTopicCreate(topic),
 		admin.WithBrokerAddrCreate(c.arguments["broker"]),
 		admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues)))
 	var found []*primitive.MessageQueue
 	waitFor(15, "route of "+topic, func() bool {
+		var err error
 		found, err = client.FetchPublishMessageQueues(background, topic)
 		return err == nil && len(found) == queues
 	})
@@ -145,9 +161,7 @@ func (c *run) createTopic(topic string, queues int) []*primitive.MessageQueue {
 }
 
 func (c *run) hasRoute(topic string) bool {
-	client, err := admin.NewAdmin(
-		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
-	must(err)
+	client := c.newAdmin()
 	defer client.Close()
 	found, err := client.FetchPublishMessageQueues(background, topic)
 	return err == nil && len(found) > 0

@@ -52,6 +52,7 @@ func (c *run) newTransactionProducer(topic string, d *decider) rocketmq.Transact
 		producer.WithGroupName(c.group("tx")),
 		producer.WithInstanceName(name),
 		producer.WithSendMsgTimeout(15*time.Second),
+		producer.WithCredentials(c.credentials()),
 		producer.WithQueueSelector(producer.NewManualQueueSelector()))
 	must(err)
 	must(client.Start())

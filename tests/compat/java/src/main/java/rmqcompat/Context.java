@@ -13,6 +13,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -27,6 +29,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * What a scenario works with: clients that are closed at its end, names of its own, checks.
@@ -86,6 +89,13 @@ final class Context implements AutoCloseable {
         return client;
     }
 
+    /** Signs requests for the account that the arguments name; null without one. */
+    RPCHook hook() {
+        String key = argument("accessKey", "");
+        return key.isEmpty() ? null
+            : new AclClientRPCHook(new SessionCredentials(key, argument("secretKey")));
+    }
+
     void closeLater(AutoCloseable closing) {
         opened.push(closing);
     }
@@ -99,7 +109,7 @@ final class Context implements AutoCloseable {
     }
 
     DefaultMQProducer newProducer(String suffix) throws Exception {
-        DefaultMQProducer client = configure(new DefaultMQProducer(group(suffix)));
+        DefaultMQProducer client = configure(new DefaultMQProducer(group(suffix), hook()));
         client.setSendMsgTimeout(15000);
         client.start();
         closeLater(client::shutdown);
@@ -114,14 +124,14 @@ final class Context implements AutoCloseable {
     }
 
     DefaultMQPullConsumer newPuller(String suffix) throws Exception {
-        DefaultMQPullConsumer client = configure(new DefaultMQPullConsumer(group(suffix)));
+        DefaultMQPullConsumer client = configure(new DefaultMQPullConsumer(group(suffix), hook()));
         client.start();
         closeLater(client::shutdown);
         return client;
     }
 
     DefaultLitePullConsumer newLitePuller(String suffix) {
-        DefaultLitePullConsumer client = configure(new DefaultLitePullConsumer(group(suffix)));
+        DefaultLitePullConsumer client = configure(new DefaultLitePullConsumer(group(suffix), hook()));
         client.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         closeLater(client::shutdown);
         return client;
@@ -130,7 +140,7 @@ final class Context implements AutoCloseable {
     /** Not started: the caller subscribes and registers its listener first. */
     DefaultMQPushConsumer newPusher(String suffix) {
         DefaultMQPushConsumer client =
-            configure(new DefaultMQPushConsumer(group(suffix), null, new AllocateMessageQueueAveragely()));
+            configure(new DefaultMQPushConsumer(group(suffix), hook(), new AllocateMessageQueueAveragely()));
         client.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         client.setConsumeThreadMin(2);
         client.setConsumeThreadMax(2);

@@ -43,7 +43,7 @@ final class MqAdmin {
         System.setOut(capture);
         System.setErr(capture);
         try {
-            main.invoke(null, words.toArray(new String[0]), null);
+            main.invoke(null, words.toArray(new String[0]), context.hook());
         } finally {
             System.setOut(out);
             System.setErr(err);

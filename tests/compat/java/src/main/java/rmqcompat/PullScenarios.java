@@ -132,7 +132,7 @@ final class PullScenarios {
         MessageQueue queue = context.createTopic(topic, 1).get(0);
         context.send(List.of(queue), "tag", 0, 1);
         DefaultMQPullConsumer puller =
-            context.configure(new DefaultMQPullConsumer(context.group("short")));
+            context.configure(new DefaultMQPullConsumer(context.group("short"), context.hook()));
         puller.setBrokerSuspendMaxTimeMillis(2000);
         puller.start();
         context.closeLater(puller::shutdown);

@@ -27,7 +27,7 @@ final class TraceScenarios {
         List<MessageQueue> queues = context.createTopic(topic, 1);
         Map<String, Integer> seen = new ConcurrentHashMap<>();
         DefaultMQPushConsumer consumer = context.configure(new DefaultMQPushConsumer(
-            context.group("c"), null, new AllocateMessageQueueAveragely(), true, null));
+            context.group("c"), context.hook(), new AllocateMessageQueueAveragely(), true, null));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, work) -> {
@@ -40,7 +40,7 @@ final class TraceScenarios {
         });
         consumer.start();
         DefaultMQProducer producer = context.configure(
-            new DefaultMQProducer(context.group("p"), null, true, null));
+            new DefaultMQProducer(context.group("p"), context.hook(), true, null));
         producer.setSendMsgTimeout(15000);
         producer.start();
         for (int i = 0; i < 3; i++) {

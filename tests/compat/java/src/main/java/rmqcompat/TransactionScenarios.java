@@ -39,7 +39,7 @@ final class TransactionScenarios {
     private static TransactionMQProducer start(Context context,
         Function<MessageExt, LocalTransactionState> answer) throws Exception {
         TransactionMQProducer producer =
-            context.configure(new TransactionMQProducer(context.group("tx")));
+            context.configure(new TransactionMQProducer(context.group("tx"), context.hook()));
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {

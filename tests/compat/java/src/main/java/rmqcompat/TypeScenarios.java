@@ -235,7 +235,7 @@ final class TypeScenarios {
         Map<Integer, MessageExt> received = receive(context, topic);
         Map<Integer, AtomicInteger> asked = new ConcurrentHashMap<>();
         TransactionMQProducer producer =
-            context.configure(new TransactionMQProducer(context.group("tx")));
+            context.configure(new TransactionMQProducer(context.group("tx"), context.hook()));
         producer.setTransactionListener(listener(asked));
         producer.setSendMsgTimeout(15000);
         producer.start();

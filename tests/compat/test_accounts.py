@@ -1,0 +1,221 @@
+"""Accounts with official clients: Java 5.5.0 and 4.9.8, JSON and binary headers, Go, and mqadmin.
+
+Method: a broker that lets in nobody without an account. mqadmin makes a user, Super and then with
+entries of its own; the clients' own scenarios run as that user. Cannot show: the proxy, gRPC.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from compat.conftest import JAVA_CLIENTS
+from compat.mqadmin import BROKER, CLUSTER
+from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
+from compat.targets import RmqTarget
+
+pytestmark = pytest.mark.compat
+
+ARMED = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": '{"username":"admin","password":"top secret"}',
+}
+ADMIN = {"accessKey": "admin", "secretKey": "top secret"}
+USER = {"accessKey": "fullUser", "secretKey": "wonderland 1"}
+LESSER = {"accessKey": "lesser", "secretKey": "wonderland 2"}
+JAVA = [
+    "send_sync", "send_async", "send_oneway", "send_batch", "send_properties", "send_creates_topic",
+    "pull_statuses", "pull_async", "pull_tag_filter", "view_by_id", "search_by_timestamp",
+    "push_one_consumer", "push_three_consumers", "orderly_two_consumers", "lite_subscribe",
+    "offset_pull_commit", "type_transaction", "trace_send_and_consume",
+]  # fmt: skip
+GO = [
+    "send_sync", "send_async", "send_oneway", "send_batch", "send_properties", "pull_from",
+    "push_one_consumer", "push_tag_filter", "push_orderly",
+]  # fmt: skip
+
+
+@contextmanager
+def started(folder: Path, **settings: str) -> Iterator[RmqTarget]:
+    keys = {"RMQ_ACCESS_KEY": ADMIN["accessKey"], "RMQ_SECRET_KEY": ADMIN["secretKey"]}
+    with patch.dict(os.environ, keys):
+        target = RmqTarget(folder, {**ARMED, "transactionCheckInterval": "1000", **settings})
+        target.start()
+    yield target
+    target.stop()
+
+
+@pytest.fixture(scope="module")
+def armed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    with started(tmp_path_factory.mktemp("armed")) as target:
+        yield target
+
+
+@pytest.fixture(scope="module")
+def armed_for_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    """Its admin client and its pull consumer do not sign what they ask name servers, and the admin
+    client signs wrongly what it asks brokers (v2.1.2): tests/compat/go/run.go."""
+    first = json.dumps({"username": USER["accessKey"], "password": USER["secretKey"]})
+    white = {"authenticationWhitelist": "17,105,201,206", "initAuthenticationUser": first}
+    folder = tmp_path_factory.mktemp("armed-go")
+    with patch.dict(ADMIN, USER), started(folder, **white) as target:
+        yield target
+
+
+@pytest.fixture(scope="module")
+def mqadmin(armed: RmqTarget, compat_folder: Path) -> Iterator[Callable[..., str]]:
+    settings = {"rmqcompat.threads": "1"}
+    runner = java_runner(NEW_CLIENT, compat_folder / "mqadmin-accounts", "mqadmin", settings)
+
+    def run(*words: str, who: dict[str, str] = ADMIN) -> str:
+        arguments = {f"a{index}": word for index, word in enumerate(words)}
+        answer = runner.run("mqadmin", nameServer=armed.name_server, **who, **arguments)
+        return str(answer["output"])
+
+    yield run
+    runner.close()
+
+
+@pytest.fixture(scope="module")
+def users(mqadmin: Callable[..., str]) -> None:
+    for who, kind in ((USER, "Super"), (LESSER, "Normal")):
+        output = mqadmin("createUser", "-c", CLUSTER, "-u", who["accessKey"], "-p",
+                         who["secretKey"], "-t", kind)  # fmt: skip
+        assert "success" in output, output
+
+
+def test_mqadmin_makes_changes_and_shows_users(
+    mqadmin: Callable[..., str], armed: RmqTarget
+) -> None:
+    where = ("-b", armed.broker)
+    assert "success" in mqadmin("createUser", *where, "-u", "carol", "-p", "one")
+    assert "The user is existed" in mqadmin("createUser", *where, "-u", "carol", "-p", "one")
+    shown = mqadmin("getUser", *where, "-u", "carol")
+    assert [word for word in ("carol", "one", "Normal", "enable") if word not in shown] == []
+    assert "success" in mqadmin("updateUser", *where, "-u", "carol", "-s", "disable")
+    assert "disable" in mqadmin("getUser", *where, "-u", "carol")
+    listed = mqadmin("listUser", *where)
+    assert "admin" in listed
+    assert "carol" in listed
+    assert "carol" not in mqadmin("listUser", *where, "-f", "adm")
+    assert "success" in mqadmin("deleteUser", *where, "-u", "carol")
+    assert "carol" not in mqadmin("listUser", *where)
+
+
+def test_mqadmin_makes_changes_and_shows_acls(
+    mqadmin: Callable[..., str], armed: RmqTarget, users: None
+) -> None:
+    where = ("-b", armed.broker)
+    subject = ("-s", "User:lesser")
+    output = mqadmin("createAcl", *where, *subject, "-r", "Topic:seen,Topic:other*", "-a",
+                     "Pub,Sub", "-d", "Allow", "-i", "127.0.0.1,10.0.0.0/8")  # fmt: skip
+    assert "success" in output, output
+    shown = mqadmin("getAcl", *where, *subject)
+    for word in ("User:lesser", "Topic:seen", "Topic:other*", "Pub", "Sub", "Allow", "10.0.0.0/8"):
+        assert word in shown, word
+    output = mqadmin("updateAcl", *where, *subject, "-r", "Topic:seen", "-a", "Pub", "-d", "Deny")
+    assert "success" in output, output
+    assert "Deny" in mqadmin("listAcl", *where, "-r", "seen")
+    assert "success" in mqadmin("deleteAcl", *where, *subject, "-r", "Topic:seen")
+    assert "Topic:seen" not in mqadmin("getAcl", *where, *subject)
+    assert "success" in mqadmin("deleteAcl", *where, *subject)
+    assert "Topic:other" not in mqadmin("listAcl", *where)
+    missing = mqadmin("createAcl", *where, "-s", "User:nobody", "-r", "Topic:t", "-a", "Pub", "-d",
+                      "Allow")  # fmt: skip
+    assert "The subject of User:nobody is not exist." in missing
+
+
+def test_mqadmin_without_a_right_is_told_so(
+    mqadmin: Callable[..., str], armed: RmqTarget, users: None
+) -> None:
+    assert "username cannot be null." in mqadmin("brokerStatus", "-b", armed.broker, who={})
+    wrong = {**USER, "secretKey": "guessed"}
+    assert "check signature failed." in mqadmin("brokerStatus", "-b", armed.broker, who=wrong)
+    denied = mqadmin("updateBrokerConfig", "-b", armed.broker, "-k", "fileReservedTime", "-v", "9",
+                     who=LESSER)  # fmt: skip
+    assert f"has no permission to access Cluster:{CLUSTER}" in denied
+    assert "bootTime" in mqadmin("brokerStatus", "-b", armed.broker, who=USER)
+    assert BROKER in mqadmin("clusterList", who=USER)
+
+
+@pytest.fixture(scope="module")
+def answers(
+    armed: RmqTarget, armed_for_go: RmqTarget, users: None,
+    java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
+) -> dict[tuple[str, str], Future[Any]]:  # fmt: skip
+    """All are asked for at once; four of a client run at a time."""
+    asked = {}
+    for client in JAVA_CLIENTS:
+        for name in JAVA:
+            run = f"acl{client}".replace(".", "").replace("-", "")
+            asked[client, name] = java(client).submit(
+                name, nameServer=armed.name_server, broker=armed.broker, run=run, **USER
+            )
+    for name in GO:
+        asked["go", name] = go.submit(
+            name, nameServer=armed_for_go.name_server, broker=armed_for_go.broker, run="aclgo",
+            **USER,
+        )  # fmt: skip
+    return asked
+
+
+@pytest.mark.parametrize("name", JAVA)
+@pytest.mark.parametrize("client", JAVA_CLIENTS)
+def test_java_clients_with_an_account(
+    client: str, name: str, answers: dict[tuple[str, str], Future[Any]],
+    java: Callable[[str], ScenarioRunner],
+) -> None:  # fmt: skip
+    java(client).result(answers[client, name])
+
+
+@pytest.mark.parametrize("name", GO)
+def test_the_go_client_with_an_account(
+    name: str, answers: dict[tuple[str, str], Future[Any]], go: ScenarioRunner
+) -> None:
+    go.result(answers["go", name])
+
+
+@pytest.mark.parametrize("client", [*JAVA_CLIENTS, "go"])
+@pytest.mark.parametrize(
+    ("who", "text"),
+    [({}, "username cannot be null"), ({**USER, "secretKey": "x"}, "check signature failed")],
+)
+def test_clients_without_one_are_refused(
+    client: str, who: dict[str, str], text: str, armed: RmqTarget, users: None,
+    java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
+) -> None:  # fmt: skip
+    runner = go if client == "go" else java(client)
+    run = f"no{client}{len(who)}".replace(".", "").replace("-", "")
+    with pytest.raises(ScenarioFailed) as caught:
+        runner.run(
+            "send_sync", nameServer=armed.name_server, broker=armed.broker, run=run, **who
+        )
+    if client != "go":  # it tells codes, and no reasons
+        assert text in str(caught.value)
+
+
+def test_a_user_with_entries_of_its_own_uses_these(
+    mqadmin: Callable[..., str], armed: RmqTarget, users: None,
+    java: Callable[[str], ScenarioRunner],
+) -> None:  # fmt: skip
+    """Topics and groups of one run; everything of another is closed."""
+    where, subject = ("-b", armed.broker), ("-s", "User:lesser")
+    for resource, actions in (("Topic:mine*", "Pub,Sub,Create,Get"), ("Group:g_mine*", "Sub,Get"),
+                              ("Topic:TBW102", "Get")):  # fmt: skip
+        entry = ("-r", resource, "-a", actions, "-d", "Allow")
+        output = mqadmin("createAcl", *where, *subject, *entry)
+        assert "success" in output, output
+    runner = java("java-5.5.0-json")
+    given = {"nameServer": armed.name_server, "broker": armed.broker, **LESSER}
+    for name in ("send_sync", "push_one_consumer"):
+        runner.run(name, run="mine", **given)
+    with pytest.raises(ScenarioFailed, match="User:lesser has no permission"):
+        runner.run("send_sync", run="others", **given)
