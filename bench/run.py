@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from account_rows import ACCOUNT_ROWS
 from filter_rows import FILTER_ROWS
 from machine_rows import MACHINE_ROWS
 from pop_rows import POP_ROWS
@@ -34,7 +35,7 @@ from waiting_rows import WAITING_ROWS
 COLOURS = {"ok": "green", "shown": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
 ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS,
-        **REPLICA_ROWS}
+        **REPLICA_ROWS, **ACCOUNT_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 

@@ -23,14 +23,14 @@ cdef extern from * nogil:
         pass
 
 cdef enum:
-    UNESCAPED_MAX = 65536           # bytes of a field's value that is written with backslashes
+    VALUES_MAX = 262144             # bytes of all values, as they are written
 
 cdef struct SigningKey:
     SHA_CTX inner                   # behind the padded password
     SHA_CTX outer
 
 cdef struct SignatureCheck:
-    uint8_t* unescaped              # owned; UNESCAPED_MAX
+    uint8_t* values                 # owned; VALUES_MAX, for those of one request
 
 cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t length) noexcept nogil
 # OK | POOL_EMPTY. Close whatever came of it.
@@ -38,6 +38,6 @@ cdef int signature_check_open(SignatureCheck* check) noexcept nogil
 cdef void signature_check_close(SignatureCheck* check) noexcept nogil
 
 # OK: it is right. MALFORMED: it is not, or is missing. TOO_LARGE: names with backslashes, or very
-# long values with some: control looks at those.
+# long values: control looks at those.
 cdef int signature_check(SignatureCheck* check, const SigningKey* key, const Header* header,
                          const uint8_t* body, uint32_t body_bytes) noexcept nogil

@@ -50,7 +50,11 @@ cdef inline bint text_equals(const Text* text, const char* name, uint32_t length
         return False
     if text.escaped:
         return escaped_text_equals(text, <const uint8_t*>name, length)
-    return text.length == length and memcmp(text.bytes, name, length) == 0
+    if text.length != length:
+        return False
+    # Names that differ do so in the first byte mostly, and a call of memcmp costs more.
+    return length == 0 or (text.bytes[0] == <uint8_t>name[0]
+                           and memcmp(text.bytes, name, length) == 0)
 
 
 cdef inline int text_i64(const Text* text, int64_t* out) noexcept nogil:

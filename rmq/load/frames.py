@@ -7,7 +7,8 @@ holds the fields in declaration order. tests/unit/load/test_frames.py compares a
 frames captured from a client.
 
 A template differs from a captured frame in one thing: a JSON opaque has always eight digits, so
-that it can be patched in place. Of each UNIQ_KEY the last twelve of 32 hex digits vary.
+that it can be patched in place. Of each UNIQ_KEY the last twelve of 32 hex digits vary, unless the
+frame is signed: a signature covers them.
 
     {"code":310,"extFields":{"a":"bench-producer","b":"bench",...,"n":"broker-a"},"flag":0,
      "language":"JAVA","opaque":10000000,"serializeTypeCurrentRPC":"JSON","version":513}
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 
 from cext.load.template import OPAQUE_FIRST, FrameSet
 from rmq.codes import FLAG_SUBSCRIPTION, FLAG_SUSPEND, RequestCode
+from rmq.format.signature import Credentials
 from rmq.names import AUTO_CREATE_TOPIC
 
 JAVA_VERSION = 513  # V5_5_0
@@ -52,6 +54,7 @@ class SendShape:
     keys: tuple[str, ...] = ()  # a template for each: KEYS of a message is one of them
     more: str = ""  # further properties in stored form, such as "DELAY\x011\x02"
     sys_flag: int = 0
+    credentials: Credentials | None = None  # signed by; the UNIQ_KEY does not vary then
 
 
 def properties(tags: str | None, key: str = "", more: str = "") -> tuple[str, int]:
@@ -92,9 +95,11 @@ def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
     else:
         body, unique_at = body_pattern(shape.body_bytes), []
     frames = [
-        _send_frame(queues[at % len(queues)], shape, len(body), key)
+        _send_frame(queues[at % len(queues)], shape, body, key)
         for at, key in enumerate(shape.keys or ("",) * len(queues))
     ]
+    if shape.credentials is not None:
+        unique_at = []
     return FrameSet(frames, body, unique_at, shape.binary, shape.batch)
 
 
@@ -133,7 +138,7 @@ def ack_names(group: str, topic: str) -> bytes:
     return f'"c":{json.dumps(group)},"t":{json.dumps(topic)},'.encode()
 
 
-def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") -> FrameTuple:
+def _send_frame(queue: Queue, shape: SendShape, body: bytes, key: str = "") -> FrameTuple:
     text, unique_at = (
         properties(None) if shape.batch > 1 else properties(shape.tags, key, shape.more)
     )
@@ -152,15 +157,19 @@ def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") 
         "m": "true" if shape.batch > 1 else "false",
         "n": queue.broker_name,
     }
+    if shape.credentials is not None:
+        fields = dict(sorted(shape.credentials.sign(fields, body).items()))
     code = RequestCode.SEND_BATCH_MESSAGE if shape.batch > 1 else RequestCode.SEND_MESSAGE_V2
     if shape.binary:
         header = _binary_header(code, fields)
-        value_at = header.index(text.encode())
-        return _finish(header, 0, 3 + 2, value_at + unique_at, (), body_bytes, True)
+        varying = 0 if shape.credentials is not None else header.index(text.encode()) + unique_at
+        return _finish(header, 0, 3 + 2, varying, (), len(body), True)
     header = _json_header(code, fields)
+    if shape.credentials is not None:
+        return _finish(header, 0, _opaque_at(header), 0, (), len(body), False)
     # The escaped \x01 takes six characters instead of one.
     value_at = header.index(b'"UNIQ_KEY') + 1 if b'"UNIQ_KEY' in header else 0
-    return _finish(header, 0, _opaque_at(header), value_at + unique_at + 5, (), body_bytes, False)
+    return _finish(header, 0, _opaque_at(header), value_at + unique_at + 5, (), len(body), False)
 
 
 def _pull_frame(

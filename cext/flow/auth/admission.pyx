@@ -57,6 +57,10 @@ cdef enum:
     TEXT_BYTES = 1024               # of a refusal
     ROWS = 18
 
+cdef struct Name:                   # without escapes, for as long as its request is here
+    const uint8_t* bytes
+    uint32_t length
+
 cdef enum Where:                    # what a request touches stands
     IN_FIELDS = 0
     IN_LETTER_B = 1                 # the topic, in the field b
@@ -119,12 +123,13 @@ cdef const char* shown(const uint8_t* name, uint32_t length, char* out) noexcept
     return out
 
 
-cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const char* user,
+cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const Name* user,
                     const char* text) noexcept nogil:
     cdef char line[TEXT_BYTES + 128]
+    cdef char name[NAME_SHOWN + 1]
     s.refused += 1
-    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, UNKNOWN_SHOWN, user,
-             text)
+    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, UNKNOWN_SHOWN,
+             shown(user.bytes, user.length, name), text)
     log_event(s.turn, c, line)
     return reply_error(s.turn, c, h, NO_PERMISSION, text)
 
@@ -141,10 +146,10 @@ cdef const char* host_of(const Connection* c, char* out, int32_t capacity) noexc
     return out + 1
 
 
-cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const char* user,
-                           ResourceType type, const uint8_t* name, uint32_t length,
-                           Verdict verdict) noexcept nogil:
+cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const Name* user,
+                           ResourceType type, const Name* name, Verdict verdict) noexcept nogil:
     cdef char text[TEXT_BYTES]
+    cdef char asker[NAME_SHOWN + 1]
     cdef char resource[NAME_SHOWN + 1]
     cdef char host[96]
     cdef const char* kind = b"Group"
@@ -153,12 +158,13 @@ cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const 
         kind = b"Topic"
     if verdict == VERDICT_NONE:
         reason = b"no matched policies"
-    snprintf(text, TEXT_BYTES, b"User:%s has no permission to access %s:%s from %s, %s.", user,
-             kind, shown(name, length, resource), host_of(c, host, sizeof(host)), reason)
+    snprintf(text, TEXT_BYTES, b"User:%s has no permission to access %s:%s from %s, %s.",
+             shown(user.bytes, user.length, asker), kind, shown(name.bytes, name.length, resource),
+             host_of(c, host, sizeof(host)), reason)
     return refuse(s, c, h, user, text)
 
 
-cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const char* user,
+cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const Name* user,
                           const char* name) noexcept nogil:
     cdef char text[TEXT_BYTES]
     snprintf(text, TEXT_BYTES, b"parse authorization context error: %s is missing", name)
@@ -166,6 +172,19 @@ cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const c
 
 
 # ------------------------------------------------------------------- resources
+
+cdef inline bint name_of(const Text* text, uint8_t* buffer, Name* out) noexcept nogil:
+    """`buffer`, of NAME_BYTES, is for one with escapes. False: it is too long, or no text."""
+    cdef int32_t length
+    if not text.escaped and text.length <= NAME_BYTES:
+        out.bytes = text.bytes
+        out.length = text.length
+        return True
+    length = text_copy(text, buffer, NAME_BYTES)
+    out.bytes = buffer
+    out.length = <uint32_t> max(length, 0)
+    return length >= 0
+
 
 cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
     """The client's address; of IPv4 as ::ffff:a.b.c.d."""
@@ -177,33 +196,32 @@ cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
     memcpy(out + 12, c.address, 4)
 
 
-cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const char* user_name,
+cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* user_name,
                      const User* user, const Text* named, ResourceType type,
                      uint32_t actions) noexcept nogil:
     """A retry topic is its group, and who sends to it consumes by that group."""
-    cdef uint8_t name[NAME_BYTES]
+    cdef uint8_t buffer[NAME_BYTES]
     cdef uint8_t source[ADDRESS_BYTES]
-    cdef uint32_t skipped = 0
+    cdef Name name
     cdef Verdict verdict
-    cdef int32_t length = text_copy(named, name, NAME_BYTES)
-    if length < 0:
+    if not name_of(named, buffer, &name):
         return refuse(s, c, h, user_name, b"parse authorization context error: a name is too long")
-    if (<uint32_t> length >= RETRY_PREFIX_BYTES
-            and memcmp(name, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
-        skipped = RETRY_PREFIX_BYTES
+    if (name.length >= RETRY_PREFIX_BYTES
+            and memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
+        name.bytes += RETRY_PREFIX_BYTES
+        name.length -= RETRY_PREFIX_BYTES
         if type == TYPE_TOPIC and actions == ACTION_PUB:
             actions = ACTION_SUB
         type = TYPE_GROUP
     source_of(c, source)
-    verdict = user_verdict(user, type, name + skipped, <uint32_t> length - skipped, actions, source)
+    verdict = user_verdict(user, type, name.bytes, name.length, actions, source)
     if verdict == VERDICT_ALLOW:
         return GO_ON
-    return refuse_access(s, c, h, user_name, type, name + skipped, <uint32_t> length - skipped,
-                         verdict)
+    return refuse_access(s, c, h, user_name, type, &name, verdict)
 
 
 cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
-                     const char* user_name, const User* user) noexcept nogil:
+                     const Name* user_name, const User* user) noexcept nogil:
     """Each ack of the batch."""
     cdef ReviveEntry e
     cdef uint32_t at = 0
@@ -226,7 +244,7 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
 
 
 cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Frame* f,
-                       const char* user_name, const User* user, const Row* row) noexcept nogil:
+                       const Name* user_name, const User* user, const Row* row) noexcept nogil:
     cdef const char* topic_field = b"topic"
     cdef const Text* topic
     cdef const Text* group
@@ -253,27 +271,28 @@ cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Fram
 
 # ------------------------------------------------------------------- the whole
 
-cdef bint is_blank(const uint8_t* name, int32_t length) noexcept nogil:
-    cdef int32_t i
-    for i in range(length):
-        if name[i] != c' ':
+cdef bint is_blank(const Name* name) noexcept nogil:
+    cdef uint32_t i
+    for i in range(name.length):
+        if name.bytes[i] != c' ':
             return False
     return True
 
 
-cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const char* name,
+cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Name* name,
                          const char* what) noexcept nogil:
     cdef char text[TEXT_BYTES]
-    snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", UNKNOWN_SHOWN, name, what)
+    cdef char asker[NAME_SHOWN + 1]
+    snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", UNKNOWN_SHOWN,
+             shown(name.bytes, name.length, asker), what)
     return refuse(s, c, h, name, text)
 
 
 cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
-    cdef uint8_t name[NAME_BYTES]
-    cdef char user_name[NAME_SHOWN + 1]
+    cdef uint8_t buffer[NAME_BYTES]
+    cdef Name name = Name(NULL, 0)
     cdef const Text* key = header_find(h, b"AccessKey")
     cdef int row = row_of(pop_code(h))
-    cdef int32_t length = 0
     cdef Outcome outcome
     cdef User* user
     cdef int status
@@ -281,23 +300,21 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return TO_CONTROL
     if s.unauthenticated >> row & 1:
         return GO_ON
-    if key != NULL:
-        length = text_copy(key, name, NAME_BYTES)
-    if length <= 0 or is_blank(name, length):
-        return refuse(s, c, h, b"", b"username cannot be null.")
-    shown(name, <uint32_t> length, user_name)
-    user = user_find(&s.users, name, <uint32_t> length)
+    if key == NULL or not name_of(key, buffer, &name) or is_blank(&name):
+        name.length = 0
+        return refuse(s, c, h, &name, b"username cannot be null.")
+    user = user_find(&s.users, name.bytes, name.length)
     if user == NULL:
-        return refuse_user(s, c, h, user_name, b"not found")
+        return refuse_user(s, c, h, &name, b"not found")
     if not user.is_enabled:
-        return refuse_user(s, c, h, user_name, b"disabled")
+        return refuse_user(s, c, h, &name, b"disabled")
     status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
     if status == TOO_LARGE:
         return TO_CONTROL
     if status != OK:
-        return refuse(s, c, h, user_name, b"check signature failed.")
+        return refuse(s, c, h, &name, b"check signature failed.")
     if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
-        outcome = authorize(s, c, h, f, user_name, user, &rows[row])
+        outcome = authorize(s, c, h, f, &name, user, &rows[row])
         if outcome != GO_ON:
             return outcome
     s.allowed += 1
