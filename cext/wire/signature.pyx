@@ -84,9 +84,10 @@ cdef inline int compare_names(const Text* a, const Text* b) noexcept nogil:
     return (a.length > b.length) - (a.length < b.length)
 
 
-cdef int sort_fields(const Header* header, const ExtField** sorted_fields) noexcept nogil:
-    """By name, without Signature and what is null; of equal names the last. How many; TOO_LARGE: a
-    name has backslashes. Clients send them nearly in order."""
+cdef int sort_fields(const Header* header, const ExtField** sorted_fields,
+                     const Text** signature) noexcept nogil:
+    """By name, without Signature, which is given by itself; of equal names the last. How many;
+    TOO_LARGE: a name has backslashes. Clients send them nearly in order."""
     cdef const ExtField* field
     cdef int count = 0
     cdef int i, at
@@ -96,6 +97,7 @@ cdef int sort_fields(const Header* header, const ExtField** sorted_fields) noexc
         if field.key.escaped:
             return Status.TOO_LARGE
         if is_named(&field.key, b"Signature", 9):
+            signature[0] = &field.value
             continue
         at = count
         while at > 0:
@@ -189,18 +191,18 @@ cdef int compare(SignatureCheck* check, const SigningKey* key, const ExtField** 
 cdef int signature_check(SignatureCheck* check, const SigningKey* key, const Header* header,
                          const uint8_t* body, uint32_t body_bytes) noexcept nogil:
     cdef const ExtField* fields[EXT_FIELDS_MAX]
-    cdef const Text* signature = header_find(header, b"Signature")
+    cdef const Text* signature = NULL
     cdef uint8_t given[6 * SIGNATURE_BYTES]
     cdef int count, status
     if header.too_many:
         return Status.TOO_LARGE
-    if signature == NULL or signature.length > sizeof(given):
+    count = sort_fields(header, fields, &signature)
+    if count < 0:
+        return count
+    if signature == NULL or signature.bytes == NULL or signature.length > sizeof(given):
         return Status.MALFORMED
     if text_copy(signature, given, sizeof(given)) != SIGNATURE_BYTES:
         return Status.MALFORMED
-    count = sort_fields(header, fields)
-    if count < 0:
-        return count
     status = compare(check, key, fields, count, body, body_bytes, NULL, 0, given)
     if status == Status.MALFORMED and header_find(header, SECURITY_TOKEN) != NULL:
         status = compare(check, key, fields, count, body, body_bytes, SECURITY_TOKEN, 13, given)
