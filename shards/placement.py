@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmq.auth.account_file import NAME
 from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.system.topology import Core, Topology
@@ -139,7 +140,7 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
         "storePathRootDir": str(where.store),
     }
     if settings.authenticationEnabled and not settings.rmqAccountsPath:
-        accounts = Path(settings.storePathRootDir) / "config" / "rmqAccounts.json"
+        accounts = Path(settings.storePathRootDir) / "config" / NAME
         values["rmqAccountsPath"] = str(accounts)  # all shards have one file
     if where.index:
         if settings.storePathCommitLog:

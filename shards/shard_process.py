@@ -103,8 +103,8 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         await stop.wait()
         log.info("stopping")
         await broker.stop()
-        await guard.stop()
     finally:
+        await guard.stop()
         core.stop()
         lock.release()
 

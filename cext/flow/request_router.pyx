@@ -195,6 +195,7 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
     if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
+    s.turn.is_bound = False
     if s.auth.authenticates and not resubmitted:
         outcome = admit(s.auth, c, &header, f)
         if outcome != GO_ON:
@@ -219,6 +220,7 @@ cdef Outcome route_orphan(RequestRouter s, const Frame* f) noexcept nogil:
         return DONE
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
+    s.turn.is_bound = s.auth.authorizes     # whose it was is not looked at again
     return conclude(s, &nobody, &header, f, True, handler.traits,
                     handler.run(s.services[handler.service], &nobody, &header, f, True))
 

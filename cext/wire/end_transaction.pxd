@@ -13,6 +13,7 @@ from cext.wire.text cimport Text
 
 cdef struct EndTransaction:
     Text producer_group
+    Text topic                      # absent with clients before 5.0
     int64_t queue_offset            # tranStateTableOffset: entry in the half queue
     int64_t log_offset              # commitLogOffset: where the half record is
     int32_t decision                # commitOrRollback (codes.pxd); any other: unknown

@@ -48,6 +48,9 @@ cdef int read_end_transaction(const Header* header, EndTransaction* out) noexcep
     if text == NULL:
         return Status.MISSING_FIELD
     out.producer_group = text[0]
+    text = field(header, b"topic", 5)
+    if text != NULL:
+        out.topic = text[0]
     text = field(header, b"fromTransactionCheck", 20)
     out.from_check = text != NULL and text_is_true(text)
     out.bad_field = NULL

@@ -13,6 +13,7 @@ from cext.wire.text cimport Text
 
 cdef struct SendBack:
     Text group                      # borrowed from the frame, may be escaped
+    Text origin_topic               # the same; absent with some clients
     int64_t log_offset              # offset: where the record of the message is
     int32_t delay_level             # 0: the broker chooses; negative: no more attempts
     int32_t max_times               # maxReconsumeTimes, when has_max_times

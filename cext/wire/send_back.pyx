@@ -41,6 +41,9 @@ cdef int read_send_back(const Header* header, SendBack* out) noexcept nogil:
     if text == NULL:
         return Status.MISSING_FIELD
     out.group = text[0]
+    text = field(header, b"originTopic", 11, out)
+    if text != NULL:
+        out.origin_topic = text[0]
     out.bad_field = NULL
     return Status.OK
 

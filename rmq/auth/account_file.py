@@ -15,19 +15,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rmq.auth.accounts import Accounts
 from rmq.base.durable_directory import make_directory
 from rmq.base.json_file import JsonFile
-from rmq.errors import ConfigError, ProtocolError
+from rmq.errors import ConfigError, ProtocolError, StoreError
 
 MODE = 0o600
 NAME = "rmqAccounts.json"
+LOCK_S = 5.0
+LOCK_LOOK_S = 0.01
 
 Stamp = tuple[int, int, int]  # of a file: another one of the name has another
 
@@ -60,32 +64,65 @@ class AccountFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else changes the file meanwhile; waits for who does."""
+        """Nobody else changes the file meanwhile; waits for who does, and StoreError when he takes
+        too long."""
         make_directory(self.path.parent)
-        fd = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
+        name = f"{self.path}.lock"
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            until = time.monotonic() + LOCK_S
+            while not _is_locked(fd):
+                if time.monotonic() > until:
+                    raise StoreError(
+                        f"{name} has been held by another process for {LOCK_S:.0f} s: a server "
+                        "that is stopped, or waits for its disk"
+                    )
+                time.sleep(LOCK_LOOK_S)
             yield
         finally:
             os.close(fd)
 
     def load(self) -> Accounts:
-        """ConfigError for a file that others may read, or that holds what is no account."""
+        """At a start: the copy stands in for a damaged file. ConfigError for a file that others may
+        read, or that holds what is no account."""
         for path in (self._file.path, self._file.backup_path):
             if path.exists() and path.stat().st_mode & 0o077:
                 raise ConfigError(
                     f"{path} holds passwords, and others than its owner may read it: "
                     f"chmod 600 {path}"
                 )
-        accounts = Accounts()
         content = self._file.load()
-        if content is not None:
-            try:
-                accounts.load(content)
-                self.last_change = msgspec.convert(content.get("lastChange") or {}, LastChange)
-            except (ProtocolError, msgspec.ValidationError) as error:
-                raise ConfigError(f"{self._file.path}: {error}") from None
+        if content is None:
+            return Accounts()
+        accounts = self._accounts(content)
+        self._file.settle()
+        return accounts
+
+    def read(self) -> Accounts:
+        """Later: a file that is gone or damaged is an error, and what is in memory counts."""
+        try:
+            return self._accounts(self._file.read())
+        except ProtocolError as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from None
+
+    def _accounts(self, content: Mapping[Any, Any]) -> Accounts:
+        accounts = Accounts()
+        try:
+            accounts.load(content)
+            self.last_change = msgspec.convert(content.get("lastChange") or {}, LastChange)
+        except (ProtocolError, msgspec.ValidationError) as error:
+            raise ConfigError(f"{self._file.path}: {error}") from None
         return accounts
 
     def save(self, accounts: Accounts) -> None:
+        """And its copy: one that knows of a user who is gone would let him in again."""
         self._file.save({**accounts.content(), "lastChange": self.last_change})
+        self._file.settle()
+
+
+def _is_locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -13,7 +13,7 @@ another server of the file has made it just now, counts as done here, and is not
 existed".
 
 `accounts` is one object from the beginning to the end, so that others may keep it. It changes in
-the event loop only; files are read and written beside it.
+the event loop only; but for open() files are read and written beside it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from pathlib import Path
 
 from rmq.auth.account_file import AccountFile, LastChange, Stamp
 from rmq.auth.accounts import Accounts
+from rmq.auth.options import FIRST_USER
 from rmq.base import clock
-from rmq.errors import ConfigError, ProtocolError, RmqError
+from rmq.errors import ConfigError, ProtocolError, StoreError
 from rmq.format.signature import Credentials
 
 LOOK_S = 0.25
@@ -47,18 +48,27 @@ class AccountStore:
         self.accounts = Accounts()
         self.on_change = on_change
         self._file = AccountFile(path)
-        self._stamp = self._file.stamp()
+        self._stamp: Stamp | None = None
         self._name = f"{os.getpid()}-{id(self)}-{clock.now_ms()}"  # among the servers of the file
+        self._is_behind = False  # on_change() has failed
         self._one_change = asyncio.Lock()
 
     def open(self, first: Iterable[tuple[str, Credentials]]) -> None:
         """first: (setting, Super user that is to be there). ConfigError: there is none at all, or
         the file cannot be used."""
+        try:
+            self._take(*self._opened(first))
+        except (OSError, StoreError) as error:
+            raise ConfigError(f"the accounts cannot be used: {error}") from None
+
+    def _opened(self, first: Iterable[tuple[str, Credentials]]) -> tuple[Stamp | None, Accounts]:
         with self._file.locked():
-            self._stamp = self._file.stamp()
             found = self._file.load()
             before = found.version
             for setting, user in first:
+                # The first user of all makes the others; one that was deleted stays away.
+                if setting == FIRST_USER and found.some_super() is not None:
+                    continue
                 try:
                     found.ensure_super(user.access_key, user.secret_key)
                 except ProtocolError as error:
@@ -70,28 +80,30 @@ class AccountStore:
                 )
             if found.version != before:
                 self._file.save(found)
-                self._stamp = self._file.stamp()
-        self._take(found)
+            return self._file.stamp(), found
 
     async def change(self, asked: bytes, change: Change) -> None:
         """asked: what is asked for, the same wherever it is asked."""
         key = hashlib.sha256(asked).hexdigest()
-        async with self._one_change:
-            self._take(await asyncio.to_thread(self._changed, key, change))
+        # Who is cancelled meanwhile leaves it half known otherwise: on the disk, and not here.
+        await asyncio.shield(asyncio.ensure_future(self._change(key, change)))
 
-    def _changed(self, key: str, change: Change) -> Accounts:
+    async def _change(self, key: str, change: Change) -> None:
+        async with self._one_change:
+            self._take(*await asyncio.to_thread(self._changed, key, change))
+
+    def _changed(self, key: str, change: Change) -> tuple[Stamp | None, Accounts]:
         file = self._file
         with file.locked():
             is_mine = file.stamp() == self._stamp
-            found = self.accounts.copy() if is_mine else file.load()
+            found = self.accounts.copy() if is_mine else file.read()
             if not self._is_done(key):
                 before = found.version
                 change(found)
                 if found.version != before:
                     file.last_change = LastChange(key, self._name, clock.now_ms())
                     file.save(found)
-            self._stamp = file.stamp()
-            return found
+            return file.stamp(), found
 
     def _is_done(self, key: str) -> bool:
         """By another server, just now."""
@@ -107,24 +119,34 @@ class AccountStore:
             try:
                 await self.look()
                 said = ""
-            except (RmqError, OSError) as error:
+            except Exception as error:  # whatever it is, the next look may go well
                 if str(error) != said:
                     said = str(error)
-                    log.error("accounts stay as they were: %s", error)
+                    log.error("the accounts stay as they were: %s", error or repr(error))
 
     async def look(self) -> None:
         """Takes what another process has changed."""
-        if self._file.stamp() == self._stamp:
-            return
-        async with self._one_change:
-            stamp, found = await asyncio.to_thread(self._read)
-            self._stamp = stamp
-            self._take(found)
+        if self._file.stamp() != self._stamp:
+            async with self._one_change:
+                self._take(*await asyncio.to_thread(self._read))
+        elif self._is_behind:
+            self._tell()
 
     def _read(self) -> tuple[Stamp | None, Accounts]:
         with self._file.locked():
-            return self._file.stamp(), self._file.load()
+            return self._file.stamp(), self._file.read()
 
-    def _take(self, found: Accounts) -> None:
+    def _take(self, stamp: Stamp | None, found: Accounts) -> None:
+        self._stamp = stamp
         self.accounts.take(found)
-        self.on_change()
+        self._tell()
+
+    def _tell(self) -> None:
+        """The change is made: one who cannot take it now is told again at the next look."""
+        self._is_behind = True
+        try:
+            self.on_change()
+        except Exception:
+            log.exception("a change of the accounts is not known everywhere in this process yet")
+        else:
+            self._is_behind = False

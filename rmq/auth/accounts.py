@@ -64,6 +64,8 @@ class Accounts:
         if not by_super and (user.is_super or (before is not None and before.is_super)):
             raise _refused_by_type("The super user can only be update by super user")
         if user != before:
+            if not (user.is_super and user.is_enabled):
+                self._refuse_last(before)
             self._users[name] = user
             self.version += 1
 
@@ -71,8 +73,16 @@ class Accounts:
         before = self._users.get(name)
         if before is not None and before.is_super and not by_super:
             raise _refused_by_type("The super user can only be delete by super user")
+        self._refuse_last(before)
         if (self._users.pop(name, None) is not None) | (self._acls.pop(name, None) is not None):
             self.version += 1
+
+    def _refuse_last(self, user: User | None) -> None:
+        """Of Super users one has to be left that is enabled: who else would make one?"""
+        is_one = user is not None and user.is_super and user.is_enabled
+        if is_one and self.some_super(others_than=user) is None:
+            assert user is not None
+            raise _not_allowed(f"{user.name} is the last Super user that is enabled")
 
     def users(self, part: str = "") -> list[User]:
         """Those whose names hold the text, by name."""
@@ -80,9 +90,11 @@ class Accounts:
 
     # ---- ACLs
 
-    def put_acl(self, subject: str, policies: Any) -> None:
-        """Adds policies, as RocketMQ's createAcl and updateAcl both do."""
+    def put_acl(self, subject: str, policies: Any, by: User | None = None) -> None:
+        """Adds policies, as RocketMQ's createAcl and updateAcl both do. Who is not Super changes
+        others' alone."""
         name = self._name_of(subject)
+        _refuse_own(name, by)
         try:
             added = Acl.of(policies)
         except ProtocolError as error:
@@ -95,8 +107,11 @@ class Accounts:
         self._acls[name] = acl
         self.version += 1
 
-    def delete_acl(self, subject: str, kind: str | None, resource: str | None) -> None:
+    def delete_acl(
+        self, subject: str, kind: str | None, resource: str | None, by: User | None = None
+    ) -> None:
         name = self._name_of(subject)
+        _refuse_own(name, by)
         before = self._acls.get(name)
         if before is None:
             raise _not_allowed("The acl is not exist.")
@@ -170,9 +185,13 @@ class Accounts:
             self._users[name] = User.of(name, members)
             self.version += 1
 
-    def some_super(self) -> User | None:
+    def some_super(self, others_than: User | None = None) -> User | None:
         """The first by name that is enabled."""
-        found = (user for user in self._users.values() if user.is_super and user.is_enabled)
+        found = (
+            user
+            for user in self._users.values()
+            if user.is_super and user.is_enabled and user is not others_than
+        )
         return min(found, key=lambda user: user.name, default=None)
 
 
@@ -181,6 +200,11 @@ def subject_name(subject: str) -> str:
     if not subject.startswith(SUBJECT_PREFIX) or not subject.removeprefix(SUBJECT_PREFIX).strip():
         raise Refusal(ResponseCode.INVALID_PARAMETER, "The subject is blank")
     return subject.removeprefix(SUBJECT_PREFIX)
+
+
+def _refuse_own(name: str, by: User | None) -> None:
+    if by is not None and not by.is_super and by.name == name:
+        raise _not_allowed(f"{name} cannot change what {name} may do: ask a Super user")
 
 
 def _user_of(name: str, members: Mapping[Any, Any], before: User | None = None) -> User:

@@ -28,20 +28,23 @@ from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError, StoreError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-from rmq.format.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from rmq.format.signature import without_asker
 from rmq.refusal import Refusal
 
 ANSWER_BYTES_MAX = 15 << 20
-
-_ASKER = (ACCESS_KEY, SIGNATURE, SECURITY_TOKEN)
 
 
 @dataclass(frozen=True)
 class Asker:
     """Who asks, as the gate has found."""
 
-    user: User | None
+    user: User | None  # None: nobody was asked
     peer: str  # host:port
+
+    @property
+    def is_bound(self) -> bool:
+        """By the entries of its user."""
+        return self.user is not None and not self.user.is_super
 
     @property
     def is_super(self) -> bool:
@@ -69,23 +72,19 @@ async def answer(store: AccountStore, request: Command, asker: Asker) -> Command
 
 async def _create_user(store: AccountStore, request: Command, asker: Asker) -> Command:
     name, members = request.text_field("username") or "", _body(request)
-    await store.change(
-        _asked(request), lambda accounts: accounts.create_user(name, members, asker.is_super)
-    )
+    await _change(store, request, lambda it: it.create_user(name, members, asker.is_super))
     return request.reply()
 
 
 async def _update_user(store: AccountStore, request: Command, asker: Asker) -> Command:
     name, members = request.text_field("username") or "", _body(request)
-    await store.change(
-        _asked(request), lambda accounts: accounts.update_user(name, members, asker.is_super)
-    )
+    await _change(store, request, lambda it: it.update_user(name, members, asker.is_super))
     return request.reply()
 
 
 async def _delete_user(store: AccountStore, request: Command, asker: Asker) -> Command:
     name = request.require("username")
-    await _change(store, request, lambda accounts: accounts.delete_user(name, asker.is_super))
+    await _change(store, request, lambda it: it.delete_user(name, asker.is_super))
     return request.reply()
 
 
@@ -110,19 +109,15 @@ def _members(user: User, asker: Asker) -> dict[str, str]:
 
 
 async def _put_acl(store: AccountStore, request: Command, asker: Asker) -> Command:
-    subject, members = request.require("subject"), _body(request)
-    await store.change(
-        _asked(request), lambda accounts: accounts.put_acl(subject, members.get("policies"))
-    )
+    subject, policies = request.require("subject"), _body(request).get("policies")
+    await _change(store, request, lambda it: it.put_acl(subject, policies, asker.user))
     return request.reply()
 
 
 async def _delete_acl(store: AccountStore, request: Command, asker: Asker) -> Command:
     subject = request.require("subject")
     kind, resource = request.text_field("policyType"), request.text_field("resource")
-    await store.change(
-        _asked(request), lambda accounts: accounts.delete_acl(subject, kind, resource)
-    )
+    await _change(store, request, lambda it: it.delete_acl(subject, kind, resource, asker.user))
     return request.reply()
 
 
@@ -152,8 +147,7 @@ async def _change(store: AccountStore, request: Command, change: Change) -> None
 
 def _asked(request: Command) -> bytes:
     """All of it but who asks."""
-    fields = {key: text for key, text in request.fields.items() if key not in _ASKER}
-    members = (request.code, sorted(fields.items()), request.body)
+    members = (request.code, sorted(without_asker(request.fields).items()), request.body)
     return msgspec.json.encode(members)
 
 

@@ -71,7 +71,7 @@ class Gate:
         if text:
             quiet.log(
                 logging.INFO,
-                f"{name} {request.code} {peer.rpartition(':')[0]}",
+                f"{user.name if user else '?'} {request.code} {peer.rpartition(':')[0]}",
                 "refused: request %d of %r from %s: %s", request.code, name, peer, text,
             )  # fmt: skip
         elif audit.isEnabledFor(logging.DEBUG):

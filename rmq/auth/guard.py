@@ -8,8 +8,8 @@
     guard.credentials()                             what the server itself signs with
 
 Who is Super is let in everywhere, so what a server sends is signed by a Super user: the one of
-innerClientAuthenticationCredentials; without that setting initAuthenticationUser, as it is now, or
-any other.
+innerClientAuthenticationCredentials; without that setting initAuthenticationUser; without either
+any other. With the password that it has now.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rmq.auth import admin
 from rmq.auth.account_file import NAME
 from rmq.auth.account_store import AccountStore
 from rmq.auth.admin import Asker
+from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.gate import OPEN, Gate, Verdict
 from rmq.auth.options import FIRST_USER, INNER, AuthOptions
 from rmq.codes import ResponseCode
@@ -74,10 +75,11 @@ class Guard:
         if options.inner is not None:
             found = self.store.accounts.user(options.inner.access_key)
             assert found is not None
-            if not found.is_super or found.password != options.inner.secret_key:
+            is_able = found.is_super and found.is_enabled
+            if not is_able or found.password != options.inner.secret_key:
                 raise ConfigError(
-                    f"{INNER}: the user {found.name} is there with another password, or is not "
-                    "Super: what this server sends would be refused"
+                    f"{INNER}: the user {found.name} is there with another password, is not Super, "
+                    "or is disabled: what this server sends would be refused"
                 )
         self.is_open = True
 
@@ -95,6 +97,13 @@ class Guard:
     def verdict(self, request: Command, peer: str) -> Verdict:
         return self._gate.verdict(request, peer) if self.is_on else OPEN
 
+    def refusal(self, asker: Asker, wanted: list[Wanted]) -> str:
+        """Of what a request turns out to want while it is served; empty: it may."""
+        if asker.user is None or not self.options.authorizes:
+            return ""
+        acl = self.store.accounts.acl(asker.user.name)
+        return refusal(asker.user, acl, wanted, address(asker.peer))
+
     async def answer(self, request: Command, asker: Asker) -> Command:
         """To one of admin.HANDLERS; Refusal, ProtocolError or StoreError where it is not done."""
         if not self.is_on:
@@ -103,10 +112,10 @@ class Guard:
 
     def credentials(self) -> Credentials | None:
         """None: nothing is signed."""
-        if self.options.inner is not None or not self.is_on:
+        if not self.is_on:
             return self.options.inner
-        first = self.options.first_user
-        user = self.store.accounts.user(first.access_key) if first is not None else None
+        given = self.options.inner or self.options.first_user
+        user = self.store.accounts.user(given.access_key) if given is not None else None
         if user is None or not user.is_super or not user.is_enabled:
             user = self.store.accounts.some_super()
         return None if user is None else Credentials(user.name, user.password)

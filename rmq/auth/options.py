@@ -8,7 +8,7 @@
     authenticationWhitelist, authorizationWhitelist 10,310    requests that are let in all the same
 
 Instead of the JSON the path of a file that holds it, which systemd's LoadCredential= makes, for
-instance, and which others than its owner may not read.
+instance, and which not everybody may read.
 
 Example: initAuthenticationUser=/run/credentials/rmq/admin.json.
 """
@@ -44,7 +44,9 @@ class AuthOptions:
         return cls(
             settings.authenticationEnabled,
             settings.authorizationEnabled,
-            _credentials(FIRST_USER, settings.initAuthenticationUser, "username", "password"),
+            _credentials(FIRST_USER, settings.initAuthenticationUser, "username", "password")
+            if settings.authenticationEnabled
+            else None,
             inner_credentials(settings),
             _codes("authenticationWhitelist", settings.authenticationWhitelist),
             _codes("authorizationWhitelist", settings.authorizationWhitelist),

@@ -136,7 +136,20 @@ def _locks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
 def _acks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
     for each in _list(body, "acks"):
         yield Wanted(group(_name(each, "c")), SUB)
-        yield Wanted(topic(_name(each, "t")), SUB)
+        yield Wanted(popped_topic(_name(each, "t"), _name(each, "c")), SUB)
+
+
+def _acked(command: Command, _: str) -> Iterator[Wanted]:
+    name, of_group = _required(command, "topic"), _required(command, "consumerGroup")
+    yield Wanted(popped_topic(name, of_group), SUB)
+
+
+def popped_topic(name: str, of_group: str) -> Resource:
+    """What was popped again comes from %RETRY%group_topic or %RETRY%group+topic."""
+    prefix = names.RETRY_PREFIX + of_group.removeprefix(names.RETRY_PREFIX)
+    if name.startswith(prefix) and name[len(prefix) : len(prefix) + 1] in ("_", "+"):
+        return topic(name[len(prefix) + 1 :])
+    return topic(name)
 
 
 def _topics(body: Mapping[Any, Any]) -> Iterator[Wanted]:
@@ -181,6 +194,7 @@ def _missing(name: str) -> ProtocolError:
 _CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
 _CONSUME = _all(_topic(SUB), _group(SUB))
 _POP = _all(_group(SUB), _topic(SUB))
+_ACK = _all(_group(SUB), _acked)
 
 # ---- the rows
 
@@ -192,14 +206,17 @@ ROWS: dict[int, Row] = {
     Code.SEND_REPLY_MESSAGE: _topic(PUB),
     Code.SEND_REPLY_MESSAGE_V2: _topic(PUB, "b"),
     Code.RECALL_MESSAGE: _topic(PUB),
-    Code.CONSUMER_SEND_MSG_BACK: _group(SUB, "group"),
+    # Where it names no topic, control looks at the message (so with 37, of clients before 5.0).
+    Code.CONSUMER_SEND_MSG_BACK: _all(
+        _topic(SUB, "originTopic", optional=True), _group(SUB, "group")
+    ),
     Code.END_TRANSACTION: _topic(PUB, optional=True),  # clients before 5.0 do not name it
     Code.PULL_MESSAGE: _CONSUME,
     Code.LITE_PULL_MESSAGE: _CONSUME,
     Code.POP_MESSAGE: _POP,
-    Code.ACK_MESSAGE: _POP,
+    Code.ACK_MESSAGE: _ACK,
     Code.PEEK_MESSAGE: _POP,
-    Code.CHANGE_MESSAGE_INVISIBLETIME: _POP,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _ACK,
     Code.NOTIFICATION: _POP,
     Code.BATCH_ACK_MESSAGE: _body(_acks),
     Code.POLLING_INFO: _all(_group(GET), _topic(GET)),

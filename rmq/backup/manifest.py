@@ -28,6 +28,7 @@ from pathlib import Path
 import msgspec
 
 from rmq.base import atomic_file
+from rmq.base.atomic_file import PUBLIC
 from rmq.errors import ConfigError, StoreCorruptError, StoreError
 
 NAME = "rmqBackup.json"
@@ -39,6 +40,7 @@ STATE = re.compile(r"state-[1-9][0-9]{0,17}")
 QUEUE_ENDS = "queueEnds.synced"
 TIMER_POSITION = "rmqTimers/position"
 CONFIG_FILE = re.compile(r"config/[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+PRIVATE = 0o600
 
 
 class DamagedPlace(msgspec.Struct):
@@ -181,3 +183,8 @@ def _store_fault(store: StoreCopy) -> str:
     if any(not each.complete for each in store.segments[:-1]):
         return "a segment before the last is not complete"
     return ""
+
+
+def mode_of(path: str) -> int:
+    """Of a file in a store or a backup of it: passwords are for their owner alone."""
+    return PRIVATE if "rmqAccounts" in path else PUBLIC

@@ -27,6 +27,7 @@ from rmq.backup import copy_lock, manifest
 from rmq.backup.byte_copy import copy_bytes, trouble
 from rmq.backup.manifest import Manifest, SegmentCopy, StoreCopy
 from rmq.backup.verification import check_file, check_segment
+from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ConfigError, StoreCorruptError
 from rmq.offline.report import Progress, Report, no_progress
@@ -122,9 +123,7 @@ class Restore:
             make_directory(path.parent)
             check_file(source / file.path, file, report)
             _refuse(report)
-            with path.open("wb") as new:
-                new.write((source / file.path).read_bytes())
-                os.fsync(new.fileno())
+            write_synced(path, (source / file.path).read_bytes(), manifest.mode_of(file.path))
             check_file(path, file, report)
             _refuse(report)
             sync_directory(path.parent)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from rmq.backup.manifest import CONFIG_FILE, QUEUE_ENDS, TIMER_POSITION, FileCopy
+from rmq.backup.manifest import CONFIG_FILE, QUEUE_ENDS, TIMER_POSITION, FileCopy, mode_of
 from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import StoreError
@@ -42,7 +42,7 @@ NAME_BYTES = 256  # more than a name in an entry of queueEnds can have
 QUEUE_IDS = 1 << 31
 PAUSE_S = 0.02
 # Being written, or put aside: no broker reads them.
-UNREAD = (".tmp", ".new", ".damaged", ".unused")
+UNREAD = (".tmp", ".new", ".damaged", ".unused", ".lock")
 
 
 def read_state(store: Path) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def write_state(directory: Path, state: dict[str, bytes]) -> list[FileCopy]:
     """Durably, into a directory that is not there yet."""
     for path, data in state.items():
         make_directory((directory / path).parent)
-        write_synced(directory / path, data)
+        write_synced(directory / path, data, mode_of(path))
     for each in {(directory / path).parent for path in state}:
         sync_directory(each)
     return [FileCopy(path, len(data), zlib.crc32(data)) for path, data in sorted(state.items())]

@@ -127,6 +127,11 @@ class JsonFile:
             self._set_aside(damaged)
         return None
 
+    def read(self) -> dict[Any, Any]:
+        """The file itself; OSError or ProtocolError, and nothing is set aside."""
+        content, self.has_checksum = _read_object(self.path, self._tables)
+        return content
+
     def save(self, content: Any) -> None:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
         text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))

@@ -12,16 +12,33 @@ from __future__ import annotations
 
 import logging
 
+from rmq import names
 from rmq.auth.admin import Asker
+from rmq.auth.authorization import Wanted
 from rmq.auth.gate import Verdict
 from rmq.auth.guard import Guard
 from rmq.auth.packed import packed
-from rmq.auth.policy import Acl
+from rmq.auth.policy import Acl, Action
+from rmq.auth.resource import topic
 from rmq.auth.user import User
 from rmq.broker.core_seam import AuthCalls
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format.message import StoredMessage, decode_message
 from rmq.format.remoting import Command
+from rmq.refusal import Refusal
+
+ON_THEIR_WAY = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC, names.SCHEDULE_TOPIC,
+                names.TIMER_TOPIC)  # fmt: skip
 
 log = logging.getLogger("rmq.broker.access")
+
+
+def topic_of(message: StoredMessage) -> str:
+    """Where it is, or is on its way to."""
+    if message.topic in ON_THEIR_WAY:
+        return message.properties.get("REAL_TOPIC", message.topic)
+    return message.topic
 
 
 class Access:
@@ -49,6 +66,22 @@ class Access:
             sorted(options.unauthorized),
         )
         log.info("requests need an account: there are %d", len(self._known))
+
+    def require_record(self, asker: Asker, record: bytes, actions: frozenset[Action]) -> None:
+        """Refusal unless who asks may do one of the actions on the topic that the record is of: of
+        requests that name a message by its place, any place."""
+        if asker.is_bound:
+            try:
+                self.require(asker, topic_of(decode_message(record)[0]), actions)
+            except ProtocolError as error:
+                text = f"the message is damaged: {error}"
+                raise Refusal(ResponseCode.SYSTEM_ERROR, text) from None
+
+    def require(self, asker: Asker, name: str, actions: frozenset[Action]) -> None:
+        """The same of a topic; a retry topic is its group's."""
+        text = self._guard.refusal(asker, [Wanted(topic(name), actions)])
+        if text:
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
 
     def verdict(self, request: Command, peer: str) -> Verdict:
         return self._guard.verdict(request, peer)

@@ -8,17 +8,14 @@ neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_LINE = re.compile(r"""^\s*"?(accessKey|secretKey)"?\s*:\s*["']?([^"',\s]+)["']?""", re.MULTILINE)
-
 
 def account_options(command: Command) -> Command:
     """Adds both; the command itself hears nothing of them."""
@@ -43,12 +40,37 @@ def _user(context: click.Context, parameter: click.Parameter, name: str | None) 
 
 
 def _file(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    from rmq.client.blocking import account
+
     if path is None:
         return
-    found = dict(_LINE.findall(path.read_text("utf-8", "replace").replace(",", "\n")))
-    if len(found) != 2:
+    source = context.get_parameter_source(parameter.name or "")
+    if source is ParameterSource.ENVIRONMENT and account.was_given():
+        return  # --user says otherwise
+    found = _keys(path.read_text("utf-8", "replace"))
+    if not found.get("accessKey") or not found.get("secretKey"):
         raise click.BadParameter(f"{path} has no accessKey and secretKey", param=parameter)
     _use(found["accessKey"], found["secretKey"])
+
+
+def _keys(text: str) -> dict[str, str]:
+    """Of a JSON object, or of lines `name: value` as in tools.yml."""
+    import msgspec
+
+    try:
+        if text.lstrip().startswith("{"):
+            return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
+    found = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        value = value.strip()
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        if colon:
+            found[name.strip()] = value
+    return found
 
 
 def _use(name: str, secret: str) -> None:

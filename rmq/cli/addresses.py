@@ -45,7 +45,8 @@ def settle_addresses(settings: Settings, insecure: bool) -> None:
     is_open = not (settings.authenticationEnabled and settings.authorizationEnabled)
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
         address = getattr(settings, key) if key in settings else ""
-        if address and is_open and not insecure and not is_loopback(address):
+        asks_nobody = is_open or key == "metricsPromExporterHost"
+        if address and asks_nobody and not insecure and not is_loopback(address):
             raise ConfigError(
                 f"{key}={address}: other machines could connect, and nobody is asked who he is. "
                 "Leave it at 127.0.0.1; or set authenticationEnabled, authorizationEnabled and "

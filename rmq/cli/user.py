@@ -40,10 +40,10 @@ def _password(asks: bool, generate: bool) -> str | None:
         made = secrets.token_urlsafe(24)
         click.echo(f"password: {made}")
         return made
-    if given := os.environ.get(NEW_PASSWORD):
-        return given
     if not asks:
         return None
+    if given := os.environ.get(NEW_PASSWORD):
+        return given
     typed: str = click.prompt("New password", hide_input=True, confirmation_prompt=True)
     return typed
 

@@ -60,7 +60,6 @@ class ControllerServer:
         settings = self.settings
         self._config.load()
         self.guard.open()
-        self.guard.start()
         self.elections.unclean = lambda: bool(settings.enableElectUncleanMaster)
         self.elections.elected = self._tell
         requests = Requests(self.elections, settings.rmqControllerGroup, self._config)
@@ -73,6 +72,7 @@ class ControllerServer:
             "controller",
         )
         self.port = await listener.open(settings.bindAddress, settings.listenPort)
+        self.guard.start()
         self._listener = listener
         own = self.address
         await self.store.start(Controller(settings.rmqControllerName or own, own))

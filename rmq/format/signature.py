@@ -24,6 +24,7 @@ ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"
 UNSIGNED = ("_UNIQUE_KEY_QUERY", SECURITY_TOKEN)
+ASKER = frozenset((ACCESS_KEY, SIGNATURE, SECURITY_TOKEN))
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Credentials:
         signed.pop(SIGNATURE, None)
         signed[SIGNATURE] = sign(signed, body, self.secret_key)
         return signed
+
+
+def without_asker(fields: Mapping[str, str]) -> dict[str, str]:
+    """For whoever a request is passed on to: a signature is not his to have, as it would fit other
+    requests of the same bytes."""
+    return {name: text for name, text in fields.items() if name not in ASKER}
 
 
 def sign(fields: Mapping[str, str], body: bytes, password: str) -> str:

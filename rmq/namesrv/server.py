@@ -61,7 +61,6 @@ class NameServer:
         self.kv.load()
         if self._owns_guard:
             self.guard.open()
-            self.guard.start()
         listener = Listener(
             self.guard.before(self._requests.start),
             failure,
@@ -72,6 +71,8 @@ class NameServer:
         )
         self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
         self._listener = listener
+        if self._owns_guard:
+            self.guard.start()
         self._expiry = asyncio.create_task(
             expire_for_ever(self.tables, listener, self.settings.scanNotActiveBrokerInterval)
         )

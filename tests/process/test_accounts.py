@@ -21,6 +21,7 @@ from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.client.blocking import accounts
+from rmq.client.blocking.account import use
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -224,6 +225,93 @@ def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) ->
         ("alice", "Topic:orders*", "Pub,Sub", "Allow"),
         ("alice", "Group:billing*", "Pub,Sub", "Allow"),
     ]
+
+
+@pytest.fixture(scope="module")
+def foreign(broker: BrokerProcess) -> dict[str, int]:
+    """Log offsets of messages of a topic that is not alice's: one to be read, one half message."""
+    command(broker, "topic", "create", "bills")
+    found = {}
+    with Connection(broker.address) as connection:
+        for name, text, flag in (("plain", "", 0), ("half", HALF, 4)):
+            reply = connection.call(310, {**SEND, "b": "bills", "i": text, "f": flag}, b"secret")
+            found[name] = int(reply.fields["msgId"][-16:], 16)
+            found[f"{name} queue offset"] = int(reply.fields["queueOffset"])
+    return found
+
+
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
+SEND = {"a": "P", "b": "orders", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
+        "j": 0, "k": False}  # fmt: skip
+
+
+def test_the_place_of_a_message_opens_it_to_nobody(
+    broker: BrokerProcess, foreign: dict[str, int]
+) -> None:
+    """Also where another topic is named, and none."""
+    command(broker, "acl", "allow", "alice", "Topic:orders*", "-a", "Pub,Sub,Get")
+    with account(ALICE), Connection(broker.address) as connection:
+        own = int(connection.call(310, SEND, b"mine").fields["msgId"][-16:], 16)
+        assert connection.ask(33, {"offset": own, "topic": "orders"}).code == 0
+        refused = connection.ask(33, {"offset": foreign["plain"], "topic": "orders"})
+        assert (refused.code, refused.body) == (NO_PERMISSION, b"")
+        assert "Topic:bills" in (refused.remark or "")
+        back = {"group": "billing", "delayLevel": 0, "originMsgId": "U", "unitMode": False}
+        for given in ({"originTopic": "orders"}, {}):
+            assert connection.ask(36, {**back, **given, "offset": own}).code == 0
+            refused = connection.ask(36, {**back, **given, "offset": foreign["plain"]})
+            assert refused.code == NO_PERMISSION, given
+        end = {"producerGroup": "P", "tranStateTableOffset": foreign["half queue offset"],
+               "commitLogOffset": foreign["half"], "commitOrRollback": 8,
+               "fromTransactionCheck": False, "msgId": "U"}  # fmt: skip
+        for given in ({"topic": "orders"}, {}):
+            assert connection.ask(37, {**end, **given}).code != 0, given
+        assert connection.ask(323, {"topic": "orders", "msgId": "U"}).code != 0
+    with Connection(broker.address) as connection:
+        assert connection.ask(37, end).code == 0, "it was still open"
+
+
+def test_what_comes_again_is_acknowledged(broker: BrokerProcess) -> None:
+    """Of a popped message that comes again the topic is one of the group's retries."""
+    with account(ALICE), Connection(broker.address) as connection:
+        for topic in ("%RETRY%billing_orders", "%RETRY%billing+orders"):
+            for code in (200051, 200053):
+                reply = connection.ask(code, {"consumerGroup": "billing", "topic": topic})
+                assert reply.code != NO_PERMISSION, reply.remark
+            reply = connection.ask(200051, {"consumerGroup": "others", "topic": topic})
+            assert reply.code == NO_PERMISSION
+
+
+def test_only_super_users_say_whom_the_broker_signs_for(broker: BrokerProcess) -> None:
+    command(broker, "acl", "allow", "alice", "Cluster:*", "-a", "Update")
+    with account(ALICE), Connection(broker.address) as connection:
+        reply = connection.ask(25, {}, b"namesrvAddr=127.0.0.1:1")
+        assert (reply.code, "only Super users" in (reply.remark or "")) == (NO_PERMISSION, True)
+        assert connection.ask(25, {}, b"fileReservedTime=70").code == 0
+    command(broker, "acl", "delete", "alice", "Cluster:*")
+
+
+def test_a_super_user_may_change_his_own_password(broker: BrokerProcess) -> None:
+    for old, new in ((ADMIN.secret_key, "other"), ("other", ADMIN.secret_key)):
+        keys = {"RMQ_SECRET_KEY": old, "RMQ_NEW_PASSWORD": new}
+        with patch.dict(os.environ, keys):
+            command(broker, "user", "update", "admin", "--password")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"accessKey":"admin","secretKey":"top secret"}',
+     "accessKey: admin\nsecretKey: 'top secret'\n",
+     "secretKey: top secret\naccessKey: admin"],
+)  # fmt: skip
+def test_credentials_may_be_in_a_file(broker: BrokerProcess, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tools.yml"
+    path.write_text(text)
+    try:
+        with account(None):
+            assert "admin" in command(broker, "user", "list", "--credentials", str(path)).stdout
+    finally:
+        use(None)
 
 
 def test_accounts_outlive_the_broker(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from cext.wire.pop_request cimport pop_code
 from cext.wire.revive_entry cimport ReviveEntry, next_batch_ack
 from cext.wire.signature cimport signature_check
 from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
-from cext.wire.text cimport Text, text_copy
+from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
     NAME_BYTES = 1024               # of a user, a topic or a group, as far as they are looked at
@@ -65,6 +65,8 @@ cdef enum Where:                    # what a request touches stands
     IN_FIELDS = 0
     IN_LETTER_B = 1                 # the topic, in the field b
     IN_ACKS = 2                     # in the body: c and t of each ack
+    IN_ORIGIN = 3                   # the topic, in the field originTopic
+    OF_POPPED = 4                   # in fields; the topic may be one of the group's retries
 
 cdef struct Row:
     int32_t code
@@ -81,13 +83,13 @@ cdef Row[ROWS] rows = [
     Row(SEND_BATCH_MESSAGE, IN_LETTER_B, ACTION_PUB, False, NULL, 0),
     Row(LITE_PULL_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
     Row(POP_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
-    Row(ACK_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(ACK_MESSAGE, OF_POPPED, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
     Row(BATCH_ACK_MESSAGE, IN_ACKS, ACTION_SUB, False, NULL, 0),
     Row(END_TRANSACTION, IN_FIELDS, ACTION_PUB, True, NULL, 0),
     Row(UPDATE_CONSUMER_OFFSET, IN_FIELDS, ACTION_SUB | ACTION_UPDATE, False, b"consumerGroup",
         ACTION_SUB | ACTION_UPDATE),
-    Row(CONSUMER_SEND_MSG_BACK, IN_FIELDS, 0, False, b"group", ACTION_SUB),
-    Row(CHANGE_MESSAGE_INVISIBLETIME, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
+    Row(CONSUMER_SEND_MSG_BACK, IN_ORIGIN, ACTION_SUB, True, b"group", ACTION_SUB),
+    Row(CHANGE_MESSAGE_INVISIBLETIME, OF_POPPED, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
     Row(PEEK_MESSAGE, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
     Row(NOTIFICATION, IN_FIELDS, ACTION_SUB, False, b"consumerGroup", ACTION_SUB),
     Row(POLLING_INFO, IN_FIELDS, ACTION_GET, False, b"consumerGroup", ACTION_GET),
@@ -220,6 +222,31 @@ cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* 
     return refuse_access(s, c, h, user_name, type, &name, verdict)
 
 
+cdef Outcome may_use_popped(AuthService s, Connection* c, const Header* h, const Name* user_name,
+                            const User* user, const Text* topic, const Text* group,
+                            uint32_t actions) noexcept nogil:
+    """What was popped again comes from %RETRY%group_topic or %RETRY%group+topic."""
+    cdef uint8_t topic_buffer[NAME_BYTES]
+    cdef uint8_t group_buffer[NAME_BYTES]
+    cdef Name name, of_group
+    cdef Text rest
+    cdef uint32_t at
+    if (not name_of(topic, topic_buffer, &name) or not name_of(group, group_buffer, &of_group)
+            or name.length <= RETRY_PREFIX_BYTES
+            or memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) != 0):
+        return may_use(s, c, h, user_name, user, topic, TYPE_TOPIC, actions)
+    if (of_group.length >= RETRY_PREFIX_BYTES
+            and memcmp(of_group.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
+        of_group.bytes += RETRY_PREFIX_BYTES
+        of_group.length -= RETRY_PREFIX_BYTES
+    at = RETRY_PREFIX_BYTES + of_group.length
+    if (name.length <= at or name.bytes[at] not in b"_+"
+            or memcmp(name.bytes + RETRY_PREFIX_BYTES, of_group.bytes, of_group.length) != 0):
+        return may_use(s, c, h, user_name, user, topic, TYPE_TOPIC, actions)
+    rest = text_of(name.bytes + at + 1, name.length - at - 1)
+    return may_use(s, c, h, user_name, user, &rest, TYPE_TOPIC, actions)
+
+
 cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
                      const Name* user_name, const User* user) noexcept nogil:
     """Each ack of the batch."""
@@ -234,7 +261,7 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
             return refuse_field(s, c, h, user_name, b"t")
         outcome = may_use(s, c, h, user_name, user, &e.group, TYPE_GROUP, ACTION_SUB)
         if outcome == GO_ON:
-            outcome = may_use(s, c, h, user_name, user, &e.topic, TYPE_TOPIC, ACTION_SUB)
+            outcome = may_use_popped(s, c, h, user_name, user, &e.topic, &e.group, ACTION_SUB)
         if outcome != GO_ON:
             return outcome
         status = next_batch_ack(f.body, f.body_bytes, &at, &e)
@@ -243,30 +270,49 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
     return GO_ON
 
 
+cdef inline const Text* given_text(const Header* h, const char* name) noexcept nogil:
+    """NULL: it is missing, or empty."""
+    cdef const Text* found = header_find(h, name)
+    return found if found != NULL and found.length > 0 else NULL
+
+
+cdef Outcome may_use_group(AuthService s, Connection* c, const Header* h, const Name* user_name,
+                           const User* user, const Row* row, const Text* group) noexcept nogil:
+    if group == NULL:
+        return refuse_field(s, c, h, user_name, row.group)
+    return may_use(s, c, h, user_name, user, group, TYPE_GROUP, row.group_actions)
+
+
 cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Frame* f,
                        const Name* user_name, const User* user, const Row* row) noexcept nogil:
     cdef const char* topic_field = b"topic"
     cdef const Text* topic
-    cdef const Text* group
+    cdef const Text* group = NULL
     cdef Outcome outcome
     if row.where == IN_ACKS:
         return may_ack(s, c, h, f, user_name, user)
-    if row.topic_actions != 0:
-        if row.where == IN_LETTER_B:
-            topic_field = b"b"
-        topic = header_find(h, topic_field)
-        if topic != NULL and topic.length > 0:
-            outcome = may_use(s, c, h, user_name, user, topic, TYPE_TOPIC, row.topic_actions)
-            if outcome != GO_ON:
-                return outcome
-        elif not row.topic_optional:
+    if row.where == IN_LETTER_B:
+        topic_field = b"b"
+    elif row.where == IN_ORIGIN:
+        topic_field = b"originTopic"
+    topic = given_text(h, topic_field)
+    if row.group != NULL:
+        group = given_text(h, row.group)
+    if topic == NULL and row.topic_optional:
+        return TO_CONTROL               # which looks at what is meant
+    if row.where == OF_POPPED:
+        outcome = may_use_group(s, c, h, user_name, user, row, group)
+        if outcome != GO_ON:
+            return outcome
+        if topic == NULL:
             return refuse_field(s, c, h, user_name, topic_field)
-    if row.group == NULL:
-        return GO_ON
-    group = header_find(h, row.group)
-    if group == NULL or group.length == 0:
-        return refuse_field(s, c, h, user_name, row.group)
-    return may_use(s, c, h, user_name, user, group, TYPE_GROUP, row.group_actions)
+        return may_use_popped(s, c, h, user_name, user, topic, group, row.topic_actions)
+    if topic == NULL:
+        return refuse_field(s, c, h, user_name, topic_field)
+    outcome = may_use(s, c, h, user_name, user, topic, TYPE_TOPIC, row.topic_actions)
+    if outcome != GO_ON or row.group == NULL:
+        return outcome
+    return may_use_group(s, c, h, user_name, user, row, group)
 
 
 # ------------------------------------------------------------------- the whole
@@ -317,5 +363,6 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         outcome = authorize(s, c, h, f, &name, user, &rows[row])
         if outcome != GO_ON:
             return outcome
+        s.turn.is_bound = True
     s.allowed += 1
     return GO_ON

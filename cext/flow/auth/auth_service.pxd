@@ -1,8 +1,7 @@
 """Auth service: the users of this broker, and whether anybody is asked who he is.
 
-Set by the control thread (control/auth_calls.pxd), but for whether anybody is asked: that stands in
-the options, so that nobody is let in before it has said whom. Without authentication a request
-costs one look.
+Set by the control thread (control/auth_calls.pxd). Whether anybody is asked stands in the options,
+too, so that nobody is let in before it has. Without authentication a request costs one look.
 """
 from libc.stdint cimport uint32_t, uint64_t
 

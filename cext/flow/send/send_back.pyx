@@ -1,5 +1,6 @@
 """Messages that come again. See send_back.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp
 
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, NO_SPACE, OK, POISONED, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
@@ -45,7 +46,7 @@ from cext.wire.system_topics cimport (
     SCHEDULE_TOPIC,
     SCHEDULE_TOPIC_BYTES,
 )
-from cext.wire.text cimport text_of
+from cext.wire.text cimport text_equals, text_of
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -148,6 +149,15 @@ cdef Outcome refuse_back(SendService s, Connection* c, const Header* h, int stat
     return reply_error(s.turn, c, h, refusal.code, refusal.text)
 
 
+cdef bint is_named_topic(const RecordView* view, const SendBack* r,
+                         const Topic* retry) noexcept nogil:
+    """Of the topic that the request names, or of its group's retries."""
+    if (view.topic_bytes == retry.name_length
+            and memcmp(view.topic, retry.name, retry.name_length) == 0):
+        return True
+    return text_equals(&r.origin_topic, <const char*> view.topic, view.topic_bytes)
+
+
 cdef Outcome copy_back(SendService s, Connection* c, const Header* h, const SendBack* r,
                        const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
     cdef RecordView view
@@ -164,6 +174,9 @@ cdef Outcome copy_back(SendService s, Connection* c, const Header* h, const Send
         snprintf(remark, sizeof(remark), b"no message starts at offset %lld of the commit log",
                  <long long> r.log_offset)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    if s.turn.is_bound and not is_named_topic(&view, r, retry):
+        return reply_error(s.turn, c, h, NO_PERMISSION,
+                           b"the message at this offset is of another topic than the request names")
     if (r.delay_level < 0
             or view.reconsume_times >= retries_max(group, h, r.has_max_times, r.max_times)):
         target = topic_of_group(s, DLQ_PREFIX, DLQ_PREFIX_BYTES, r.group.bytes, r.group.length)

@@ -103,6 +103,8 @@ cdef const char* fault_of(TransactionService s, const EndTransaction* e, const R
         return b"The producer group wrong"
     if view.queue_offset != e.queue_offset:
         return b"The transaction state table offset wrong"
+    if s.turn.is_bound and not same(&e.topic, &found.real_topic):
+        return b"The topic wrong"
     return NULL
 
 

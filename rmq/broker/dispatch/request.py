@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from rmq.auth.admin import Asker
 from rmq.auth.user import User
 from rmq.base import clock
 from rmq.broker.clients.connections import Connection
@@ -36,6 +37,10 @@ class Request:
     frame: bytes  # as it came, without the length bytes; for core.resubmit
     user: User | None = None  # who has signed it, where that is asked
     began: float = field(default_factory=clock.monotonic)
+
+    @property
+    def asker(self) -> Asker:
+        return Asker(self.user, self.connection.address)
 
     @property
     def of_sibling(self) -> bool:

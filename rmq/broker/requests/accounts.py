@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from rmq.auth import admin
-from rmq.auth.admin import Asker
 from rmq.broker.access import Access
 from rmq.broker.dispatch.request import Handler, Reply, Request
 
@@ -17,8 +16,7 @@ class Context(Protocol):
 
 
 async def _answer(context: Context, request: Request) -> Reply:
-    asker = Asker(request.user, request.connection.address)
-    return await context.access.answer(request.command, asker)
+    return await context.access.answer(request.command, request.asker)
 
 
 HANDLERS: dict[int, Handler[Context]] = dict.fromkeys(admin.HANDLERS, _answer)

@@ -1,8 +1,7 @@
 """Broker config: 26 shows the broker's settings, 25 changes those that may change.
 
 Both bodies are java.util.Properties text; secrets are shown as ******. 25 takes what a property
-file may have, all of it or
-nothing:
+file may have, all of it or nothing:
 
     acted on, changeable at run time    takes effect at once
     acted on, needs a restart           16, unless it is the present value: answering with success
@@ -72,6 +71,12 @@ def update_config(context: Context, request: Request) -> Reply:
     if len(changes) > KEYS_MAX:
         raise ProtocolError(f"a change of more than {KEYS_MAX} settings")
     _refuse_unknown(context, changes)
+    if request.asker.is_bound and "namesrvAddr" in changes:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            "namesrvAddr: only Super users choose whom this broker signs requests for; "
+            "nothing was changed",
+        )
     try:
         ignored = context.settings.change(changes)
     except ForbiddenError as error:

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
+from rmq.auth.permissions import SUB
+from rmq.broker.access import Access
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
@@ -27,6 +29,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import Command
+from rmq.format.signature import without_asker
 from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.consumer_diagnosis")
@@ -41,6 +44,7 @@ MEMBERS_MAX = 1000  # that one 223 may ask
 class Context(Protocol):
     """What these handlers use of the broker."""
 
+    access: Access
     broker_to_client: BrokerToClient
     consumers: ConsumerTable
     groups: GroupTable
@@ -72,6 +76,7 @@ def consume_directly(context: Context, request: Request) -> Awaitable[Reply]:
     record = context.core.read_record(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset}")
+    context.access.require_record(request.asker, record, SUB)
     return _forward(context, request, fields, record)
 
 
@@ -95,7 +100,7 @@ async def _forward(
             ResponseCode.SYSTEM_ERROR,
             f"the consumer <{client_id[:300]}> of version {client.version} is too old for this",
         )
-    call = Command(code=command.code, fields=dict(fields), body=body)
+    call = Command(code=command.code, fields=without_asker(fields), body=body)
     try:
         answer = await context.broker_to_client.call(client.connection, call, FORWARD_TIMEOUT_S)
     except CallTimeout as error:
@@ -115,7 +120,7 @@ async def _from_sibling(
     if request.of_sibling:
         return None
     call = Command(
-        code=command.code, opaque=command.opaque, fields=dict(fields), body=body,
+        code=command.code, opaque=command.opaque, fields=without_asker(fields), body=body,
         serialize_type=command.serialize_type,
     )  # fmt: skip
     for reply in await context.siblings.ask(call):

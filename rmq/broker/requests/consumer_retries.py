@@ -17,6 +17,8 @@ Example: the first failed message of group g makes %RETRY%g; one that failed too
 import asyncio
 from typing import Protocol
 
+from rmq.auth.permissions import SUB
+from rmq.broker.access import Access
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
@@ -41,6 +43,7 @@ class CoreCalls(ConnectionCalls, LogCalls, Protocol):
 class Context(Protocol):
     """What these handlers use of the broker."""
 
+    access: Access
     groups: GroupTable
     settings: Settings
     topics: TopicTable
@@ -72,6 +75,7 @@ async def send_back(context: Context, request: Request) -> Reply:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
         )
+    context.access.require_record(request.asker, record, SUB)
     if delay_level < 0 or _times(record) >= times_max:
         await context.topics.create_dead_letter(group.name)
     context.groups.put_in_core(group.name)

@@ -7,6 +7,8 @@ field offset: the first message stored at or after ms 20. A queue that holds not
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from rmq.auth.permissions import GET
+from rmq.broker.access import Access
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -30,6 +32,7 @@ _I64_MAX = 2**63 - 1
 class Context(logic_queues.Context, Protocol):
     """What these handlers use of the broker."""
 
+    access: Access
     consumers: ConsumerTable
     index_queries: IndexQueries
     queues: QueueReader
@@ -102,6 +105,7 @@ def view_message(context: Context, request: Request) -> Reply:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
         )
+    context.access.require_record(request.asker, record, GET)
     return request.command.reply(body=record)
 
 

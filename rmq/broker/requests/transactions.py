@@ -8,6 +8,8 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from rmq import names
+from rmq.auth.permissions import PUB, UPDATE
+from rmq.broker.access import Access, topic_of
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
@@ -32,6 +34,7 @@ class CoreCalls(ConnectionCalls, LogCalls, Protocol):
 class Context(Protocol):
     """What these handlers use of the broker."""
 
+    access: Access
     creations: TopicCreations
     settings: Settings
     topics: TopicTable
@@ -52,6 +55,7 @@ def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Rep
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
     if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    context.access.require(request.asker, topic, PUB)
     if message.properties.get("PGROUP") == request.command.require("producerGroup"):
         place = context.transactions.revive(message)
         if place is not None:
@@ -71,6 +75,7 @@ async def resume_check(context: Context, request: Request) -> Reply:
     message = decode_message(record)[0] if record is not None else None
     if message is None or message.topic not in _HALF_TOPICS:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
+    context.access.require(request.asker, topic_of(message), UPDATE)
     context.transactions.check_again(message)
     code = await durable(context.settings, context.core)
     return command.reply(code, NOT_SYNCED if code else None)

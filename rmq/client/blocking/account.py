@@ -26,6 +26,11 @@ def use(credentials: Credentials | None) -> None:
     _Given.credentials = credentials
 
 
+def was_given() -> bool:
+    """By use(), whatever the environment says."""
+    return _Given.credentials is not None
+
+
 def present() -> Credentials | None:
     """ConfigError: the environment has half of one."""
     if _Given.credentials is not None:

@@ -2,7 +2,7 @@
 
     create_user(cluster, "alice", "secret")                 on every server that asks for accounts
     put_acl(cluster, "alice", [entry("Topic:orders*", ["Pub"])])
-    users(cluster); acls(cluster)                           of one broker: all have the same
+    users(cluster); acls(cluster)                           of the first broker
 
 Changes go to every broker of the cluster, slaves too, and to the name servers, as RocketMQ's tools
 do with brokers: each keeps accounts of its own, and servers of one machine may share them. A name
@@ -16,9 +16,10 @@ from typing import Any
 
 import msgspec
 
+from rmq.client.blocking import account
 from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, UnreachableError
 from rmq.format import fastjson
 
 IS_THERE = "The user is existed"
@@ -122,23 +123,53 @@ def _change(
     members: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Of every server; the first refusal when nobody has done it. What one has or lacks already is
-    as good as done where another one has done it."""
+    as good as done where another one has done it. One that is not reached does not keep the others
+    from it: UnreachableError tells then who has done it and who has not."""
     body = msgspec.json.encode(members) if members is not None else b""
     done: list[str] = []
-    refused: list[RemoteError] = []
+    missed: list[str] = []
+    refused: list[tuple[str, RemoteError]] = []
     for address in _servers(cluster):
-        reply = cluster.ask(address, code, fields, body)
+        try:
+            reply = cluster.ask(address, code, fields, body)
+        except UnreachableError as error:
+            missed.append(str(error))
+            continue
         if reply.code == ResponseCode.SUCCESS:
             done.append(address)
         else:
-            refused.append(RemoteError(reply.code, f"{address}: {reply.remark or 'no reason'}"))
-    others = [error for error in refused if not _is_harmless(error)]
+            text = f"{address}: {reply.remark or 'no reason'}"
+            refused.append((address, RemoteError(reply.code, text)))
+    changes_own = bool(done) and _is_asker(fields)
+    others = [
+        each for _, each in refused
+        if not _is_harmless(each) and not (changes_own and _is_about_asker(each))
+    ]  # fmt: skip
     if others and done:
         text = f"{others[0].remark} (done on {', '.join(done)})"
         raise RemoteError(others[0].code, text)
-    for error in others or ([] if done else refused):
-        raise error
+    if missed:
+        text = f"done on {', '.join(done)}" if done else "done nowhere"
+        raise UnreachableError(f"{text}; not on, and to be repeated there: {'; '.join(missed)}")
+    for each in others or ([] if done else [each for _, each in refused]):
+        raise each
+    if code == RequestCode.AUTH_CREATE_USER:
+        for address, each in refused:
+            if each.remark.endswith(IS_THERE):  # perhaps with another password
+                cluster.call(address, RequestCode.AUTH_UPDATE_USER, fields, body)
     return done
+
+
+def _is_asker(fields: Mapping[str, str]) -> bool:
+    """Whether the change is one of the account that asks for it."""
+    present = account.present()
+    return present is not None and fields.get("username") == present.access_key
+
+
+def _is_about_asker(error: RemoteError) -> bool:
+    """A server that has the accounts of one that has done it knows the asker otherwise by now."""
+    ends = ("check signature failed.", "is not found.", "is disabled.")
+    return error.remark.endswith(ends)
 
 
 def _servers(cluster: ClusterView) -> list[str]:

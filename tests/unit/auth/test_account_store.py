@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rmq.auth import account_store
-from rmq.auth.account_file import NAME
+from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.account_store import AccountStore
 from rmq.auth.accounts import Accounts
-from rmq.errors import ConfigError, StoreCorruptError
+from rmq.errors import ConfigError, StoreError
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
 
@@ -139,12 +139,20 @@ def test_long_after_it_is_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_first_user_is_made_once_and_never_changed(tmp_path: Path) -> None:
     store = opened(tmp_path)
     change = {"password": "mine"}
-    asyncio.run(
-        store.change(b"x", lambda accounts: accounts.update_user("admin", change, by_super=True))
-    )
+
+    async def run() -> None:
+        await store.change(
+            b"x", lambda accounts: accounts.update_user("admin", change, by_super=True)
+        )
+        king = {"password": "k", "userType": "Super"}
+        await store.change(b"y", lambda accounts: accounts.create_user("king", king, True))
+
+    asyncio.run(run())
     found = opened(tmp_path).accounts.user("admin")
     assert found is not None
     assert found.password == "mine"
+    asyncio.run(store.change(b"z", lambda accounts: accounts.delete_user("admin", True)))
+    assert names(opened(tmp_path)) == ["king"], "who was deleted stays away"
 
 
 def test_without_a_super_user_nobody_could_make_others(tmp_path: Path) -> None:
@@ -153,11 +161,81 @@ def test_without_a_super_user_nobody_could_make_others(tmp_path: Path) -> None:
     assert not (tmp_path / NAME).exists()
 
 
-def test_a_file_that_is_damaged_later_leaves_the_accounts_as_they_were(tmp_path: Path) -> None:
+def test_who_is_cancelled_while_it_changes_does_not_undo_it(tmp_path: Path) -> None:
+    """It is on the disk, and the next change must not write what was before it."""
     store = opened(tmp_path)
-    for path in (tmp_path / NAME, tmp_path / f"{NAME}.bak"):
-        path.write_text("{")
-        path.chmod(0o600)
-    with pytest.raises(StoreCorruptError):
+
+    async def run() -> None:
+        await store.change(b"alice", user("alice"))
+        changing = asyncio.create_task(
+            store.change(b"no alice", lambda accounts: accounts.delete_user("alice", True))
+        )
+        await asyncio.sleep(0)
+        changing.cancel()
+        await store.change(b"bob", user("bob"))
+
+    asyncio.run(run())
+    assert names(store) == names(opened(tmp_path)) == ["admin", "bob"]
+
+
+def test_one_who_cannot_take_a_change_is_told_again(tmp_path: Path) -> None:
+    told: list[bool] = []
+
+    def take() -> None:
+        told.append(len(told) > 1)
+        if not told[-1]:
+            raise StoreError("not now")
+
+    store = opened(tmp_path, take)
+
+    async def run() -> None:
+        await store.change(b"alice", user("alice"))
+        for _ in range(3):
+            await store.look()
+
+    asyncio.run(run())
+    assert names(store) == ["admin", "alice"]
+    assert told == [False, False, True], "and not any more then"
+
+
+def test_a_lock_that_is_held_for_too_long_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path)
+    monkeypatch.setattr("rmq.auth.account_file.LOCK_S", 0.05)
+    with (
+        AccountFile(tmp_path / NAME).locked(),
+        pytest.raises(ConfigError, match="held by another process"),
+    ):
+        opened(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        opened(tmp_path / "file")
+
+
+def test_the_copy_knows_of_no_user_who_is_gone(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    asyncio.run(store.change(b"alice", user("alice")))
+    asyncio.run(store.change(b"x", lambda accounts: accounts.delete_user("alice", True)))
+    (tmp_path / NAME).write_text("{")
+    assert names(opened(tmp_path)) == ["admin"]
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '{"users":{"alice":3}}'])
+def test_a_file_that_is_damaged_later_leaves_the_accounts_as_they_were(
+    tmp_path: Path, content: str | None
+) -> None:
+    store = opened(tmp_path)
+    path = tmp_path / NAME
+    if content is None:
+        path.unlink()
+        (tmp_path / f"{NAME}.bak").unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises((StoreError, ConfigError, OSError)):
         asyncio.run(store.look())
     assert names(store) == ["admin"]
+    assert path.exists() == (content is not None), "it stays where its owner has it"

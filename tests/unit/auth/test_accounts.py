@@ -83,8 +83,30 @@ def test_only_a_super_user_touches_super_users(accounts: Accounts) -> None:
         FAILED, "The super user can only be delete by super user", accounts.delete_user, "root",
         False,
     )  # fmt: skip
+    accounts.create_user("king", SUPER, by_super=True)
     accounts.update_user("root", {"userType": "Normal"}, by_super=True)
     accounts.delete_user("root", by_super=False)
+
+
+def test_one_super_user_that_is_enabled_is_left(accounts: Accounts) -> None:
+    accounts.create_user("root", SUPER, by_super=True)
+    text = "root is the last Super user that is enabled"
+    refused(REFUSED, text, accounts.delete_user, "root", True)
+    for change in ({"userType": "Normal"}, {"userStatus": "disable"}):
+        refused(REFUSED, text, accounts.update_user, "root", change, True)
+    accounts.update_user("root", {"password": "new"}, by_super=True)
+    accounts.create_user("king", SUPER, by_super=True)
+    accounts.delete_user("root", by_super=True)
+
+
+def test_nobody_gives_himself_rights(accounts: Accounts) -> None:
+    alice = accounts.user("alice")
+    assert alice is not None
+    with pytest.raises(Refusal, match="ask a Super user"):
+        accounts.put_acl("User:alice", policies(), alice)
+    accounts.create_user("bob", SECRET, by_super=False)
+    accounts.put_acl("User:bob", policies(), alice)
+    accounts.delete_acl("User:bob", None, None, alice)
 
 
 def test_users_and_acls_are_listed_by_parts_of_their_names(accounts: Accounts) -> None:

@@ -21,6 +21,7 @@ def options(**settings: str) -> AuthOptions:
 
 def test_off_is_the_default() -> None:
     assert options() == AuthOptions()
+    assert options(initAuthenticationUser="/not/there") == AuthOptions(), "nobody needs it"
 
 
 def test_all_of_it() -> None:
@@ -47,7 +48,7 @@ def test_what_is_no_white_list(wrong: str) -> None:
 )  # fmt: skip
 def test_what_is_no_user(wrong: str) -> None:
     with pytest.raises(ConfigError, match="initAuthenticationUser") as caught:
-        options(initAuthenticationUser=wrong)
+        options(authenticationEnabled="true", initAuthenticationUser=wrong)
     assert "geheim" not in str(caught.value)
 
 
@@ -55,10 +56,12 @@ def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "admin.json"
     path.write_text(ADMIN)
     path.chmod(0o600)
-    assert options(initAuthenticationUser=str(path)).first_user == Credentials("admin", "geheim")
+    assert options(
+        authenticationEnabled="true", initAuthenticationUser=str(path)
+    ).first_user == Credentials("admin", "geheim")
     path.chmod(0o604)
     with pytest.raises(ConfigError, match="chmod 600"):
-        options(initAuthenticationUser=str(path))
+        options(authenticationEnabled="true", initAuthenticationUser=str(path))
     path.unlink()
     with pytest.raises(ConfigError, match=r"admin\.json cannot be read"):
-        options(initAuthenticationUser=str(path))
+        options(authenticationEnabled="true", initAuthenticationUser=str(path))

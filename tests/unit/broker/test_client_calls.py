@@ -30,9 +30,13 @@ async def join(
 async def test_running_info_is_forwarded_and_brought_back(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         consumer, tool = await join(broker, "c1"), broker.core.client()
-        opaque = tool.put(307, consumerGroup="g", clientId="c1", jstackEnable="false")
+        signed = {"AccessKey": "root", "Signature": "s", "SecurityToken": "t"}
+        opaque = tool.put(
+            307, consumerGroup="g", clientId="c1", jstackEnable="false", **signed
+        )
         await broker.core.until(lambda: consumer.requests(307))
         asked = consumer.requests(307)[0]
+        assert not signed.keys() & asked.fields.keys(), "it would fit other requests"
         assert asked.fields["jstackEnable"] == "false"
         consumer.answer(asked, body=b'{"jstack":"x"}')
         await broker.core.until(lambda: tool.reply_to(opaque) is not None)
