@@ -327,6 +327,24 @@ def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
             assert [each["username"] for each in accounts.users(cluster)] == ["admin", "alice"]
 
 
+def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:
+    """And nobody else reads them, there and in the backup."""
+    backup, new = tmp_path / "backup", tmp_path / "new" / "store"
+    with broker_process(tmp_path / "old", ARMED) as broker, account(ADMIN):
+        make_alice(broker)
+        done = rmq("store", "backup", "--store", str(broker.store), "--to", str(backup))
+        assert done.returncode == 0, done.stderr
+    done = rmq("store", "restore", "--from", str(backup), "--store", str(new))
+    assert done.returncode == 0, done.stderr
+    for folder in (backup, new):
+        found = list(folder.rglob("*rmqAccounts.json*"))
+        assert found
+        assert all(path.stat().st_mode & 0o077 == 0 for path in found)
+    with broker_process(tmp_path / "new", ARMED) as broker:
+        with Producer("p", namesrv_addr=broker.namesrv, **keys(ALICE)) as producer:
+            producer.send(Message("orders", b"x"))
+
+
 def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
     path.write_text(
