@@ -143,6 +143,7 @@ class Settings:
                 "authorizationEnabled=true: needs authenticationEnabled=true, or everybody could "
                 "say that he is whoever may"
             )
+        self._check_tls()
         if "mappedFileSizeCommitLog" not in self._table:
             return
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
@@ -185,6 +186,23 @@ class Settings:
             raise ConfigError(
                 f"storePathCommitLog={self.storePathCommitLog}: several directories; rmq keeps its "
                 "log in one, move the files there"
+            )
+
+    def _check_tls(self) -> None:
+        mode = self._values["tls.server.mode"]
+        pair = [self._values[f"tls.server.{name}"] for name in ("certPath", "keyPath")]
+        if any(pair) and not all(pair):
+            raise ConfigError("tls.server.certPath and tls.server.keyPath: give both or none")
+        if mode == "enforcing" and not all(pair):
+            raise ConfigError(
+                "tls.server.mode=enforcing: give tls.server.certPath and tls.server.keyPath; rmq "
+                "makes no certificate of its own"
+            )
+        asks = self._values["tls.server.need.client.auth"]
+        if asks == "require" and not self._values["tls.server.trustCertPath"]:
+            raise ConfigError(
+                "tls.server.need.client.auth=require: give tls.server.trustCertPath, or every "
+                "certificate would do"
             )
 
     def _unknown(self, key: str) -> str:

@@ -62,8 +62,8 @@ def _text(key: str, default: str, *, run_time: bool = False, null: bool = False)
     return Setting(key, "text", default, run_time=run_time, hidden_when_empty=null)
 
 
-def _secret(key: str) -> Setting:
-    return Setting(key, "text", "", secret=True)
+def _secret(key: str, *, null: bool = False) -> Setting:
+    return Setting(key, "text", "", secret=True, hidden_when_empty=null)
 
 
 def _choice(
@@ -96,9 +96,9 @@ _NO_REPLICAS = (
     "rmq has no DLedger log, and counts replicas otherwise: leave it out, and use "
     "enableControllerMode with minInSyncReplicas, or brokerRole=SYNC_MASTER with inSyncReplicas"
 )
-_NO_TLS = (
-    "rmq has no TLS yet, connections would be in the clear; leave it out, and keep the broker on "
-    "loopback or behind a proxy that ends TLS"
+_NO_TLS_FILE = (
+    "rmq takes RocketMQ's properties of TLS as settings: leave it out, and give tls.server.mode, "
+    "tls.server.certPath and their like"
 )
 _NO_PLUG_IN = (
     "rmq has no plug-ins of the store and no tiered storage: messages would be deleted after "
@@ -112,20 +112,31 @@ _NO_CONTROLLER = (
     "the controller is a process of its own here: leave it out, and run `rmq controller`"
 )
 
-# JVM properties of RocketMQ, for those who look for them in the property file.
+def _jvm(key: str, *names: str) -> Setting:
+    """A JVM property of RocketMQ's; empty: nobody has said anything."""
+    spellings = (("", ""), *((name, name) for name in names))
+    return Setting(key, "choice", "", choices=spellings, hidden_when_empty=True)
+
+
+# JVM properties of RocketMQ, which here are settings as all others.
 _TLS: tuple[Setting, ...] = (
-    _refused("tls.server.mode", "", _NO_TLS, "disabled", "permissive"),
-    _refused("tls.enable", "", _NO_TLS, "false"),
-    _refused("tls.server.need.client.auth", "", _NO_TLS, "none", "optional"),
-    _refused("tls.server.authClient", "", _NO_TLS, "false"),
-    *(
-        _refused(f"tls.{name}", "", _NO_TLS)
-        for name in (
-            "config.file", "server.keyPath", "server.keyPassword", "server.certPath",
-            "server.trustCertPath",
-        )
-    ),
-    _refused("useTLS", False, _NO_TLS),
+    # disabled: who speaks TLS is closed; permissive: plain clients, too; enforcing: no others
+    _jvm("tls.server.mode", "disabled", "permissive", "enforcing"),
+    _text("tls.server.certPath", "", null=True),  # PEM, with what leads to an authority
+    _text("tls.server.keyPath", "", null=True),  # PEM
+    _secret("tls.server.keyPassword", null=True),
+    _text("tls.server.trustCertPath", "", null=True),  # PEM: authorities of clients' certificates
+    _jvm("tls.server.need.client.auth", "none", "optional", "require"),
+    _jvm("tls.server.authClient", "true", "false"),  # true: they are looked at
+    # what this server asks of others; also with tls.server.mode=enforcing
+    _jvm("tls.enable", "true", "false"),
+    _text("tls.client.certPath", "", null=True),
+    _text("tls.client.keyPath", "", null=True),
+    _secret("tls.client.keyPassword", null=True),
+    _jvm("tls.client.authServer", "true", "false"),  # true: the other one's certificate is checked
+    _text("tls.client.trustCertPath", "", null=True),
+    _refused("tls.config.file", "", _NO_TLS_FILE),
+    _refused("useTLS", False, _NO_TLS_FILE),
 )  # fmt: skip
 
 _LOCAL = "org.apache.rocketmq.auth"

@@ -7,6 +7,7 @@
 
 Reactor only.
 """
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_service cimport PullService
@@ -19,9 +20,9 @@ cdef class ConnectionEvents:
     cdef PullService pull               # what waits for a client: pulls,
     cdef ReplyService reply             # pushed replies
 
-# Clients of this listening socket are served from the next turn on; OK, or add_listener()'s failure
-# (cext/net/reactor.pxd).
-cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil
+# Clients of this listening socket are served from the next turn on, by TLS if that is spoken; OK,
+# or add_listener()'s failure (cext/net/reactor.pxd).
+cdef int serve(ConnectionEvents s, int listen_fd, AuthService auth) noexcept nogil
 # What poll found: clients come, and their bytes.
 cdef Step receive_step(ConnectionEvents s) noexcept
 # The turn's output leaves, one writev for each connection; what is to be closed is.

@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.client_state cimport ClientState, client_state
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, TURN_FULL, Outcome
@@ -99,7 +100,7 @@ cdef void output_drained(ConnectionEvents s, Connection* c) noexcept nogil:
             s.turn.net.mark_dirty(c)         # no memory: told in the next turn
 
 
-cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil:
+cdef int serve(ConnectionEvents s, int listen_fd, AuthService auth) noexcept nogil:
     # The owner is passed through the network half as a pointer; each callback's first argument is
     # that same object, so the casts change the type of a pointer and nothing else.
     cdef Protocol remoting
@@ -109,7 +110,8 @@ cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil:
     remoting.on_closed = <OnClosed> connection_closed
     remoting.on_drained = <OnDrained> output_drained
     remoting.block_bytes = sizeof(ClientState)
-    return s.turn.net.add_listener(listen_fd, &remoting, NULL)
+    return s.turn.net.add_listener(listen_fd, &remoting,
+                                   &auth.tls.transport if auth.speaks_tls else NULL)
 
 
 # ------------------------------------------------------------------- the turn

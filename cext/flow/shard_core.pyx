@@ -206,7 +206,7 @@ cdef class ShardCore(ShardCalls):
         room_open(s.append)
         timers_open(s.delay, given)
         for each in (self.listener, self.fast_listener):
-            if each is not None and serve(s.events, each.fileno()) != OK:
+            if each is not None and serve(s.events, each.fileno(), s.auth) != OK:
                 raise MemoryError("no memory for the reactor's listener")
         return self.report
 

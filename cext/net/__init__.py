@@ -5,7 +5,8 @@
     connection_table    slots, shared buffers, reasons not to read, closing
     input, output       bytes received and handed over; replies queued and sent
     listener            a port of one protocol
-    transport           bytes changed on their way, as TLS will
+    transport           bytes changed on their way
+    tls                 one of these, by OpenSSL
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
     peer_address, socket_api

@@ -104,7 +104,8 @@ cdef struct Transport:
     void* owner                     # first argument of `open`
     # A client was accepted: makes c.transport_state. False: no memory, it is closed.
     bint (*open)(void* owner, Connection* c) noexcept nogil
-    # 0: done. Else a TransportResult; called again when the socket is as wanted.
+    # 0: done. Else a TransportResult; called again when the socket is as wanted. It may leave the
+    # connection without a transport: then it is plain.
     int (*handshake)(Connection* c) noexcept nogil
     # Bytes received, 0: the other side has ended, or a TransportResult.
     ssize_t (*receive)(Connection* c, void* at, size_t room) noexcept nogil

@@ -198,7 +198,8 @@ cdef class Reactor(Input):
             return 0
         c.transport_wants = 0
         self.watch(c)
-        self.look_for_pending(c)
+        if c.transport != NULL:             # it may have found that none is needed
+            self.look_for_pending(c)
         return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
 
     # ---------------------------------------------------------------- listeners

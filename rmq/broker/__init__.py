@@ -2,6 +2,7 @@
 
     broker          puts the rooms together; no room imports it
     access          who may ask for what
+    certificates    what clients that speak TLS are shown
     requests        handlers of request codes, by area; handlers.py is the table
     dispatch        from the core's reports to handlers and back
     clients         who is connected, with which subscriptions

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
+from rmq.broker.certificates import server_context
 from rmq.broker.replication.role import is_controlled, serves_slaves, slaves_needed
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.message_delay_level import parse_levels
@@ -59,6 +60,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
     return {
         "root": str(root),
         "authenticates": settings.authenticationEnabled,
+        "tls": server_context(settings),
         "checkpoint": str(root / "checkpoint"),
         "deleted_topics": deleted_topics(root.expanduser() / "config"),
         "commitlog_dir": str(settings.commit_log_directory),

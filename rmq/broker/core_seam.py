@@ -379,6 +379,10 @@ class AuthCalls(Protocol):
     ) -> None:
         """Whether requests need a signature, and a permission; the codes that need none."""
 
+    def set_tls(self, context: Any, is_permissive: bool) -> None:
+        """A TlsContext for the connections from now on, of a core that was made with one; whether
+        plain clients are served, too."""
+
 
 class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of

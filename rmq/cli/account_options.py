@@ -1,8 +1,8 @@
 """Account options: whose requests a command sends.
 
---credentials FILE    {"accessKey":"alice","secretKey":".."}, or the tools.yml of mqadmin
---user NAME           its password from RMQ_SECRET_KEY, or asked for
-neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
+    --credentials FILE    {"accessKey":"alice","secretKey":".."}, or the tools.yml of mqadmin
+    --user NAME           its password from RMQ_SECRET_KEY, or asked for
+    neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
 """
 
 from __future__ import annotations

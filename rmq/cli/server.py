@@ -9,8 +9,12 @@ from typing import Any
 import click
 
 from rmq.cli.options import parse_pairs
+from rmq.config import format_value
 
-ARMED = ("authenticationEnabled", "authorizationEnabled")  # with the broker its name server
+# What its name server has with the broker.
+ARMED = ("authenticationEnabled", "authorizationEnabled", "tls.server.mode", "tls.server.certPath",
+         "tls.server.keyPath", "tls.server.keyPassword", "tls.server.trustCertPath",
+         "tls.server.need.client.auth")  # fmt: skip
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
 
@@ -76,7 +80,7 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
             "bindAddress": settings.bindAddress,
             "kvConfigPath": f"{root}/namesrv/kvConfig.json",
             "configStorePath": f"{root}/namesrv/namesrv.properties",
-            **{key: str(getattr(settings, key)) for key in ARMED},
+            **{key: format_value(getattr(settings, key)) for key in ARMED},
         },
         options["insecure"],
     )

@@ -32,6 +32,7 @@ from rmq.controller.state_store import Controller, StateStore
 from rmq.errors import ConfigError
 from rmq.serving.listener import Listener
 from rmq.serving.runtime_config import RuntimeConfig, path_of
+from rmq.serving.tls import TlsFiles
 
 SWEEP_S = 5.0  # between two looks at connections that are idle
 
@@ -70,6 +71,7 @@ class ControllerServer:
             settings.rmqMaxConnections,
             settings.serverChannelMaxIdleTimeSeconds,
             "controller",
+            TlsFiles.of(settings),
         )
         self.port = await listener.open(settings.bindAddress, settings.listenPort)
         self.guard.start()

@@ -33,6 +33,7 @@ from rmq.namesrv.route_tables import RouteTables
 from rmq.serving import identity
 from rmq.serving.listener import Listener
 from rmq.serving.runtime_config import RuntimeConfig, path_of
+from rmq.serving.tls import TlsFiles, client_context
 
 _log = logging.getLogger("rmq.namesrv")
 
@@ -68,6 +69,7 @@ class NameServer:
             self.settings.rmqMaxConnections,
             self.settings.serverChannelMaxIdleTimeSeconds,
             "name server",
+            TlsFiles.of(self.settings),
         )
         self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
         self._listener = listener
@@ -106,6 +108,7 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     server = NameServer(settings)
     identity.use(server.guard.credentials)
+    identity.use_tls(client_context(settings))
     await server.start()
     try:
         await stop.wait()

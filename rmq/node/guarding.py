@@ -1,4 +1,5 @@
-"""Guarding: the accounts of a broker's process, by which it also signs what it asks of others."""
+"""Guarding: the accounts of a broker's process, by which it also signs what it asks of others, and
+whether it asks by TLS."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import Path
 from rmq.auth.guard import Guard
 from rmq.config import Settings
 from rmq.serving import identity
+from rmq.serving.tls import client_context
 
 
 def open_guard(broker: Settings) -> Guard:
@@ -16,4 +18,5 @@ def open_guard(broker: Settings) -> Guard:
     guard.open()
     guard.start()
     identity.use(guard.credentials)
+    identity.use_tls(client_context(broker))
     return guard

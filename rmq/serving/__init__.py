@@ -1,11 +1,12 @@
 """Serving: the remoting protocol on sockets of an asyncio loop, for processes that hold no store.
 
-acceptor        a listening socket that never spins for want of descriptors
-listener        the connections of one port, and their limits
-connection      one client: bytes -> frames -> requests -> replies, in order
-request_table   which function answers which request code
-identity        the account by which this process signs what it asks
-one_way         frames to addresses, which nobody answers
-remoting_client one connection to another server: a request, its reply
-runtime_config  settings that are listed and changed at run time
+    acceptor        a listening socket that never spins for want of descriptors
+    listener        the connections of one port, and their limits
+    connection      one client: bytes -> frames -> requests -> replies, in order
+    request_table   which function answers which request code
+    identity        the account by which this process signs what it asks
+    one_way         frames to addresses, which nobody answers
+    remoting_client one connection to another server: a request, its reply
+    tls             certificates, as settings name them
+    runtime_config  settings that are listed and changed at run time
 """

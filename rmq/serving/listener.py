@@ -17,15 +17,19 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 
 from rmq.base import clock
+from rmq.base.deadline import within
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 from rmq.serving.acceptor import Acceptor
 from rmq.serving.connection import Connection
+from rmq.serving.tls import HELLO, LOOK_S, Stamp, TlsFiles
 
 BACKLOG = 1024
+HELLO_S = 10.0  # to say what one speaks, and for a handshake
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
@@ -48,8 +52,13 @@ class Listener:
         connections_max: int,
         idle_seconds: float,
         what: str,
+        tls: TlsFiles | None = None,
     ) -> None:
         """`what` it is that listens, for people: "name server"."""
+        self._tls = tls
+        self._tls_stamp: Stamp = ()
+        self._context: ssl.SSLContext | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.start = start
         self.failure = failure
         self.partial_bytes = 0
@@ -68,6 +77,9 @@ class Listener:
 
     async def open(self, host: str, port: int) -> int:
         """Listens on host:port (0: any free one); returns the port."""
+        if self._tls is not None:
+            self._tls_stamp, self._context = self._tls.stamp(), self._tls.context()
+            self._watching = asyncio.get_running_loop().create_task(self._watch(self._tls))
         acceptor = Acceptor(self._take, "rmq.serving.listener")
         try:
             bound = await acceptor.open(host, port, BACKLOG)
@@ -81,6 +93,9 @@ class Listener:
         return bound
 
     def _take(self, accepted: socket.socket) -> None:
+        if self._tls is not None and len(self._taking) >= self._connections_max:
+            accepted.close()  # so many have not said yet what they speak
+            return
         task = asyncio.get_running_loop().create_task(self._made(accepted))
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
@@ -88,8 +103,16 @@ class Listener:
     async def _made(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(lambda: Connection(self), accepted)
-        except OSError:  # it is gone already
+            context = None
+            if self._tls is not None and await within(_says_hello(accepted), HELLO_S):
+                context = self._context
+            elif self._tls is not None and not self._tls.is_permissive:
+                raise ConnectionAbortedError
+            await loop.connect_accepted_socket(
+                lambda: Connection(self), accepted, ssl=context,
+                ssl_handshake_timeout=HELLO_S if context is not None else None,
+            )  # fmt: skip
+        except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks nothing of ours
             accepted.close()
 
     def __len__(self) -> int:
@@ -130,6 +153,20 @@ class Listener:
         if not self._connections:
             self._empty.set()
 
+    async def _watch(self, files: TlsFiles) -> None:
+        """Reads certificates anew when a file is another one; what cannot be used is logged, and
+        those that were read go on."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if (stamp := files.stamp()) == self._tls_stamp:
+                continue
+            self._tls_stamp = stamp
+            try:
+                self._context = files.context()
+                _log.info("certificates were read anew")
+            except ConfigError as error:
+                _log.error("the certificates before are shown on: %s", error)
+
     def sweep(self) -> None:
         limit = clock.monotonic() - self._idle_seconds
         for connection in [c for c in self._connections if c.last_active < limit]:
@@ -142,6 +179,9 @@ class Listener:
             return
         acceptor, self._acceptor, self._stopping = self._acceptor, None, True
         acceptor.close()
+        for task in (self._watching, *self._taking):
+            if task is not None:
+                task.cancel()
         for connection in list(self._connections):
             connection.close()
         if self._connections:
@@ -151,3 +191,27 @@ class Listener:
                 for connection in list(self._connections):
                     connection.abort()
                 await asyncio.sleep(0)
+
+
+async def _says_hello(accepted: socket.socket) -> bool:
+    """Whether the client speaks TLS: its first byte says so, and stays where it is."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            first = accepted.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            readable = loop.create_future()
+            loop.add_reader(accepted, _wake, readable)
+            try:
+                await readable
+            finally:
+                loop.remove_reader(accepted)
+            continue
+        if not first:
+            raise ConnectionAbortedError
+        return first[0] == HELLO
+
+
+def _wake(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)

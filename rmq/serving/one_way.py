@@ -12,6 +12,8 @@ line too.
 import asyncio
 import logging
 
+from rmq.serving.identity import tls
+
 SECONDS_MAX = 1.0  # Apache waits 0.3 s for the write; connecting is included here
 UNDER_WAY_MAX = 256
 
@@ -46,7 +48,7 @@ class OneWay:
 
 async def _write(address: str, frame: bytes) -> None:
     host, _, port = address.rpartition(":")
-    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls())
     try:
         writer.write(frame)
         await writer.drain()

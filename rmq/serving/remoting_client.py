@@ -15,7 +15,7 @@ from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
-from rmq.serving.identity import signed
+from rmq.serving.identity import signed, tls
 
 CONNECT_S = 3.0
 
@@ -81,7 +81,7 @@ class RemotingClient:
     async def _connected(self, timeout_s: float) -> "_Link":
         host, port = parse_address(self.address)
         connecting = asyncio.get_running_loop().create_connection(
-            lambda: _Link(self._lost), host, port
+            lambda: _Link(self._lost), host, port, ssl=tls()
         )
         _, link = await within(connecting, min(CONNECT_S, timeout_s))
         return link

@@ -340,9 +340,11 @@ def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:
         found = list(folder.rglob("*rmqAccounts.json*"))
         assert found
         assert all(path.stat().st_mode & 0o077 == 0 for path in found)
-    with broker_process(tmp_path / "new", ARMED) as broker:
-        with Producer("p", namesrv_addr=broker.namesrv, **keys(ALICE)) as producer:
-            producer.send(Message("orders", b"x"))
+    with (
+        broker_process(tmp_path / "new", ARMED) as broker,
+        Producer("p", namesrv_addr=broker.namesrv, **keys(ALICE)) as producer,
+    ):
+        producer.send(Message("orders", b"x"))
 
 
 def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> None:

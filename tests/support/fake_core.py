@@ -198,6 +198,7 @@ class FakeCore:
         unauthenticated: list[int],
         unauthorized: list[int],
     ) -> None: ...
+    def set_tls(self, context: Any, is_permissive: bool) -> None: ...
 
     def put_queue_mapping(self, topic: bytes, mapping: bytes) -> None:
         if topic in self.topics:

@@ -9,6 +9,7 @@ from rmq.broker.core_options import core_options
 from rmq.config import ForbiddenError, Settings, load_properties
 from rmq.config_table import broker_table
 from rmq.errors import ConfigError
+from rmq.serving.tls import TlsFiles
 
 
 def test_defaults_are_rocketmqs_but_bind_to_loopback() -> None:
@@ -119,12 +120,8 @@ UNSAFE = [
     ("allAckInSyncStateSet", "true", "needs enableControllerMode", ["false"]),
     ("enableAutoInSyncReplicas", "true", "counts replicas otherwise", ["false"]),
     ("enableDLegerCommitLog", "true", "no DLedger log", ["false"]),
-    ("tls.server.mode", "enforcing", "no TLS", ["permissive", "disabled", ""]),
-    ("tls.enable", "true", "no TLS", ["false"]),
-    ("tls.server.need.client.auth", "require", "no TLS", ["none", "optional"]),
-    ("tls.server.authClient", "true", "no TLS", ["false"]),
-    ("tls.server.keyPath", "/etc/key.pem", "no TLS", [""]),
-    ("useTLS", "true", "no TLS", ["false"]),
+    ("useTLS", "true", "tls.server.mode", ["false"]),
+    ("tls.config.file", "/etc/rocketmq/tls.properties", "tls.server.certPath", [""]),
     ("messageStorePlugIn", "org.example.TieredMessageStore", "fileReservedTime", [""]),
     ("readOnlyCommitLogStorePaths", "/disk2/commitlog", "one directory", [""]),
 ]
@@ -152,6 +149,22 @@ def test_what_would_be_unsafe_to_ignore_is_refused_everywhere(
         path.write_text(f"{key}={text}\n")
         assert load_properties(path).without_effect() == []
         running.change({key: text})
+
+
+@pytest.mark.parametrize("server", ["broker", "namesrv", "controller"])
+def test_tls_needs_its_files(server: str) -> None:
+    files = {"tls.server.certPath": "/c.pem", "tls.server.keyPath": "/k.pem"}
+    for wrong, text in (
+        ({"tls.server.mode": "enforcing"}, "give tls.server.certPath"),
+        ({"tls.server.mode": "strict"}, "one of"),
+        ({"tls.server.certPath": "/c.pem"}, "give both or none"),
+        ({**files, "tls.server.need.client.auth": "require"}, "give tls.server.trustCertPath"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            load_properties(None, wrong, server=server)
+    for right in ({}, {"tls.server.mode": "permissive"}, {**files, "tls.server.mode": "enforcing"}):
+        settings = load_properties(None, right, server=server)
+        assert (TlsFiles.of(settings) is not None) == ("tls.server.certPath" in right)
 
 
 def test_permissions_without_accounts_are_refused() -> None:
@@ -191,7 +204,7 @@ def test_a_log_elsewhere_may_be_named_from_the_home_directory():
 
 
 def test_the_name_server_refuses_what_it_cannot_do() -> None:
-    for key, value in (("enableControllerInNamesrv", "true"), ("tls.server.mode", "enforcing")):
+    for key, value in (("enableControllerInNamesrv", "true"), ("useTLS", "true")):
         with pytest.raises(ConfigError, match=f"{key}={value}: refused"):
             load_properties(None, {key: value}, server="namesrv")
 

@@ -8,6 +8,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from cext.flow.auth.user_table cimport UserTable
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
+from cext.net.tls cimport TlsServer
 from cext.wire.signature cimport SignatureCheck
 
 cdef class AuthService(Service):
@@ -21,5 +22,7 @@ cdef class AuthService(Service):
     # to any user.
     cdef uint32_t unauthenticated
     cdef uint32_t unauthorized
+    cdef TlsServer tls                  # of the listeners, where TLS is spoken
+    cdef bint speaks_tls
     cdef uint64_t allowed               # counters
     cdef uint64_t refused

@@ -5,6 +5,7 @@ from cext.base.status cimport OK
 from cext.flow.auth.user_table cimport user_table_close, user_table_open
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena
+from cext.net.tls cimport TlsContext, tls_server_close, tls_server_open, tls_server_set
 from cext.wire.signature cimport signature_check_close, signature_check_open
 
 
@@ -14,15 +15,25 @@ cdef class AuthService:
         if user_table_open(&self.users) != OK or signature_check_open(&self.check) != OK:
             no_memory("accounts")
         self.authenticates = bool(given.get("authenticates", False))
+        if tls_server_open(&self.tls) != OK:
+            no_memory("TLS")
+        self.speaks_tls = given.get("tls") is not None
+        if self.speaks_tls:
+            context, is_permissive = given["tls"]
+            tls_server_set(&self.tls, (<TlsContext?> context).context, is_permissive)
         return 0
 
     cdef void close(self) noexcept:
         user_table_close(&self.users)
         signature_check_close(&self.check)
+        tls_server_close(&self.tls)
 
     cdef dict stats(self):
         return {
             "users": self.users.by_name.live,
             "auth_allowed": self.allowed,
             "auth_refused": self.refused,
+            "tls_handshakes": self.tls.handshakes,
+            "tls_resumed": self.tls.resumed,
+            "tls_failed": self.tls.failed,
         }

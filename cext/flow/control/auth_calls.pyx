@@ -7,6 +7,7 @@ from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, user_table_open
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
+from cext.net.tls cimport SSL_CTX, TlsContext, tls_server_set
 from cext.wire.text cimport Text
 
 
@@ -51,6 +52,15 @@ cdef void set_auth(AuthService s, const SetAuth* x) noexcept nogil:
     s.users_known = True
 
 
+cdef struct SetTls:
+    SSL_CTX* context
+    bint is_permissive
+
+
+cdef void set_tls(AuthService s, const SetTls* x) noexcept nogil:
+    tls_server_set(&s.tls, x.context, x.is_permissive)
+
+
 cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
     """Of codes that the reactor serves; others are control's."""
     cdef uint32_t bits = 0
@@ -87,3 +97,9 @@ cdef class AuthCalls(HACalls):
         x.unauthenticated = bits_of(unauthenticated)
         x.unauthorized = bits_of(unauthorized)
         self._call(<CallFn> set_auth, <void*> self.auth, &x)
+
+    def set_tls(self, context, bint is_permissive):
+        cdef SetTls x
+        x.context = (<TlsContext?> context).context
+        x.is_permissive = is_permissive
+        self._call(<CallFn> set_tls, <void*> self.auth, &x)

@@ -31,7 +31,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode, field_texts
-from rmq.serving.identity import signed
+from rmq.serving.identity import signed, tls
 from rmq.serving.remoting_client import parse_address
 
 CONNECT_S = 3.0
@@ -194,7 +194,7 @@ class _Heart:
         """One connection until it ends, which is an error."""
         host, port = parse_address(self._address)
         connecting = asyncio.get_running_loop().create_connection(
-            lambda: _Connection(self._answered, self._wake.set), host, port
+            lambda: _Connection(self._answered, self._wake.set), host, port, ssl=tls()
         )
         transport, connection = await within(connecting, CONNECT_S)
         try:

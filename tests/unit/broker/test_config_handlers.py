@@ -72,7 +72,7 @@ async def test_what_would_be_unsafe_to_ignore_is_refused_with_the_reason(tmp_pat
     async with control(tmp_path) as broker:
         client = broker.core.client()
         for text in ("aclEnable=true", "enableDLegerCommitLog=true", "minInSyncReplicas=2",
-                     "allAckInSyncStateSet=true", "tls.server.mode=enforcing"):  # fmt: skip
+                     "allAckInSyncStateSet=true", "useTLS=true"):  # fmt: skip
             reply = await client.call(25, f"fileReservedTime=48\n{text}\n".encode())
             assert reply.code == 1
             assert f"{text}: refused, " in (reply.remark or "")

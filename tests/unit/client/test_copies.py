@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from support.certificates import Authority
 from support.shard import Shard
 
 import cext
@@ -43,6 +44,7 @@ from cext.client.sender import Sender, SendWaiter, Target, TopicQueues
 from cext.flow.shard_core import ShardCore
 from cext.load.histogram import Histogram
 from cext.load.template import FrameSet
+from cext.net.tls import TlsContext
 from cext.store.commit_log import CommitLog
 from cext.store.truncation import Truncation
 from cext.wire.sql_program import Program
@@ -169,6 +171,11 @@ def columns() -> Columns:
     return Columns([])
 
 
+def tls_context(folder: Path) -> TlsContext:
+    pair = Authority(folder).pair("server")
+    return TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+
+
 REFUSING: dict[str, Callable[[Path], Any]] = {
     "cext.arrow.columns.Columns": lambda _: columns(),
     "cext.arrow.decoder.Decoder": lambda _: Decoder(columns()),
@@ -179,6 +186,7 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
         Decoder(columns()), 0, (b"a" * 30, b"b", b""), 0, 1
     ),
     "cext.client.engine.Engine": lambda _: Engine(),
+    "cext.net.tls.TlsContext": lambda folder: tls_context(folder),
     "cext.client.mailbox.EngineBase": lambda _: EngineBase(),
     "cext.client.mailbox.Mailbox": lambda _: Mailbox(Engine()),
     "cext.client.mailbox.Told": lambda _: Told(),

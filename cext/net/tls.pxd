@@ -1,0 +1,45 @@
+"""TLS: a transport by OpenSSL, for listeners of the reactor.
+
+    TlsContext      certificate, key and whom to trust; made by the control thread
+    TlsServer       what a listener has: the context of now, and whether plain clients are served
+
+A client's first byte says which it is: 0x16 begins a TLS handshake. Where plain clients are served,
+too (permissive), one that begins otherwise gets rid of its transport and is as fast as ever; else
+it is closed.
+
+A context is replaced for the connections that come from then on; those that are there keep theirs.
+OpenSSL reads and writes the socket itself. What is sent is gathered to records of up to 16 KiB,
+so that a reply's pieces do not become a record each.
+
+Example: transport of a listener on port 10911, permissive: an old Java client sends 0x00 first and
+speaks plainly, one with useTLS sends 0x16.
+"""
+from libc.stdint cimport uint8_t
+
+from cext.net.connection cimport Transport
+
+cdef extern from "<openssl/ssl.h>" nogil:
+    ctypedef struct SSL_CTX:
+        pass
+
+cdef enum:
+    RECORD_BYTES = 16384
+
+cdef struct TlsServer:
+    Transport transport             # its owner is the server itself
+    SSL_CTX* context                # owned; NULL: no TLS yet, and every client is plain
+    bint is_permissive
+    uint8_t* gathered               # owned; RECORD_BYTES
+    # counters
+    unsigned long long handshakes
+    unsigned long long resumed
+    unsigned long long failed
+
+cdef class TlsContext:
+    cdef SSL_CTX* context           # owned
+
+# OK | POOL_EMPTY. Close whatever came of it.
+cdef int tls_server_open(TlsServer* server) noexcept nogil
+cdef void tls_server_close(TlsServer* server) noexcept nogil
+# The context of connections from now on; what it was is freed when its last connection is.
+cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive) noexcept nogil

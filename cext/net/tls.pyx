@@ -1,0 +1,302 @@
+"""TLS transport. See tls.pxd."""
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport OK, POOL_EMPTY
+from cext.net.connection cimport TRANSPORT_FAILED, WANT_READ, WANT_WRITE, Connection
+from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
+
+from rmq.errors import ConfigError, not_copied
+
+cdef extern from "<sys/socket.h>" nogil:
+    enum: MSG_PEEK
+
+cdef extern from "<openssl/ssl.h>" nogil:
+    ctypedef struct SSL:
+        pass
+    ctypedef struct SSL_METHOD:
+        pass
+    enum:
+        SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
+        SSL_FILETYPE_PEM, TLS1_2_VERSION
+        SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
+        SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
+    const SSL_METHOD* TLS_server_method()
+    SSL_CTX* SSL_CTX_new(const SSL_METHOD* method)
+    void SSL_CTX_free(SSL_CTX* context)
+    int SSL_CTX_up_ref(SSL_CTX* context)
+    int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
+    unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
+    long SSL_CTX_set_mode(SSL_CTX* context, long mode)
+    int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* path)
+    int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* path, int type)
+    int SSL_CTX_check_private_key(const SSL_CTX* context)
+    int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* file, const char* folder)
+    void SSL_CTX_set_verify(SSL_CTX* context, int mode, void* callback)
+    void SSL_CTX_set_default_passwd_cb_userdata(SSL_CTX* context, void* data)
+    void SSL_CTX_set_default_passwd_cb(SSL_CTX* context, int (*give)(char*, int, int, void*))
+    int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
+    SSL* SSL_new(SSL_CTX* context)
+    void SSL_free(SSL* ssl)
+    int SSL_set_fd(SSL* ssl, int fd)
+    void SSL_set_accept_state(SSL* ssl)
+    int SSL_do_handshake(SSL* ssl)
+    int SSL_read(SSL* ssl, void* at, int room)
+    int SSL_write(SSL* ssl, const void* at, int length)
+    int SSL_get_error(const SSL* ssl, int result)
+    int SSL_has_pending(const SSL* ssl)
+    int SSL_shutdown(SSL* ssl)
+    int SSL_session_reused(const SSL* ssl)
+
+cdef extern from "<openssl/err.h>" nogil:
+    void ERR_clear_error()
+    unsigned long ERR_get_error()
+    void ERR_error_string_n(unsigned long error, char* out, size_t size)
+
+cdef enum:
+    HELLO = 0x16                    # the first byte of a TLS handshake
+
+
+# ---- contexts
+
+cdef str last_error():
+    """OpenSSL's own words for the first thing that went wrong."""
+    cdef char text[256]
+    cdef unsigned long error = ERR_get_error()
+    ERR_clear_error()
+    if error == 0:
+        return "no reason given"
+    ERR_error_string_n(error, text, sizeof(text))
+    return text.decode("utf-8", "replace").rpartition(":")[2] or "no reason given"
+
+
+cdef int give_password(char* out, int size, int writes, void* data) noexcept nogil:
+    cdef const char* password = <const char*> data
+    cdef int length = 0
+    while password != NULL and password[length] != 0 and length < size:
+        out[length] = password[length]
+        length += 1
+    return length
+
+
+cdef class TlsContext:
+    """What a server shows its clients, and whom it believes.
+
+    certificate, key: PEM files; password: of the key, or None; trusted: a PEM file of authorities
+    for clients' certificates, or None; asks: "none", "optional" or "require" a client's
+    certificate. ConfigError, which names the file, for what cannot be used, and for a key that is
+    not the certificate's.
+    """
+
+    def __cinit__(self, str certificate not None, str key not None, password, trusted, str asks):
+        cdef bytes secret = (password or "").encode()
+        ERR_clear_error()
+        self.context = SSL_CTX_new(TLS_server_method())
+        if self.context == NULL:
+            raise MemoryError("no memory for TLS")
+        SSL_CTX_set_min_proto_version(self.context, TLS1_2_VERSION)
+        SSL_CTX_set_options(self.context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF
+                            | SSL_OP_CIPHER_SERVER_PREFERENCE)
+        SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
+                         | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
+        SSL_CTX_set_default_passwd_cb(self.context, give_password)
+        SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
+        if SSL_CTX_use_certificate_chain_file(self.context, certificate.encode()) != 1:
+            raise ConfigError(f"tls.server.certPath={certificate}: {last_error()}")
+        if SSL_CTX_use_PrivateKey_file(self.context, key.encode(), SSL_FILETYPE_PEM) != 1:
+            raise ConfigError(f"tls.server.keyPath={key}: {last_error()}")
+        if SSL_CTX_check_private_key(self.context) != 1:
+            raise ConfigError(f"tls.server.keyPath={key}: it is not the key of {certificate}")
+        SSL_CTX_set_default_passwd_cb_userdata(self.context, NULL)
+        if trusted and SSL_CTX_load_verify_locations(self.context, trusted.encode(), NULL) != 1:
+            raise ConfigError(f"tls.server.trustCertPath={trusted}: {last_error()}")
+        if asks == "require":
+            SSL_CTX_set_verify(self.context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                               NULL)
+        elif asks == "optional":
+            SSL_CTX_set_verify(self.context, SSL_VERIFY_PEER, NULL)
+
+    def __dealloc__(self):
+        SSL_CTX_free(self.context)
+
+    def __reduce__(self):
+        raise not_copied(self, "it is of one process")
+
+
+# ---- connections
+
+cdef struct TlsState:
+    TlsServer* server
+    SSL* ssl                        # NULL: its first byte has not come
+    bint is_broken                  # nothing more can be said to the other side
+
+
+cdef inline TlsState* state_of(Connection* c) noexcept nogil:
+    return <TlsState*> c.transport_state
+
+
+cdef int result_of(TlsState* s, int result) noexcept nogil:
+    """A TransportResult; 0: the other side has ended."""
+    cdef int error = SSL_get_error(s.ssl, result)
+    if error == SSL_ERROR_WANT_READ:
+        return WANT_READ
+    if error == SSL_ERROR_WANT_WRITE:
+        return WANT_WRITE
+    if error == SSL_ERROR_ZERO_RETURN:
+        return 0
+    s.is_broken = True
+    return TRANSPORT_FAILED
+
+
+cdef bint tls_open(void* owner, Connection* c) noexcept nogil:
+    cdef TlsState* s = <TlsState*> calloc(1, sizeof(TlsState))
+    if s != NULL:
+        s.server = <TlsServer*> owner
+    c.transport_state = s
+    return s != NULL
+
+
+cdef int look_at_first(Connection* c) noexcept nogil:
+    """0: it is known what the client speaks."""
+    cdef TlsState* s = state_of(c)
+    cdef uint8_t first
+    cdef ssize_t got = recv(c.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT)
+    if got < 0 and (errno == EAGAIN or errno == EINTR):
+        return WANT_READ
+    if got <= 0:
+        return TRANSPORT_FAILED
+    if first != HELLO or s.server.context == NULL:
+        if not s.server.is_permissive:
+            s.server.failed += 1
+            return TRANSPORT_FAILED
+        free(s)
+        c.transport_state = NULL
+        c.transport = NULL          # plain from here on
+        return 0
+    s.ssl = SSL_new(s.server.context)
+    if s.ssl == NULL or SSL_set_fd(s.ssl, c.fd) != 1:
+        return TRANSPORT_FAILED
+    SSL_set_accept_state(s.ssl)
+    return 0
+
+
+cdef int tls_handshake(Connection* c) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    cdef int result
+    if s.ssl == NULL:
+        result = look_at_first(c)
+        if result < 0 or c.transport == NULL:
+            return result
+    ERR_clear_error()
+    result = SSL_do_handshake(s.ssl)
+    if result == 1:
+        s.server.handshakes += 1
+        s.server.resumed += SSL_session_reused(s.ssl) != 0
+        return 0
+    result = result_of(s, result)
+    if result == WANT_READ or result == WANT_WRITE:
+        return result
+    s.server.failed += 1
+    return TRANSPORT_FAILED
+
+
+cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
+    """Records until there is no room, or nothing more has come."""
+    cdef TlsState* s = state_of(c)
+    cdef size_t taken = 0
+    cdef int result
+    ERR_clear_error()
+    while taken < room:
+        result = SSL_read(s.ssl, <uint8_t*> at + taken, <int> min(room - taken, <size_t> 1 << 30))
+        if result <= 0:
+            # What ends it is said again by the next receive.
+            return <ssize_t> taken if taken > 0 else result_of(s, result)
+        taken += <size_t> result
+    return <ssize_t> taken
+
+
+cdef int gather(TlsServer* server, const iovec* pieces, int count, size_t skipped) noexcept nogil:
+    """The bytes behind `skipped`, up to a record of them, in server.gathered; how many."""
+    cdef size_t at = 0, begin, length
+    cdef int i
+    for i in range(count):
+        if skipped >= pieces[i].iov_len:
+            skipped -= pieces[i].iov_len
+            continue
+        begin = skipped
+        skipped = 0
+        length = min(pieces[i].iov_len - begin, <size_t> RECORD_BYTES - at)
+        memcpy(server.gathered + at, <const uint8_t*> pieces[i].iov_base + begin, length)
+        at += length
+        if at == RECORD_BYTES:
+            break
+    return <int> at
+
+
+cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    cdef size_t taken = 0
+    cdef int length, result
+    ERR_clear_error()
+    while True:
+        length = gather(s.server, pieces, count, taken)
+        if length == 0:
+            return <ssize_t> taken
+        result = SSL_write(s.ssl, s.server.gathered, length)
+        if result <= 0:
+            result = result_of(s, result)
+            if result == 0:
+                result = TRANSPORT_FAILED
+            return <ssize_t> taken if taken > 0 and result != TRANSPORT_FAILED else result
+        taken += <size_t> result
+
+
+cdef size_t tls_pending(Connection* c) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    return <size_t> SSL_has_pending(s.ssl) if s.ssl != NULL else 0
+
+
+cdef void tls_close(Connection* c) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    if s.ssl != NULL:
+        ERR_clear_error()
+        if not s.is_broken:
+            SSL_shutdown(s.ssl)
+        SSL_free(s.ssl)
+        ERR_clear_error()
+    free(s)
+    c.transport_state = NULL
+
+
+# ---- servers
+
+cdef int tls_server_open(TlsServer* server) noexcept nogil:
+    memset(server, 0, sizeof(TlsServer))
+    server.is_permissive = True
+    server.gathered = <uint8_t*> malloc(RECORD_BYTES)
+    if server.gathered == NULL:
+        return POOL_EMPTY
+    server.transport.owner = server
+    server.transport.open = tls_open
+    server.transport.handshake = tls_handshake
+    server.transport.receive = tls_receive
+    server.transport.send = tls_send
+    server.transport.pending = tls_pending
+    server.transport.close = tls_close
+    return OK
+
+
+cdef void tls_server_close(TlsServer* server) noexcept nogil:
+    SSL_CTX_free(server.context)
+    free(server.gathered)
+    memset(server, 0, sizeof(TlsServer))
+
+
+cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive) noexcept nogil:
+    SSL_CTX_up_ref(context)
+    SSL_CTX_free(server.context)
+    server.context = context
+    server.is_permissive = is_permissive

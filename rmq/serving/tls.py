@@ -1,0 +1,110 @@
+"""TLS: what settings say of certificates, for servers and for what they ask of others.
+
+    tls.server.mode          disabled, permissive (plain clients, too), enforcing
+    tls.server.certPath ..   PEM files; looked at each second, and read anew when they have changed
+    tls.enable               what this process asks of other servers goes by TLS, too; with
+                             enforcing in any case
+
+RocketMQ's names and meanings, but for two: a certificate is read anew also where its key stays,
+and one that is not the key's is refused.
+
+Example: TlsFiles.of(settings).context() is what asyncio shows clients.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmq.config import Settings
+from rmq.errors import ConfigError
+
+LOOK_S = 1.0
+HELLO = 0x16  # the first byte of a TLS handshake
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Of a server that speaks TLS."""
+
+    certificate: str
+    key: str
+    password: str = field(repr=False)
+    trusted: str
+    asks: str  # for clients' certificates: none, optional, require
+    is_permissive: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> TlsFiles | None:
+        """None: it speaks none."""
+        mode = getattr(settings, "tls.server.mode")
+        certificate = getattr(settings, "tls.server.certPath")
+        if mode not in ("permissive", "enforcing") or not certificate:
+            return None
+        trusted = getattr(settings, "tls.server.trustCertPath")
+        asks = getattr(settings, "tls.server.need.client.auth") or "none"
+        return cls(
+            str(Path(certificate).expanduser()),
+            str(Path(getattr(settings, "tls.server.keyPath")).expanduser()),
+            getattr(settings, "tls.server.keyPassword"),
+            str(Path(trusted).expanduser()) if trusted else "",
+            asks if trusted else "none",
+            mode == "permissive",
+        )
+
+    def stamp(self) -> Stamp:
+        """Another one where a file is another one."""
+        return tuple(_stamp(path) for path in (self.certificate, self.key, self.trusted) if path)
+
+    def context(self) -> ssl.SSLContext:
+        """ConfigError, which names the file, for what cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key, self.password or None)
+            if self.trusted:
+                context.load_verify_locations(self.trusted)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"tls.server.certPath={self.certificate}, tls.server.keyPath={self.key}: {error}"
+            ) from None
+        context.verify_mode = {
+            "require": ssl.CERT_REQUIRED,
+            "optional": ssl.CERT_OPTIONAL,
+        }.get(self.asks, ssl.CERT_NONE)
+        return context
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def client_context(settings: Settings) -> ssl.SSLContext | None:
+    """For what this process asks of other servers; None: plain."""
+    is_enforced = getattr(settings, "tls.server.mode") == "enforcing"
+    if getattr(settings, "tls.enable") != "true" and not is_enforced:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # servers are known by address
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        if getattr(settings, "tls.client.authServer") == "true":
+            context.verify_mode = ssl.CERT_REQUIRED
+            trusted = getattr(settings, "tls.client.trustCertPath")
+            if trusted:
+                context.load_verify_locations(trusted)
+            else:
+                context.load_default_certs()
+        if certificate := getattr(settings, "tls.client.certPath"):
+            key, password = getattr(settings, "tls.client.keyPath"), "tls.client.keyPassword"
+            context.load_cert_chain(certificate, key or None, getattr(settings, password) or None)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"tls.client: {error}") from None
+    return context

@@ -1,0 +1,261 @@
+"""TLS as clients meet it: broker and name server on one port each, plain and encrypted.
+
+Method: real processes, Python's ssl and our client. Cannot show: other clients
+(tests/compat/test_tls.py), kernels that encrypt.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.certificates import Authority, Pair
+from support.command_line import rmq
+from support.waiting import wait_until
+
+from rmq import Message, Producer, PullConsumer
+from rmq.errors import RmqError
+from rmq.format.frame_reader import FrameReader
+from rmq.format.remoting import Command, encode
+
+SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
+        "i": "", "j": "0", "k": "false"}  # fmt: skip
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Pair:
+    return authority.pair("server")
+
+
+@pytest.fixture(scope="module")
+def permissive(tmp_path_factory: pytest.TempPathFactory, server: Pair) -> Iterator[BrokerProcess]:
+    folder = tmp_path_factory.mktemp("permissive")
+    with broker_process(folder, server.settings("permissive")) as broker:
+        yield broker
+
+
+def address_of(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+class Client:
+    """A connection; by TLS, with its context, or plain."""
+
+    def __init__(self, address: str, context: ssl.SSLContext | None = None) -> None:
+        self.socket = socket.create_connection(address_of(address), 60)
+        self.frames = FrameReader()
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def put(self, *requests: Command) -> None:
+        self.socket.sendall(b"".join(map(encode, requests)))
+
+    def reply(self) -> Command:
+        while (found := self.frames.next()) is None:
+            piece = self.socket.recv(65536)
+            if not piece:
+                raise EOFError
+            self.frames.feed(piece)
+        return found
+
+    def ask(self, code: int, body: bytes = b"", **fields: str) -> Command:
+        self.put(Command(code=code, fields=fields, body=body))
+        return self.reply()
+
+
+def trusting(authority: Authority, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
+    return context
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_both_kinds_of_clients_share_a_port(
+    permissive: BrokerProcess, authority: Authority, version: ssl.TLSVersion, where: str
+) -> None:
+    address = permissive.address if where == "broker" else permissive.namesrv
+    with Client(address, trusting(authority, version)) as hidden, Client(address) as plain:
+        for client in (hidden, plain, hidden):
+            assert client.ask(105, topic="TBW102").code in (0, 3)
+        assert isinstance(hidden.socket, ssl.SSLSocket)
+        assert hidden.socket.version() == {"TLSv1_2": "TLSv1.2", "TLSv1_3": "TLSv1.3"}[version.name]
+
+
+def test_large_bodies_and_many_requests_at_once(
+    permissive: BrokerProcess, authority: Authority
+) -> None:
+    """Records that end within frames, frames within records, and more than a socket takes."""
+    body = bytes(range(256)) * (3 * MIB // 256)
+    with Client(permissive.address, trusting(authority)) as client:
+        count = 40
+        small = [Command(code=310, fields=SEND, body=b"x" * n, opaque=n) for n in range(1, 300)]
+        client.put(*small)
+        assert sorted(client.reply().opaque for _ in small) == list(range(1, 300))
+        assert client.ask(310, body, **{**SEND, "b": "large"}).code == 0
+        pull = {"consumerGroup": "TOOLS_CONSUMER", "topic": "large", "queueId": "0",
+                "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "4", "commitOffset": "0",
+                "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+                "expressionType": "TAG"}  # fmt: skip
+        client.put(*(Command(code=11, fields=pull, opaque=n) for n in range(count)))
+        for _ in range(count):
+            reply = client.reply()
+            assert reply.code == 0
+            assert body in reply.body
+
+
+def test_our_client_sends_and_consumes(permissive: BrokerProcess, authority: Authority) -> None:
+    given = {"namesrv_addr": permissive.namesrv, "use_tls": True,
+             "tls_ca_file": str(authority.certificate)}  # fmt: skip
+    with Producer("p", **given) as producer:
+        producer.send(Message("ours", b"one"))
+    found: list[bytes] = []
+    first = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
+    with PullConsumer("g", **first, **given) as consumer:
+        consumer.subscribe("ours")
+        wait_until(lambda: found.extend(bytes(m.body) for m in consumer.poll(500)) or found)
+    assert found == [b"one"]
+
+
+def test_where_tls_is_enforced_nobody_else_is_served(
+    tmp_path: Path, authority: Authority, server: Pair
+) -> None:
+    """The broker asks its name server by TLS as well."""
+    with broker_process(tmp_path, server.settings("enforcing")) as broker:
+        for address in (broker.address, broker.namesrv):
+            with Client(address, trusting(authority)) as client:
+                assert client.ask(105, topic="SELF_TEST_TOPIC").code in (0, 3)
+            with Client(address) as client, pytest.raises((EOFError, ConnectionError)):
+                client.ask(105, topic="SELF_TEST_TOPIC")
+        with (
+            Producer("p", namesrv_addr=broker.namesrv) as producer,
+            pytest.raises(RmqError),
+        ):
+            producer.send(Message("t", b"x"))
+        with Client(broker.namesrv, trusting(authority)) as client:
+            wait_until(lambda: client.ask(105, topic="SELF_TEST_TOPIC").code == 0)
+
+
+def test_who_speaks_no_tls_at_all_is_closed(permissive: BrokerProcess) -> None:
+    for bytes_sent in (
+        b"\x16\x03\x01\x00\x05hello",
+        b"\x16" * 300,
+        b"\x16\x03\x03\xff\xff" + b"x" * 70000,
+    ):
+        for address in (permissive.address, permissive.namesrv):
+            with Client(address) as client:
+                client.socket.sendall(bytes_sent)
+                with pytest.raises((EOFError, ConnectionError)):
+                    while client.socket.recv(4096):
+                        pass
+                    raise EOFError
+    with Client(permissive.address) as client:
+        assert client.ask(310, b"x", **SEND).code == 0
+
+
+def test_half_a_handshake_harms_nobody(permissive: BrokerProcess, authority: Authority) -> None:
+    silent = [Client(permissive.address) for _ in range(50)]
+    for number, client in enumerate(silent):
+        client.socket.sendall(b"\x16\x03\x01\x02\x00\x01"[: number % 7])
+    with Client(permissive.address, trusting(authority)) as client:
+        assert client.ask(310, b"x", **SEND).code == 0
+    for client in silent:
+        client.socket.close()
+
+
+def test_clients_show_certificates_where_they_must(
+    tmp_path: Path, authority: Authority, server: Pair
+) -> None:
+    ask = {"need.client.auth": "require", "trustCertPath": authority.certificate}
+    known, other = authority.pair("client"), Authority(tmp_path, "other")
+    with broker_process(tmp_path / "b", server.settings("permissive", **ask)) as broker:
+        for address in (broker.address, broker.namesrv):
+            context = trusting(authority)
+            context.load_cert_chain(known.certificate, known.key)
+            with Client(address, context) as client:
+                assert client.ask(105, topic="TBW102").code in (0, 3)
+            stranger = trusting(authority)
+            wrong = other.pair("stranger")
+            stranger.load_cert_chain(wrong.certificate, wrong.key)
+            for refused in (trusting(authority), stranger):
+                with (
+                    pytest.raises((ssl.SSLError, EOFError, ConnectionError)),
+                    Client(address, refused) as client,
+                ):
+                    client.ask(105, topic="TBW102")
+
+
+def test_certificates_are_renewed_without_a_failed_request(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Also where only the certificate is another one, and where what comes first does not fit."""
+    old, new = authority.pair("old"), authority.pair("new")
+    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
+
+    def lay(pair: Pair) -> None:
+        for source, target in ((pair.certificate, used.certificate), (pair.key, used.key)):
+            shutil.copy(source, tmp_path / "next")
+            (tmp_path / "next").rename(target)
+
+    def shown(address: str) -> str:
+        with Client(address, trusting(authority)) as client:
+            assert isinstance(client.socket, ssl.SSLSocket)
+            subject = client.socket.getpeercert()
+            assert subject is not None
+            assert client.ask(105, topic="TBW102").code in (0, 3)
+            return str(subject["subject"])
+
+    lay(old)
+    with broker_process(tmp_path / "b", used.settings("enforcing")) as broker:
+        addresses = (broker.address, broker.namesrv)
+        with Client(broker.address, trusting(authority)) as client:
+            assert all("'old'" in shown(address) for address in addresses)
+            shutil.copy(new.certificate, tmp_path / "next")
+            (tmp_path / "next").rename(used.certificate)
+            broker.logged("the certificates before are shown on")
+            assert all("'old'" in shown(address) for address in addresses)
+            lay(new)
+            wait_until(lambda: all("'new'" in shown(address) for address in addresses))
+            assert client.ask(310, b"x", **SEND).code == 0, "who was there goes on"
+
+
+def test_what_cannot_be_used_ends_the_start_with_the_reason(
+    tmp_path: Path, authority: Authority, server: Pair
+) -> None:
+    other = authority.pair("other")
+    locked = authority.pair("locked", password="geheim")
+    for pair, more, text in (
+        (Pair(server.certificate, other.key), {}, "key"),
+        (Pair(tmp_path / "none.pem", server.key), {}, "none.pem"),
+        (locked, {"keyPassword": "wrong"}, "locked.key"),
+    ):
+        words = pair.settings("enforcing", **more)
+        done = rmq("broker", "--store", str(tmp_path / "store"), "--port", "0", *words)
+        assert done.returncode == 2, done.stderr
+        assert text in done.stderr
+        assert "geheim" not in done.stderr
+    with broker_process(
+        tmp_path / "b", locked.settings("enforcing", keyPassword="geheim")
+    ) as broker:
+        with Client(broker.address, trusting(authority)) as client:
+            assert client.ask(310, b"x", **SEND).code == 0
+        assert "geheim" not in broker.log()
