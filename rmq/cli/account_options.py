@@ -3,6 +3,8 @@
     --credentials FILE    {"accessKey":"alice","secretKey":".."}, or the tools.yml of mqadmin
     --user NAME           its password from RMQ_SECRET_KEY, or asked for
     neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
+    --tls, --tls-ca FILE  by TLS, and who has signed the servers' certificates; or RMQ_TLS=1 and
+                          RMQ_TLS_CA
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from click.core import ParameterSource
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 def account_options(command: Command) -> Command:
-    """Adds both; the command itself hears nothing of them."""
+    """Adds them; the command itself hears nothing of them."""
     user = click.option(
         "--user", metavar="NAME", expose_value=False, callback=_user,
         help="The account that asks; its password is asked for, unless RMQ_SECRET_KEY has it.",
@@ -28,7 +30,16 @@ def account_options(command: Command) -> Command:
         metavar="FILE", expose_value=False, callback=_file, envvar="RMQ_CREDENTIALS",
         show_envvar=True, help="The account that asks: a file with accessKey and secretKey.",
     )  # fmt: skip
-    return user(file(command))
+    tls = click.option(
+        "--tls", is_flag=True, expose_value=False, callback=_tls, envvar="RMQ_TLS",
+        show_envvar=True, help="Speak TLS.",
+    )  # fmt: skip
+    authority = click.option(
+        "--tls-ca", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        expose_value=False, callback=_authority, envvar="RMQ_TLS_CA", show_envvar=True,
+        help="Speak TLS; certificates of authorities (PEM) that are trusted.",
+    )  # fmt: skip
+    return user(file(tls(authority(command))))
 
 
 def _user(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
@@ -37,6 +48,20 @@ def _user(context: click.Context, parameter: click.Parameter, name: str | None) 
 
         secret = os.environ.get(SECRET) or click.prompt(f"Password of {name}", hide_input=True)
         _use(name, secret)
+
+
+def _tls(context: click.Context, parameter: click.Parameter, is_on: bool) -> None:
+    if is_on:
+        from rmq.client.blocking import encryption
+
+        encryption.use(True, encryption.authority())
+
+
+def _authority(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        from rmq.client.blocking import encryption
+
+        encryption.use(True, path)
 
 
 def _file(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:

@@ -8,6 +8,7 @@ An account signs every request (rmq/format/signature.py).
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,16 +74,19 @@ class GuardedConnection(Connection):
     """A connection that signs what it sends and speaks TLS when the options say so."""
 
     def __init__(self, address: str, access: Access) -> None:
+        self._access = access
         super().__init__(address)
         self.credentials = access.credentials
-        if access.tls:
-            try:
-                self._socket = access.tls_context().wrap_socket(
-                    self._socket, server_hostname=split_address(address)[0]
-                )
-            except OSError as error:
-                self.close()
-                raise UnreachableError(f"{address}: TLS failed ({error})") from None
+
+    def _secured(self, plain: socket.socket) -> socket.socket:
+        if not self._access.tls:
+            return plain
+        host = split_address(self.address)[0]
+        try:
+            return self._access.tls_context().wrap_socket(plain, server_hostname=host)
+        except OSError as error:
+            plain.close()
+            raise UnreachableError(f"{self.address}: TLS failed ({error})") from None
 
     @property
     def socket(self) -> Any:

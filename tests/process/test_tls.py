@@ -19,6 +19,7 @@ from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
+from rmq.client.blocking.encryption import use
 from rmq.errors import RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
@@ -259,3 +260,21 @@ def test_what_cannot_be_used_ends_the_start_with_the_reason(
         with Client(broker.address, trusting(authority)) as client:
             assert client.ask(310, b"x", **SEND).code == 0
         assert "geheim" not in broker.log()
+
+
+def test_the_command_line_speaks_it(
+    permissive: BrokerProcess, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("topic", "list", "-n", permissive.namesrv)
+    monkeypatch.setenv("RMQ_TLS", "1")
+    done = rmq(*words)
+    assert done.returncode == 3
+    assert "is not trusted" in done.stderr
+    assert "--tls-ca FILE" in done.stderr
+    try:
+        assert rmq(*words, "--tls-ca", str(authority.certificate)).returncode == 0
+        use(None)
+        monkeypatch.setenv("RMQ_TLS_VERIFY", "0")
+        assert rmq(*words, "--tls").returncode == 0
+    finally:
+        use(None)

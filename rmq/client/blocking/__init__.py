@@ -5,6 +5,7 @@
     cluster             the view from the name servers, over a transport
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
     account             whose requests these are
+    encryption          whether they go by TLS
     accounts            users and what they may do, as an operator changes them
     replicas            who copies whom; elections, as an operator asks for them
     tail, trace         messages as they come; what became of one

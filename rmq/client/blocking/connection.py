@@ -15,11 +15,12 @@ Times are in seconds. Failures of the network are UnreachableError, and close th
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmq.client.blocking import account
+from rmq.client.blocking import account, encryption
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.frame_reader import FrameReader
@@ -48,10 +49,14 @@ class Connection:
         self._opaque = 0
         self._frames = FrameReader()
         try:
-            self._socket = socket.create_connection(split_address(address), connect_timeout)
+            plain = socket.create_connection(split_address(address), connect_timeout)
         except OSError as error:
             raise UnreachableError(f"{address}: cannot connect ({_reason(error)})") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._secured(plain)
+
+    def _secured(self, plain: socket.socket) -> socket.socket:
+        return encryption.secured(plain, split_address(self.address)[0], self.address)
 
     def fileno(self) -> int:
         """For selectors: readable when `receive` has something, or the peer hung up."""
@@ -163,6 +168,9 @@ class Connection:
             # Zero would make the socket non-blocking; a millisecond serves the same purpose here.
             self._socket.settimeout(max(timeout, 0.001))
             data = self._socket.recv(_READ_BYTES)
+            # What TLS has read ahead makes no descriptor readable.
+            while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+                data += self._socket.recv(_READ_BYTES)
         except TimeoutError:
             return False
         except OSError as error:

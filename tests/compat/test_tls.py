@@ -1,0 +1,83 @@
+"""TLS with official clients: Java 5.5.0 and 4.9.8, and mqadmin. Go's (v2.1.2) knows none.
+
+Method: a broker and name server that serve nobody without TLS; the clients' own scenarios. They
+trust every certificate (tls.test.mode.enable). Cannot show: that they would refuse a wrong one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from compat.conftest import JAVA_CLIENTS
+from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
+from compat.targets import RmqTarget
+from support.certificates import Authority
+
+pytestmark = pytest.mark.compat
+
+SCENARIOS = [
+    "send_sync", "send_async", "send_batch", "pull_statuses", "push_one_consumer",
+    "orderly_two_consumers", "size_small_to_1m", "lite_subscribe",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    folder = tmp_path_factory.mktemp("tls")
+    pair = Authority(folder).pair("server")
+    target = RmqTarget(folder / "target", {
+        "tls.server.mode": "enforcing", "tls.server.certPath": str(pair.certificate),
+        "tls.server.keyPath": str(pair.key),
+    })  # fmt: skip
+    with patch.dict(os.environ, {"RMQ_TLS": "1"}):
+        target.start()
+    yield target
+    target.stop()
+
+
+@pytest.fixture(scope="module")
+def java_by_tls(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
+    running: dict[str, ScenarioRunner] = {}
+
+    def client(name: str) -> ScenarioRunner:
+        if name not in running:
+            version, properties = JAVA_CLIENTS[name]
+            settings = {**properties, "tls.enable": "true"}
+            running[name] = java_runner(version, compat_folder / f"tls-{name}", name, settings)
+        return running[name]
+
+    yield client
+    for runner in running.values():
+        runner.close()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("client", JAVA_CLIENTS)
+def test_java_clients_by_tls(
+    client: str, name: str, hidden: RmqTarget, java_by_tls: Callable[[str], ScenarioRunner]
+) -> None:
+    run = f"tls{client}".replace(".", "").replace("-", "")
+    java_by_tls(client).run(name, nameServer=hidden.name_server, broker=hidden.broker, run=run)
+
+
+def test_mqadmin_by_tls(hidden: RmqTarget, compat_folder: Path) -> None:
+    settings = {"rmqcompat.threads": "1", "tls.enable": "true"}
+    runner = java_runner(NEW_CLIENT, compat_folder / "tls-mqadmin", "mqadmin", settings)
+    try:
+        answer = runner.run("mqadmin", nameServer=hidden.name_server, a0="clusterList")
+        assert "broker-a" in str(answer["output"])
+    finally:
+        runner.close()
+
+
+def test_a_client_without_it_is_served_by_nobody(
+    hidden: RmqTarget, java: Callable[[str], ScenarioRunner]
+) -> None:
+    with pytest.raises(ScenarioFailed):
+        java("java-5.5.0-json").run(
+            "send_sync", nameServer=hidden.name_server, broker=hidden.broker, run="plain"
+        )
