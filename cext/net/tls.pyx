@@ -37,6 +37,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void SSL_CTX_set_verify(SSL_CTX* context, int mode, void* callback)
     void SSL_CTX_set_default_passwd_cb_userdata(SSL_CTX* context, void* data)
     void SSL_CTX_set_default_passwd_cb(SSL_CTX* context, int (*give)(char*, int, int, void*))
+    int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
     int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
     SSL* SSL_new(SSL_CTX* context)
     void SSL_free(SSL* ssl)
@@ -101,6 +102,7 @@ cdef class TlsContext:
                             | SSL_OP_CIPHER_SERVER_PREFERENCE)
         SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
                          | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        SSL_CTX_set_num_tickets(self.context, 1)        # clients of ours come back by one connection
         SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
         SSL_CTX_set_default_passwd_cb(self.context, give_password)
         SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
