@@ -102,7 +102,7 @@ cdef class TlsContext:
                             | SSL_OP_CIPHER_SERVER_PREFERENCE)
         SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
                          | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
-        SSL_CTX_set_num_tickets(self.context, 1)        # clients of ours come back by one connection
+        SSL_CTX_set_num_tickets(self.context, 1)    # a client has one connection to a broker
         SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
         SSL_CTX_set_default_passwd_cb(self.context, give_password)
         SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
