@@ -47,7 +47,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_read(SSL* ssl, void* at, int room)
     int SSL_write(SSL* ssl, const void* at, int length)
     int SSL_get_error(const SSL* ssl, int result)
-    int SSL_has_pending(const SSL* ssl)
+    int SSL_pending(const SSL* ssl)
     int SSL_shutdown(SSL* ssl)
     int SSL_session_reused(const SSL* ssl)
 
@@ -257,8 +257,10 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
 
 
 cdef size_t tls_pending(Connection* c) noexcept nogil:
+    """What is decrypted: of a record that has not come as a whole nothing is to be had, and what
+    lies behind it is in the socket."""
     cdef TlsState* s = state_of(c)
-    return <size_t> SSL_has_pending(s.ssl) if s.ssl != NULL else 0
+    return <size_t> SSL_pending(s.ssl) if s.ssl != NULL else 0
 
 
 cdef void tls_close(Connection* c) noexcept nogil:

@@ -29,7 +29,7 @@ from rmq.serving.connection import Connection
 from rmq.serving.tls import HELLO, LOOK_S, Stamp, TlsFiles
 
 BACKLOG = 1024
-HELLO_S = 10.0  # to say what one speaks, and for a handshake
+HELLO_S = 10.0  # for a handshake
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
@@ -66,7 +66,7 @@ class Listener:
         self._closed = closed
         self._connections: set[Connection] = set()
         self._silent: dict[Connection, float] = {}  # connection without a request -> when it came
-        self._taking: set[asyncio.Task[None]] = set()
+        self._taking: dict[asyncio.Task[None], None] = {}  # oldest first
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
         self._acceptor: Acceptor | None = None
@@ -93,18 +93,20 @@ class Listener:
         return bound
 
     def _take(self, accepted: socket.socket) -> None:
-        if self._tls is not None and len(self._taking) >= self._connections_max:
-            accepted.close()  # so many have not said yet what they speak
-            return
+        if len(self._taking) >= self._connections_max:
+            next(iter(self._taking)).cancel()  # so many have not said yet what they speak
         task = asyncio.get_running_loop().create_task(self._made(accepted))
-        self._taking.add(task)
-        task.add_done_callback(self._taking.discard)
+        self._taking[task] = None
+        task.add_done_callback(self._took)
+
+    def _took(self, task: asyncio.Task[None]) -> None:
+        self._taking.pop(task, None)
 
     async def _made(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
             context = None
-            if self._tls is not None and await within(_says_hello(accepted), HELLO_S):
+            if self._tls is not None and await within(_says_hello(accepted), self._idle_seconds):
                 context = self._context
             elif self._tls is not None and not self._tls.is_permissive:
                 raise ConnectionAbortedError
@@ -114,6 +116,9 @@ class Listener:
             )  # fmt: skip
         except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks nothing of ours
             accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._connections)

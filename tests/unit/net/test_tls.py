@@ -1,0 +1,124 @@
+"""TLS in the reactor, of what a process cannot show: turns, memory, and records cut anywhere."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.certificates import Authority
+from support.shard import Shard, request, send
+
+from cext.net.tls import TlsContext
+from rmq.format.frame_reader import FrameReader
+
+STATS = 50
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
+    pair = authority.pair("server")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    with Shard(tmp_path, tls=(context, True)) as shard:
+        shard.topic("t")
+        yield shard
+
+
+class Hidden:
+    """A client whose records the test holds in its hands."""
+
+    def __init__(self, shard: Shard, authority: Authority) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", shard.core.port), 60)
+        self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=str(authority.certificate))
+        self.tls = context.wrap_bio(self.inward, self.outward, server_hostname="localhost")
+        self.frames = FrameReader()
+        while True:
+            try:
+                self.tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self.leave()
+                self.inward.write(self.socket.recv(65536))
+        self.leave()
+
+    def records(self, plain: bytes) -> bytes:
+        self.tls.write(plain)
+        return self.outward.read()
+
+    def leave(self) -> None:
+        self.socket.sendall(self.outward.read())
+
+    def reply(self) -> int:
+        """The opaque of the next one."""
+        while (found := self.frames.next()) is None:
+            try:
+                self.frames.feed(self.tls.read(65536))
+            except ssl.SSLWantReadError:
+                piece = self.socket.recv(65536)
+                if not piece:
+                    raise EOFError from None
+                self.inward.write(piece)
+        return found.opaque
+
+
+def turns(shard: Shard) -> int:
+    return int(shard.core.stats()["turns"])
+
+
+def test_half_a_record_keeps_nobody_busy(shard: Shard, authority: Authority) -> None:
+    client = Hidden(shard, authority)
+    records = client.records(send("t", b"x" * 1000, 7))
+    client.socket.sendall(records[:600])
+    shard.until(lambda stats: stats["tls_handshakes"] == 1)
+    assert shard.connect().ask(send("t", b"y", 1)).code == 0  # what was sent before is read by now
+    before = turns(shard)
+    for _ in range(STATS):
+        shard.core.stats()
+    assert turns(shard) - before < 10 * STATS
+    client.socket.sendall(records[600:])
+    assert client.reply() == 7
+
+
+@pytest.mark.parametrize("size", [1, 5, 17, 100])
+def test_records_may_come_in_any_pieces(shard: Shard, authority: Authority, size: int) -> None:
+    client = Hidden(shard, authority)
+    client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    records = client.records(send("t", b"a", 1)) + client.records(send("t", b"b" * 300, 2))
+    for at in range(0, len(records), size):
+        client.socket.sendall(records[at : at + size])
+    assert [client.reply(), client.reply()] == [1, 2]
+
+
+def test_many_frames_in_one_record_are_all_answered(shard: Shard, authority: Authority) -> None:
+    client = Hidden(shard, authority)
+    client.socket.sendall(client.records(b"".join(send("t", b"x", n) for n in range(60))))
+    assert sorted(client.reply() for _ in range(60)) == list(range(60))
+
+
+def test_a_record_that_was_changed_closes_the_connection(
+    shard: Shard, authority: Authority
+) -> None:
+    client = Hidden(shard, authority)
+    records = bytearray(client.records(send("t", b"x", 7)))
+    records[-3] ^= 1
+    client.socket.sendall(records)
+    with pytest.raises((EOFError, ssl.SSLError)):
+        client.reply()
+    assert shard.connect().ask(request(105, 1, topic="t")).code is not None
+
+
+def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
+    hello = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03"
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", shard.core.port), 60) as client:
+            client.sendall(hello[: 1 + number % len(hello)])
+    shard.until(lambda stats: stats["connections"] == 0)
+    assert shard.connect().ask(send("t", b"y", 1)).code == 0
