@@ -205,6 +205,19 @@ class Settings:
                 "certificate would do"
             )
 
+        if mode == "enforcing" and asks == "require" and not self._values["tls.client.certPath"]:
+            raise ConfigError(
+                "tls.server.mode=enforcing with tls.server.need.client.auth=require: give "
+                "tls.client.certPath and tls.client.keyPath, or this server's own requests to "
+                "others are refused"
+            )
+        if (self._values["tls.client.authServer"] == "true"
+                and not self._values["tls.client.trustCertPath"]):  # fmt: skip
+            raise ConfigError(
+                "tls.client.authServer=true: give tls.client.trustCertPath, or any certificate of "
+                "any public authority would do"
+            )
+
     def _unknown(self, key: str) -> str:
         from difflib import get_close_matches
 

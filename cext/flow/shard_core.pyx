@@ -269,6 +269,7 @@ cdef class ShardCore(ShardCalls):
         self._wake()
         with nogil:
             native_thread_join(&self.reactor_thread)
+            s.turn.net.drop_transports()
         self.running = False
         Py_DECREF(self)
         if for_good:

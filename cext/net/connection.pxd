@@ -99,6 +99,10 @@ cdef enum TransportWant:            # bits of Connection.transport_wants
     HANDSHAKE_WRITES = 2            # and goes on when the socket is writable
     RECEIVE_WRITES = 4              # the next receive waits for a writable socket
     SEND_READS = 8                  # the next send waits for a readable one
+    HANDSHAKE_BEGUN = 16            # the other side has said something of one
+
+cdef enum:
+    HANDSHAKE_MS = 10000            # in which one that was begun is over
 
 cdef struct Transport:
     void* owner                     # first argument of `open`

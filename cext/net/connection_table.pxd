@@ -83,6 +83,8 @@ cdef class ConnectionTable:
     cdef Connection* add_connection(self, int fd, const sockaddr_storage* peer,
                                     const Protocol* protocol,
                                     const Transport* transport) noexcept nogil
+    # When no turn runs any more: the connections' transports may be gone before they are.
+    cdef void drop_transports(self) noexcept nogil
     # Whether received bytes are inside its transport: then it is read in the next turn anyway.
     cdef void look_for_pending(self, Connection* c) noexcept nogil
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil

@@ -16,6 +16,8 @@ from cext.memory.buffer_pool cimport (
 from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport (
     FIRST_RECEIVE_BYTES,
+    HANDSHAKE_BEGUN,
+    HANDSHAKE_MS,
     IN_JUMBO,
     IN_JUMBO_HEAD,
     IN_REPLY_BUFFER,
@@ -126,6 +128,15 @@ cdef class ConnectionTable:
         buffer_pool_close(&self.piece_pool)
         if self.epoll_fd >= 0:
             close(self.epoll_fd)
+
+    cdef void drop_transports(self) noexcept nogil:
+        cdef Connection* c
+        cdef uint32_t slot
+        for slot in range(self.highest_slot):
+            c = &self.connections[slot]
+            if c.id != 0 and c.transport != NULL:
+                c.transport.close(c)
+                c.transport = NULL
 
     cdef int open_table(self, uint64_t frame_max_bytes, uint32_t connections_max,
                         uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
@@ -371,7 +382,9 @@ cdef class ConnectionTable:
         memset(&sums, 0, sizeof(sums))
         for slot in range(self.highest_slot):
             c = &self.connections[slot]
-            if c.id != 0 and self.now_ms - c.active_ms > self.idle_ms:
+            if c.id != 0 and (self.now_ms - c.active_ms > self.idle_ms
+                              or c.transport_wants & HANDSHAKE_BEGUN
+                              and self.now_ms - c.opened_ms > HANDSHAKE_MS):
                 self.counters.closed_idle += 1
                 self.close_connection(c)
             sums_add(&sums, c)

@@ -39,6 +39,7 @@ cdef class Reactor(Input):
     cdef void* events               # epoll_event[EVENTS_PER_POLL] of the last poll
     cdef int event_count
     cdef int next_event             # where a full turn stopped
+    cdef int handshakes_left        # steps of them that this turn may take
     cdef Connection* pending_now    # the pending ones of this turn that were not read yet
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.

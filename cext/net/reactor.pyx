@@ -6,6 +6,7 @@ from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
 from cext.net.connection cimport (
+    HANDSHAKE_BEGUN,
     HANDSHAKE_WRITES,
     OWNER_BLOCK_WORDS,
     RECEIVE_WRITES,
@@ -36,6 +37,7 @@ from cext.net.socket_api cimport (
 
 cdef enum:
     EVENTS_PER_POLL = 256
+    HANDSHAKES_PER_TURN = 8
     TURN_BYTES = 8388608            # received in one turn; the rest is told again by the next poll
 
 
@@ -123,6 +125,7 @@ cdef class Reactor(Input):
                                           EVENTS_PER_POLL, sleep_ms(timeout_ms))
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
+        self.handshakes_left = HANDSHAKES_PER_TURN
 
     cdef void forget_closed(self) noexcept nogil:
         """The slots of what closed in the turn before may be others' when its events are looked at.
@@ -187,16 +190,25 @@ cdef class Reactor(Input):
         return meant
 
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil:
-        cdef int result = c.transport.handshake(c)
-        c.active_ms = self.now_ms
+        cdef uint8_t begun = c.transport_wants & HANDSHAKE_BEGUN
+        cdef int result
+        if self.handshakes_left == 0:
+            return 0                        # its socket says so again in the next turn
+        result = c.transport.handshake(c)
+        if c.transport_wants & HANDSHAKE_BEGUN:
+            self.handshakes_left -= 1       # it is what costs
+            if not begun:
+                c.opened_ms = self.now_ms   # it has HANDSHAKE_MS from now
         if result == WANT_READ or result == WANT_WRITE:
-            c.transport_wants = WANTS_HANDSHAKE | (HANDSHAKE_WRITES if result == WANT_WRITE else 0)
+            c.transport_wants = (WANTS_HANDSHAKE | c.transport_wants & HANDSHAKE_BEGUN
+                                 | (HANDSHAKE_WRITES if result == WANT_WRITE else 0))
             self.watch(c)
             return 0
         if result < 0:
             self.close_connection(c)
             return 0
         c.transport_wants = 0
+        c.active_ms = self.now_ms
         self.watch(c)
         if c.transport != NULL:             # it may have found that none is needed
             self.look_for_pending(c)

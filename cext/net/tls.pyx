@@ -4,7 +4,13 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.net.connection cimport TRANSPORT_FAILED, WANT_READ, WANT_WRITE, Connection
+from cext.net.connection cimport (
+    HANDSHAKE_BEGUN,
+    TRANSPORT_FAILED,
+    WANT_READ,
+    WANT_WRITE,
+    Connection,
+)
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
 
 from rmq.errors import ConfigError, not_copied
@@ -21,6 +27,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
         SSL_FILETYPE_PEM, TLS1_2_VERSION
         SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        SSL_MODE_AUTO_RETRY
         SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
         SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
     const SSL_METHOD* TLS_server_method()
@@ -30,6 +37,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
     unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
     long SSL_CTX_set_mode(SSL_CTX* context, long mode)
+    long SSL_CTX_clear_mode(SSL_CTX* context, long mode)
     int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* path)
     int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* path, int type)
     int SSL_CTX_check_private_key(const SSL_CTX* context)
@@ -102,6 +110,8 @@ cdef class TlsContext:
                             | SSL_OP_CIPHER_SERVER_PREFERENCE)
         SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
                          | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        # A read ends with its record: one that brings no data must not take the turn of others.
+        SSL_CTX_clear_mode(self.context, SSL_MODE_AUTO_RETRY)
         SSL_CTX_set_num_tickets(self.context, 1)    # a client has one connection to a broker
         SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
         SSL_CTX_set_default_passwd_cb(self.context, give_password)
@@ -134,6 +144,7 @@ cdef struct TlsState:
     TlsServer* server
     SSL* ssl                        # NULL: its first byte has not come
     bint is_broken                  # nothing more can be said to the other side
+    bint has_ended                  # and nothing more is heard: the next receive says so
 
 
 cdef inline TlsState* state_of(Connection* c) noexcept nogil:
@@ -192,6 +203,7 @@ cdef int tls_handshake(Connection* c) noexcept nogil:
         result = look_at_first(c)
         if result < 0 or c.transport == NULL:
             return result
+        c.transport_wants |= HANDSHAKE_BEGUN
     ERR_clear_error()
     result = SSL_do_handshake(s.ssl)
     if result == 1:
@@ -210,12 +222,17 @@ cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef size_t taken = 0
     cdef int result
+    if s.has_ended:
+        return TRANSPORT_FAILED if s.is_broken else 0
     ERR_clear_error()
     while taken < room:
         result = SSL_read(s.ssl, <uint8_t*> at + taken, <int> min(room - taken, <size_t> 1 << 30))
         if result <= 0:
-            # What ends it is said again by the next receive.
-            return <ssize_t> taken if taken > 0 else result_of(s, result)
+            result = result_of(s, result)
+            if taken == 0:
+                return result
+            s.has_ended = result != WANT_READ and result != WANT_WRITE
+            return <ssize_t> taken
         taken += <size_t> result
     return <ssize_t> taken
 
@@ -260,7 +277,9 @@ cdef size_t tls_pending(Connection* c) noexcept nogil:
     """What is decrypted: of a record that has not come as a whole nothing is to be had, and what
     lies behind it is in the socket."""
     cdef TlsState* s = state_of(c)
-    return <size_t> SSL_pending(s.ssl) if s.ssl != NULL else 0
+    if s.ssl == NULL:
+        return 0
+    return <size_t> SSL_pending(s.ssl) + s.has_ended
 
 
 cdef void tls_close(Connection* c) noexcept nogil:

@@ -14,7 +14,7 @@ from cext.net.tls import TlsContext
 from rmq.broker.core_seam import AuthCalls
 from rmq.config import Settings
 from rmq.errors import ConfigError
-from rmq.serving.tls import LOOK_S, TlsFiles
+from rmq.serving.tls import LOOK_S, Stamp, TlsFiles
 
 log = logging.getLogger("rmq.broker.certificates")
 
@@ -38,13 +38,13 @@ class Certificates:
     def __init__(self, settings: Settings, core: AuthCalls) -> None:
         self._files = TlsFiles.of(settings)
         self._core = core
-        self._stamp = self._files.stamp() if self._files is not None else ()
+        self._stamp: Stamp = ()  # whatever the core was made with, the first look renews
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while self._files is not None:
-            await asyncio.sleep(LOOK_S)
             self.look()
+            await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
         files = self._files
@@ -53,6 +53,9 @@ class Certificates:
         self._stamp = stamp
         try:
             self._core.set_tls(context_of(files), files.is_permissive)
-            log.info("certificates were read anew")
+            log.info("certificates were read")
         except ConfigError as error:
             log.error("the certificates before are shown on: %s", error)
+        except Exception as error:  # the next look tries again
+            self._stamp = ()
+            log.error("the certificates cannot be renewed now: %r", error)

@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from rmq.client.parameters.keywords import ClientKeywords
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,15 +34,29 @@ def account_options(command: Command) -> Command:
         show_envvar=True, help="The account that asks: a file with accessKey and secretKey.",
     )  # fmt: skip
     tls = click.option(
-        "--tls", is_flag=True, expose_value=False, callback=_tls, envvar="RMQ_TLS",
-        show_envvar=True, help="Speak TLS.",
+        "--tls", is_flag=True, expose_value=False, callback=_tls,
+        help="Speak TLS.  [env: RMQ_TLS=1]",
     )  # fmt: skip
     authority = click.option(
         "--tls-ca", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-        expose_value=False, callback=_authority, envvar="RMQ_TLS_CA", show_envvar=True,
-        help="Speak TLS; certificates of authorities (PEM) that are trusted.",
+        expose_value=False, callback=_authority,
+        help="Speak TLS, and trust these authorities (PEM).  [env: RMQ_TLS_CA]",
     )  # fmt: skip
     return user(file(tls(authority(command))))
+
+
+def asker() -> ClientKeywords:
+    """The same for a client with an engine of its own."""
+    from rmq.client.blocking import account, encryption
+
+    found: ClientKeywords = {}
+    present = account.present()
+    if present is not None:
+        found["access_key"], found["secret_key"] = present.access_key, present.secret_key
+    if encryption.is_on():
+        found["use_tls"], found["tls_verify"] = True, encryption.verifies()
+        found["tls_ca_file"] = encryption.authority()
+    return found
 
 
 def _user(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
@@ -54,7 +71,7 @@ def _tls(context: click.Context, parameter: click.Parameter, is_on: bool) -> Non
     if is_on:
         from rmq.client.blocking import encryption
 
-        encryption.use(True, encryption.authority())
+        encryption.use(True, encryption.given_authority())
 
 
 def _authority(context: click.Context, parameter: click.Parameter, path: str | None) -> None:

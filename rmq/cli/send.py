@@ -10,6 +10,7 @@ import click
 
 from cext.client.message import Message
 from cext.client.result import SendResult
+from rmq.cli.account_options import asker
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
 from rmq.client.producer.producer import Producer
@@ -68,7 +69,7 @@ def send(
     is created by the broker when autoCreateTopicEnable is on, as it is by default.
     """
     properties = parse_pairs(pairs, "--property")
-    with Producer(CLIENT_PRODUCER_GROUP, namesrv_addr=namesrv) as producer:
+    with Producer(CLIENT_PRODUCER_GROUP, namesrv_addr=namesrv, **asker()) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)
         for _ in range(count):
             for body in _messages(bodies, path):

@@ -165,10 +165,14 @@ def broker(
     if replica_of is not None:
         from rmq.auth.options import AuthOptions
         from rmq.cli.replica_of import slave_settings
-        from rmq.client.blocking import account
+        from rmq.client.blocking import account, encryption
+        from rmq.serving.tls import client_context
 
         who = AuthOptions.of(settings)
         account.use(who.inner or who.first_user)  # as which the master is asked
+        if client_context(settings) is not None:
+            trusted = getattr(settings, "tls.client.trustCertPath") or None
+            encryption.use(True, trusted, getattr(settings, "tls.client.authServer") == "true")
         taken = slave_settings(replica_of, Path(settings.storePathRootDir))
         for key, text in taken.items():
             if not settings.given(key):

@@ -30,6 +30,8 @@ from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node.guarding import open_guard
 from rmq.node.store_lock import StoreLock
+from rmq.serving import identity
+from rmq.serving.tls import client_context
 from rmq.system import descriptors
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             from rmq.namesrv.server import NameServer
 
             server = NameServer(namesrv, guard)
+            if guard is None:
+                identity.use(server.guard.credentials)
+                identity.use_tls(client_context(namesrv))
             await server.start()
             stack.push_async_callback(server.stop)
         own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""

@@ -93,8 +93,8 @@ class Listener:
         return bound
 
     def _take(self, accepted: socket.socket) -> None:
-        if len(self._taking) >= self._connections_max:
-            next(iter(self._taking)).cancel()  # so many have not said yet what they speak
+        if len(self._taking) + len(self._connections) >= self._connections_max and self._taking:
+            next(iter(self._taking)).cancel()  # the oldest that has not said yet what it speaks
         task = asyncio.get_running_loop().create_task(self._made(accepted))
         self._taking[task] = None
         task.add_done_callback(self._took)
@@ -169,14 +169,14 @@ class Listener:
             try:
                 self._context = files.context()
                 _log.info("certificates were read anew")
-            except ConfigError as error:
-                _log.error("the certificates before are shown on: %s", error)
+            except Exception as error:
+                _log.error("the certificates before are shown on: %s", error or repr(error))
 
     def sweep(self) -> None:
         limit = clock.monotonic() - self._idle_seconds
         for connection in [c for c in self._connections if c.last_active < limit]:
             _log.info("%s: idle for %g s, closed", connection.peer, self._idle_seconds)
-            connection.close()
+            connection.abort()  # nothing waits to be sent, and TLS would wait for a farewell
 
     async def stop(self) -> None:
         """Returns within STOP_SECONDS_MAX and a turn of the loop; a second call does nothing."""

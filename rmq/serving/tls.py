@@ -23,7 +23,7 @@ from rmq.errors import ConfigError
 LOOK_S = 1.0
 HELLO = 0x16  # the first byte of a TLS handshake
 
-Stamp = tuple[tuple[int, int, int] | None, ...]
+Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TlsFiles:
     @classmethod
     def of(cls, settings: Settings) -> TlsFiles | None:
         """None: it speaks none."""
-        mode = getattr(settings, "tls.server.mode")
+        mode = getattr(settings, "tls.server.mode") or "permissive"
         certificate = getattr(settings, "tls.server.certPath")
         if mode not in ("permissive", "enforcing") or not certificate:
             return None
@@ -64,7 +64,8 @@ class TlsFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            context.load_cert_chain(self.certificate, self.key, self.password or None)
+            # A function, or OpenSSL would ask at the terminal for one that is missing.
+            context.load_cert_chain(self.certificate, self.key, lambda: self.password)
             if self.trusted:
                 context.load_verify_locations(self.trusted)
         except (OSError, ValueError) as error:
@@ -78,12 +79,12 @@ class TlsFiles:
         return context
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> tuple[int, int, int, int] | None:
     try:
         found = Path(path).stat()
     except OSError:
         return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
+    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
 
 
 def client_context(settings: Settings) -> ssl.SSLContext | None:
@@ -97,14 +98,11 @@ def client_context(settings: Settings) -> ssl.SSLContext | None:
     try:
         if getattr(settings, "tls.client.authServer") == "true":
             context.verify_mode = ssl.CERT_REQUIRED
-            trusted = getattr(settings, "tls.client.trustCertPath")
-            if trusted:
-                context.load_verify_locations(trusted)
-            else:
-                context.load_default_certs()
+            context.load_verify_locations(getattr(settings, "tls.client.trustCertPath"))
         if certificate := getattr(settings, "tls.client.certPath"):
-            key, password = getattr(settings, "tls.client.keyPath"), "tls.client.keyPassword"
-            context.load_cert_chain(certificate, key or None, getattr(settings, password) or None)
+            key = getattr(settings, "tls.client.keyPath")
+            password = getattr(settings, "tls.client.keyPassword")
+            context.load_cert_chain(certificate, key or None, lambda: password)
     except (OSError, ValueError) as error:
         raise ConfigError(f"tls.client: {error}") from None
     return context

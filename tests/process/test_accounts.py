@@ -21,7 +21,6 @@ from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.client.blocking import accounts
-from rmq.client.blocking.account import use
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -307,11 +306,10 @@ def test_a_super_user_may_change_his_own_password(broker: BrokerProcess) -> None
 def test_credentials_may_be_in_a_file(broker: BrokerProcess, tmp_path: Path, text: str) -> None:
     path = tmp_path / "tools.yml"
     path.write_text(text)
-    try:
-        with account(None):
-            assert "admin" in command(broker, "user", "list", "--credentials", str(path)).stdout
-    finally:
-        use(None)
+    with account(None):
+        assert "admin" in command(broker, "user", "list", "--credentials", str(path)).stdout
+        command(broker, "send", "orders", "hello", "--credentials", str(path))
+        assert command(broker, "send", "orders", "hello", code=1).stderr
 
 
 def test_accounts_outlive_the_broker(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
-from rmq.client.blocking.encryption import use
 from rmq.errors import RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
@@ -271,10 +270,12 @@ def test_the_command_line_speaks_it(
     assert done.returncode == 3
     assert "is not trusted" in done.stderr
     assert "--tls-ca FILE" in done.stderr
-    try:
-        assert rmq(*words, "--tls-ca", str(authority.certificate)).returncode == 0
-        use(None)
-        monkeypatch.setenv("RMQ_TLS_VERIFY", "0")
-        assert rmq(*words, "--tls").returncode == 0
-    finally:
-        use(None)
+    trusting = ("--tls-ca", str(authority.certificate))
+    assert rmq(*words, *trusting).returncode == 0
+    sending = ("send", "by-command", "hello", "-n", permissive.namesrv)
+    assert rmq(*sending).returncode != 0, "it does not send in the clear instead"
+    assert rmq(*sending, *trusting).returncode == 0
+    monkeypatch.setenv("RMQ_TLS_VERIFY", "0")
+    assert rmq(*words).returncode == 0
+    monkeypatch.delenv("RMQ_TLS")
+    assert rmq(*words, "--tls").returncode == 0

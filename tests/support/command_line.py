@@ -14,6 +14,8 @@ from subprocess import CompletedProcess
 from unittest.mock import patch
 
 from rmq.cli.main import main
+from rmq.client.blocking import account, encryption
+from rmq.serving import identity
 
 
 class _Stream(io.TextIOWrapper):
@@ -40,4 +42,9 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
             main(list(words))
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        finally:  # what a process has for itself
+            identity.use(lambda: None)
+            identity.use_tls(None)
+            account.use(None)
+            encryption.use(None)
     return CompletedProcess(words, code, out.text(), err.text())

@@ -25,16 +25,25 @@ class _Given:
     verifies: bool | None = None
 
 
-def use(
-    is_on: bool | None, authority: str | None = None, verifies: bool | None = None
-) -> None:
+def use(is_on: bool | None, trusted: str | None = None, checks: bool | None = None) -> None:
     """From now on; None: as the environment says."""
-    _Given.is_on, _Given.authority, _Given.verifies = is_on, authority, verifies
+    _Given.is_on, _Given.authority, _Given.verifies = is_on, trusted, checks
+
+
+def given_authority() -> str | None:
+    """By use(), whatever the environment says."""
+    return _Given.authority
 
 
 def authority() -> str | None:
-    """That was given by use()."""
-    return _Given.authority
+    """A PEM file; None: the system's."""
+    return _Given.authority or os.environ.get(AUTHORITY) or None
+
+
+def verifies() -> bool:
+    if _Given.verifies is not None:
+        return _Given.verifies
+    return os.environ.get(VERIFY, "").lower() not in _NO
 
 
 def is_on() -> bool:
@@ -47,13 +56,9 @@ def secured(plain: socket.socket, host: str, address: str) -> socket.socket:
     """The connection, by TLS where that is asked for; UnreachableError with the remedy."""
     if not is_on():
         return plain
-    authority = _Given.authority or os.environ.get(AUTHORITY) or None
-    verifies = _Given.verifies
-    if verifies is None:
-        verifies = os.environ.get(VERIFY, "").lower() not in _NO
     try:
-        context = ssl.create_default_context(cafile=authority)
-        if not verifies:
+        context = ssl.create_default_context(cafile=authority())
+        if not verifies():
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context.wrap_socket(plain, server_hostname=host)
@@ -61,8 +66,8 @@ def secured(plain: socket.socket, host: str, address: str) -> socket.socket:
         plain.close()
         raise UnreachableError(
             f"{address}: its certificate is not trusted ({error.verify_message}): give the "
-            "authority that has signed it by --tls-ca FILE or RMQ_TLS_CA, or do without the check "
-            "by RMQ_TLS_VERIFY=0"
+            "authority that has signed it by --tls-ca FILE or RMQ_TLS_CA, ask the server by a name "
+            "that its certificate has, or do without the check by RMQ_TLS_VERIFY=0"
         ) from None
     except (OSError, ValueError) as error:
         plain.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.certificates import Authority
-from support.shard import Shard, request, send
+from support.shard import Shard, send
 
 from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
@@ -112,7 +113,7 @@ def test_a_record_that_was_changed_closes_the_connection(
     client.socket.sendall(records)
     with pytest.raises((EOFError, ssl.SSLError)):
         client.reply()
-    assert shard.connect().ask(request(105, 1, topic="t")).code is not None
+    assert shard.connect().ask(send("t", b"y", 1)).code == 0
 
 
 def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
@@ -122,3 +123,32 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
             client.sendall(hello[: 1 + number % len(hello)])
     shard.until(lambda stats: stats["connections"] == 0)
     assert shard.connect().ask(send("t", b"y", 1)).code == 0
+
+
+def test_a_farewell_behind_a_request_is_heard(shard: Shard, authority: Authority) -> None:
+    client = Hidden(shard, authority)
+    records = client.records(send("t", b"x", 7))
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    client.socket.sendall(records + client.outward.read())
+    shard.until(lambda stats: stats["connections"] == 0)
+
+
+def test_a_core_may_go_with_its_connections_open(tmp_path: Path, authority: Authority) -> None:
+    """Of those in the middle of a handshake, too."""
+    pair = authority.pair("server")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    shard = Shard(tmp_path, tls=(context, True))
+    shard.core.open()
+    shard.core.start()
+    shard.topic("t")
+    clients = [Hidden(shard, authority).socket]
+    clients += [socket.create_connection(("127.0.0.1", shard.core.port), 60) for _ in range(3)]
+    clients[1].sendall(b"\x16\x03\x01")
+    clients[2].sendall(send("t", b"x", 1)[:9])
+    shard.until(lambda stats: stats["connections"] == 4)
+    shard.core.stop()
+    del shard
+    gc.collect()
+    for client in clients:
+        client.close()
