@@ -69,7 +69,9 @@ def send(
     is created by the broker when autoCreateTopicEnable is on, as it is by default.
     """
     properties = parse_pairs(pairs, "--property")
-    with Producer(CLIENT_PRODUCER_GROUP, namesrv_addr=namesrv, **asker()) as producer:
+    given = asker()
+    given["namesrv_addr"] = namesrv
+    with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)
         for _ in range(count):
             for body in _messages(bodies, path):
