@@ -60,8 +60,8 @@ cdef class TurnContext(Service):
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
     cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
-    cdef bint is_bound                  # who asks has what his entries allow and no more: what a
-                                        # request names has to be what it is about
+    # Who asks has what his entries allow and no more: what a request names has to be what it means.
+    cdef bint is_bound
     cdef bint follower                  # the log is a copy of another core's (role.pxd)
     cdef bint master_lives              # of a follower: its master's log comes
     cdef bint slaves_missing            # fewer follow than answers wait for
