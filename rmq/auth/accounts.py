@@ -79,9 +79,9 @@ class Accounts:
 
     def _refuse_last(self, user: User | None) -> None:
         """Of Super users one has to be left that is enabled: who else would make one?"""
-        is_one = user is not None and user.is_super and user.is_enabled
-        if is_one and self.some_super(others_than=user) is None:
-            assert user is not None
+        if user is None or not (user.is_super and user.is_enabled):
+            return
+        if self.some_super(others_than=user) is None:
             raise _not_allowed(f"{user.name} is the last Super user that is enabled")
 
     def users(self, part: str = "") -> list[User]:

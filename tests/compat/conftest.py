@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -166,20 +167,33 @@ def typing_target(kind: str, tmp_path: Path) -> Iterator[Target]:
     broker.stop()
 
 
-@pytest.fixture(scope="session")
-def java(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
-    """java("java-5.5.0-json") is the JVM with that client, started at first use."""
+@contextmanager
+def java_clients(
+    folder: Path, properties: Mapping[str, str]
+) -> Iterator[Callable[[str], ScenarioRunner]]:
+    """client("java-5.5.0-json") is the JVM with that client, started at first use.
+
+    properties are set in every JVM beside those of the client's name.
+    """
     running: dict[str, ScenarioRunner] = {}
 
     def client(name: str) -> ScenarioRunner:
         if name not in running:
-            version, properties = JAVA_CLIENTS[name]
-            running[name] = java_runner(version, compat_folder / name, name, properties)
+            version, own = JAVA_CLIENTS[name]
+            running[name] = java_runner(version, folder / name, name, {**own, **properties})
         return running[name]
 
-    yield client
-    for runner in running.values():
-        runner.close()
+    try:
+        yield client
+    finally:
+        for runner in running.values():
+            runner.close()
+
+
+@pytest.fixture(scope="session")
+def java(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
+    with java_clients(compat_folder, {}) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

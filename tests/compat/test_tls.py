@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from compat.conftest import JAVA_CLIENTS
+from compat.conftest import JAVA_CLIENTS, java_clients
 from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
 from compat.targets import RmqTarget
 from support.certificates import Authority
@@ -41,18 +41,8 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
 
 @pytest.fixture(scope="module")
 def java_by_tls(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
-    running: dict[str, ScenarioRunner] = {}
-
-    def client(name: str) -> ScenarioRunner:
-        if name not in running:
-            version, properties = JAVA_CLIENTS[name]
-            settings = {**properties, "tls.enable": "true"}
-            running[name] = java_runner(version, compat_folder / f"tls-{name}", name, settings)
-        return running[name]
-
-    yield client
-    for runner in running.values():
-        runner.close()
+    with java_clients(compat_folder / "tls", {"tls.enable": "true"}) as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
