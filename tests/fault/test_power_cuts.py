@@ -16,7 +16,6 @@ import contextlib
 import os
 import random
 import secrets
-import signal
 import subprocess
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from support.power_cuts.sent_messages import SentMessages
 from support.power_cuts.tables import Tables, TopicsMadeAnew
 from support.power_cuts.timed_messages import TimedMessages
 from support.power_cuts.transactions import Transactions
-from support.waiting import wait_until
+from support.stopping import stand_still
 
 from rmq.offline.checker import check_store
 
@@ -117,7 +116,7 @@ class PowerCuts:
             self.faults.sleep("fsync", slow_us)
         loads = [asyncio.create_task(load(each, self.port(each))) for each in promises]
         await asyncio.wait(loads, timeout=chance.uniform(0.3, 1.2))
-        stand_still(broker.pid)
+        stand_still(broker.pid)  # see LoopDisk.cut_power()
         self.disk.cut_power()
         await asyncio.wait(loads, timeout=ANSWERS_S)  # those that are on their way
         broker.process.kill()
@@ -153,17 +152,6 @@ def power_cuts(directory: Path, disk: LoopDisk, faults: Faults, rounds: int) -> 
         assert not problems, "\n".join(map(str, problems[:5]))
     finally:
         cuts.end()
-
-
-def stand_still(pid: int) -> None:
-    """All threads stopped, none inside a system call: see LoopDisk.cut_power()."""
-    os.kill(pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{pid}/task")
-    wait_until(lambda: all(state(task) == "T" for task in tasks.iterdir()))
-
-
-def state(task: Path) -> str:
-    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def new_seed() -> str:

@@ -26,6 +26,7 @@ from typing import Protocol
 from support.broker_process import PATIENT
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults, compile_shim
+from support.stopping import stand_still
 from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
@@ -120,16 +121,8 @@ class Node:
 
     def pause(self) -> None:
         """SIGSTOP; returns when all threads stand still, which on a busy machine is later."""
-        self.signal(signal.SIGSTOP)
-        wait_until(self._stands_still)
-
-    def _stands_still(self) -> bool:
-        assert self.process is not None
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/stat")
-        try:
-            return all(each.read_text().rpartition(")")[2].split()[0] in "TZ" for each in threads)
-        except OSError:  # one has ended meanwhile
-            return False
+        if self.process is not None and self.is_running:
+            stand_still(self.process.pid)
 
     def kill(self) -> None:
         """Also when it is gone."""

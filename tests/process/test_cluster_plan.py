@@ -9,7 +9,6 @@ short. Not shown here: clients with old routes for half a minute; brokers of Apa
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from support.command_line import rmq
 from support.replica_set import Server
+from support.stopping import stand_still
 from support.waiting import wait_until
 
 from rmq import Message, Producer
@@ -302,7 +302,7 @@ def test_a_broker_that_says_nothing_any_more_is_forgotten_by_force(brokers: Brok
     silent = brokers.start("broker-b")
     with Cluster(brokers.namesrv) as view:
         wait_until(lambda: len(view.brokers()) == 2)
-        silent.process.send_signal(signal.SIGSTOP)  # its connections stay
+        stand_still(silent.process.pid)  # its connections stay
         survey = Survey(view)
         state = survey.state()
         with pytest.raises(RmqError, match="plan replace broker-b"):

@@ -23,6 +23,7 @@ from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
+from support.stopping import stand_still
 from support.stored_table import stored
 from support.waiting import TOLD_S, wait_until
 
@@ -140,7 +141,7 @@ def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
     async def run(broker: Machine) -> None:
         await sends(broker.ports[0], "known", 5)
         pids = await asyncio.to_thread(lambda: broker.pids)
-        os.kill(pids[1], signal.SIGSTOP)
+        stand_still(pids[1])
         try:
             known = await sends(broker.ports[0], "known", 300)
             new = []
@@ -162,7 +163,7 @@ def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
 def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
     broker = hasty
     pid = broker.pids[1]
-    os.kill(pid, signal.SIGSTOP)
+    stand_still(pid)
     states = set()
 
     def replaced(shards: list[ShardStatus]) -> bool:
@@ -178,7 +179,7 @@ def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
 def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(hasty: Machine) -> None:
     broker = hasty
     pids = broker.pids
-    broker.process.send_signal(signal.SIGSTOP)
+    stand_still(broker.process.pid)
     asyncio.run(sends(broker.ports[0], "t", 5))
     time.sleep(6)
     broker.process.send_signal(signal.SIGCONT)
@@ -304,7 +305,7 @@ def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_pa
             asyncio.run(sends(broker.ports[1], topic, 1))
         wait_until(lambda: has(broker.ports[0]) == ["gone", "kept"], TOLD_S)
         pid = broker.pids[1]
-        os.kill(pid, signal.SIGSTOP)
+        stand_still(pid)
         asyncio.run(delete(broker.ports[0], "gone"))
         os.kill(pid, signal.SIGKILL)
         broker.until_serving(1, other_than=pid)

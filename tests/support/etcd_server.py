@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.stopping import stand_still
 
 from rmq.demo.ports import free_port
 
@@ -28,7 +29,7 @@ class EtcdServer:
         self.endpoint = endpoint
 
     def pause(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        stand_still(self.process.pid)
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -73,7 +74,11 @@ class Stage:
         return sample.replication_problem
 
     async def passing(self, condition: object) -> None:
-        def look() -> object:
+        """Time passes until it is so; it stands still while a file is written, which on a busy
+        disk takes as long as a controller is waited for."""
+
+        async def look() -> object:
+            await asyncio.to_thread(int)  # behind what the one thread has to do
             self.clock.advance(0.02)
             return condition()  # type: ignore[operator]
 
@@ -112,6 +117,7 @@ class Stage:
 @asynccontextmanager
 async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
     port, core = free_port(), Core()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     async with controller(folder, listenPort=port), Replica(port, 2) as two:
         clock.advance(5.3)
         settings = {
