@@ -51,7 +51,11 @@ PROFILES = {
     "tsan": (["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"], ["-fsanitize=thread"]),
 }
 # Beside the C library.
-LIBRARIES = {"cext.wire.signature": ["crypto"], "cext.net.tls": ["ssl", "crypto"]}
+LIBRARIES = {
+    "cext.wire.signature": ["crypto"],
+    "cext.net.tls": ["ssl", "crypto"],
+    "cext.net.self_signed": ["crypto"],
+}
 # What Cython itself generates trips these; everything else that gcc warns of is ours to mend.
 WARNINGS = [
     "-Wall",

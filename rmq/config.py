@@ -193,10 +193,11 @@ class Settings:
         pair = [self._values[f"tls.server.{name}"] for name in ("certPath", "keyPath")]
         if any(pair) and not all(pair):
             raise ConfigError("tls.server.certPath and tls.server.keyPath: give both or none")
-        if mode == "enforcing" and not all(pair):
+        makes_none = self._values["tls.test.mode.enable"] == "false"
+        if mode == "enforcing" and makes_none and not all(pair):
             raise ConfigError(
-                "tls.server.mode=enforcing: give tls.server.certPath and tls.server.keyPath; rmq "
-                "makes no certificate of its own"
+                "tls.server.mode=enforcing, tls.test.mode.enable=false: give tls.server.certPath "
+                "and tls.server.keyPath, or nobody could be served"
             )
         asks = self._values["tls.server.need.client.auth"]
         if asks == "require" and not self._values["tls.server.trustCertPath"]:

@@ -122,6 +122,8 @@ def _jvm(key: str, *names: str) -> Setting:
 _TLS: tuple[Setting, ...] = (
     # disabled: who speaks TLS is closed; permissive: plain clients, too; enforcing: no others
     _jvm("tls.server.mode", "disabled", "permissive", "enforcing"),
+    # Without files true, or empty, means a certificate of the server's own, and false no TLS.
+    _jvm("tls.test.mode.enable", "true", "false"),
     _text("tls.server.certPath", "", null=True),  # PEM, with what leads to an authority
     _text("tls.server.keyPath", "", null=True),  # PEM
     _secret("tls.server.keyPassword", null=True),

@@ -7,6 +7,7 @@
     listener            a port of one protocol
     transport           bytes changed on their way
     tls                 one of these, by OpenSSL
+    self_signed         a certificate where none is named
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
     peer_address, socket_api

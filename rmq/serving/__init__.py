@@ -8,5 +8,7 @@
     one_way         frames to addresses, which nobody answers
     remoting_client one connection to another server: a request, its reply
     tls             certificates, as settings name them
+    own_certificate     what is shown where they name none
+    certificate_watch   reads them anew when a file changes
     runtime_config  settings that are listed and changed at run time
 """

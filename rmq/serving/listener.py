@@ -25,8 +25,9 @@ from rmq.base.deadline import within
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 from rmq.serving.acceptor import Acceptor
+from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.connection import Connection
-from rmq.serving.tls import HELLO, LOOK_S, Stamp, TlsFiles
+from rmq.serving.tls import HELLO, TlsFiles
 
 BACKLOG = 1024
 HELLO_S = 10.0  # for a handshake
@@ -56,7 +57,6 @@ class Listener:
     ) -> None:
         """`what` it is that listens, for people: "name server"."""
         self._tls = tls
-        self._tls_stamp: Stamp = ()
         self._context: ssl.SSLContext | None = None
         self._watching: asyncio.Task[None] | None = None
         self.start = start
@@ -78,8 +78,9 @@ class Listener:
     async def open(self, host: str, port: int) -> int:
         """Listens on host:port (0: any free one); returns the port."""
         if self._tls is not None:
-            self._tls_stamp, self._context = self._tls.stamp(), self._tls.context()
-            self._watching = asyncio.get_running_loop().create_task(self._watch(self._tls))
+            self._read(self._tls)
+            watch = CertificateWatch(self._tls, self._read)
+            self._watching = asyncio.get_running_loop().create_task(watch.run())
         acceptor = Acceptor(self._take, "rmq.serving.listener")
         try:
             bound = await acceptor.open(host, port, BACKLOG)
@@ -158,19 +159,8 @@ class Listener:
         if not self._connections:
             self._empty.set()
 
-    async def _watch(self, files: TlsFiles) -> None:
-        """Reads certificates anew when a file is another one; what cannot be used is logged, and
-        those that were read go on."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            if (stamp := files.stamp()) == self._tls_stamp:
-                continue
-            self._tls_stamp = stamp
-            try:
-                self._context = files.context()
-                _log.info("certificates were read anew")
-            except Exception as error:
-                _log.error("the certificates before are shown on: %s", error or repr(error))
+    def _read(self, files: TlsFiles) -> None:
+        self._context = files.context()
 
     def sweep(self) -> None:
         limit = clock.monotonic() - self._idle_seconds

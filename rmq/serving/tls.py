@@ -1,12 +1,13 @@
 """TLS: what settings say of certificates, for servers and for what they ask of others.
 
     tls.server.mode          disabled, permissive (plain clients, too), enforcing
-    tls.server.certPath ..   PEM files; looked at each second, and read anew when they have changed
+    tls.server.certPath ..   PEM files; looked at each second, and read anew when they have changed;
+                             where none is named the server makes one that nobody can check
     tls.enable               what this process asks of other servers goes by TLS, too; with
                              enforcing in any case
 
-RocketMQ's names and meanings, but for two: a certificate is read anew also where its key stays,
-and one that is not the key's is refused.
+RocketMQ's names and meanings, but for three: a certificate is read anew also where its key stays,
+one that is not the key's is refused, and what is named is used whatever tls.test.mode.enable says.
 
 Example: TlsFiles.of(settings).context() is what asyncio shows clients.
 """
@@ -19,8 +20,8 @@ from pathlib import Path
 
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.serving.own_certificate import own_certificate
 
-LOOK_S = 1.0
 HELLO = 0x16  # the first byte of a TLS handshake
 
 Stamp = tuple[tuple[int, int, int, int] | None, ...]
@@ -36,23 +37,27 @@ class TlsFiles:
     trusted: str
     asks: str  # for clients' certificates: none, optional, require
     is_permissive: bool
+    is_own: bool  # made by this process
 
     @classmethod
     def of(cls, settings: Settings) -> TlsFiles | None:
         """None: it speaks none."""
         mode = getattr(settings, "tls.server.mode") or "permissive"
         certificate = getattr(settings, "tls.server.certPath")
-        if mode not in ("permissive", "enforcing") or not certificate:
+        key = getattr(settings, "tls.server.keyPath")
+        is_own = not certificate
+        if mode == "disabled" or (is_own and getattr(settings, "tls.test.mode.enable") == "false"):
             return None
         trusted = getattr(settings, "tls.server.trustCertPath")
         asks = getattr(settings, "tls.server.need.client.auth") or "none"
         return cls(
-            str(Path(certificate).expanduser()),
-            str(Path(getattr(settings, "tls.server.keyPath")).expanduser()),
-            getattr(settings, "tls.server.keyPassword"),
+            own_certificate() if is_own else str(Path(certificate).expanduser()),
+            own_certificate() if is_own else str(Path(key).expanduser()),
+            "" if is_own else getattr(settings, "tls.server.keyPassword"),
             str(Path(trusted).expanduser()) if trusted else "",
             asks if trusted else "none",
             mode == "permissive",
+            is_own,
         )
 
     def stamp(self) -> Stamp:

@@ -155,6 +155,35 @@ def test_where_tls_is_enforced_nobody_else_is_served(
             wait_until(lambda: client.ask(105, topic="SELF_TEST_TOPIC").code == 0)
 
 
+@pytest.mark.parametrize("mode", ["", "enforcing"])
+def test_without_files_a_server_shows_a_certificate_of_its_own(tmp_path: Path, mode: str) -> None:
+    """As RocketMQ's does; nobody can check it, and who tries to refuses it."""
+    careless = ssl._create_unverified_context()
+    options = ["--set", f"tls.server.mode={mode}"] if mode else []
+    with broker_process(tmp_path, options) as broker:
+        for address in (broker.address, broker.namesrv):
+            with Client(address, careless) as client:
+                assert client.ask(105, topic="TBW102").code in (0, 3)
+            with pytest.raises(ssl.SSLCertVerificationError):
+                Client(address, ssl.create_default_context())
+        with Client(broker.address) as client:
+            if mode == "enforcing":
+                with pytest.raises((EOFError, ConnectionError)):
+                    client.ask(310, b"x", **SEND)
+            else:
+                assert client.ask(310, b"x", **SEND).code == 0
+
+
+@pytest.mark.parametrize("option", ["tls.server.mode=disabled", "tls.test.mode.enable=false"])
+def test_who_wants_no_tls_gets_none(tmp_path: Path, option: str) -> None:
+    with broker_process(tmp_path, ["--set", option]) as broker:
+        for address in (broker.address, broker.namesrv):
+            with pytest.raises((ssl.SSLError, EOFError, ConnectionError)):
+                Client(address, ssl._create_unverified_context())
+            with Client(address) as client:
+                assert client.ask(105, topic="TBW102").code in (0, 3)
+
+
 def test_who_speaks_no_tls_at_all_is_closed(permissive: BrokerProcess) -> None:
     for bytes_sent in (
         b"\x16\x03\x01\x00\x05hello",

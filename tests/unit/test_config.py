@@ -152,19 +152,25 @@ def test_what_would_be_unsafe_to_ignore_is_refused_everywhere(
 
 
 @pytest.mark.parametrize("server", ["broker", "namesrv", "controller"])
-def test_tls_needs_its_files(server: str) -> None:
+def test_certificates_are_named_or_made(server: str) -> None:
     files = {"tls.server.certPath": "/c.pem", "tls.server.keyPath": "/k.pem"}
+    enforcing, makes_none = {"tls.server.mode": "enforcing"}, {"tls.test.mode.enable": "false"}
     for wrong, text in (
-        ({"tls.server.mode": "enforcing"}, "give tls.server.certPath"),
+        ({**enforcing, **makes_none}, "give tls.server.certPath"),
         ({"tls.server.mode": "strict"}, "one of"),
         ({"tls.server.certPath": "/c.pem"}, "give both or none"),
         ({**files, "tls.server.need.client.auth": "require"}, "give tls.server.trustCertPath"),
     ):
         with pytest.raises(ConfigError, match=text):
             load_properties(None, wrong, server=server)
-    for right in ({}, {"tls.server.mode": "permissive"}, {**files, "tls.server.mode": "enforcing"}):
-        settings = load_properties(None, right, server=server)
-        assert (TlsFiles.of(settings) is not None) == ("tls.server.certPath" in right)
+    for right, is_own in (
+        ({}, True), ({"tls.server.mode": "permissive"}, True), (enforcing, True),
+        ({**files, **enforcing}, False), ({**files, **makes_none}, False),
+        (makes_none, None), ({"tls.server.mode": "disabled"}, None),
+        ({**files, "tls.server.mode": "disabled"}, None),
+    ):  # fmt: skip
+        found = TlsFiles.of(load_properties(None, right, server=server))
+        assert (found.is_own if found is not None else None) == is_own, right
 
 
 def test_permissions_without_accounts_are_refused() -> None:

@@ -1,0 +1,20 @@
+"""A server's own certificate, for as long as none is named: in memory, another one in each process.
+
+Example: own_certificate() is "/proc/self/fd/7", which holds key and certificate as PEM.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+
+@functools.cache
+def own_certificate() -> str:
+    """A path that only this process can read."""
+    from cext.net.self_signed import self_signed_pem
+
+    fd = os.memfd_create("rmq-certificate")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(self_signed_pem())
+    return f"/proc/self/fd/{fd}"
