@@ -130,7 +130,7 @@ class Broker:
         self.topics.registered.on_put = self.queue_mappings.put_in_core
         self.topics.registered.on_remove = self.queue_mappings.forget
         self.groups = GroupTable(settings, core, config, self.journal)
-        self.offsets = OffsetTable(core, config)
+        self.offsets = OffsetTable(core, config, self.groups.saved)
         self.pop_orders = PopOrders(core, config)
         self.producers = ProducerTable(core.put_client, core.put_producers)
         self.consumers = ConsumerTable(

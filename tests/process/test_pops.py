@@ -14,6 +14,7 @@ consumerOffset.json did not know yet. (A write that a kill cuts in two may bring
 import asyncio
 import contextlib
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -32,7 +33,12 @@ from support.popping import (
     pop_fields,
     popped,
 )
+from support.stored_table import stored
+from support.waiting import until
 
+from rmq.format import fastjson
+
+DELETE_GROUP, MAX_OFFSET, ALL_GROUPS, TABLE = 207, 30, 201, "subscriptionGroupTable"
 OPTIONS = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "mappedFileSizeConsumeQueue=60000",
            "--set", "flushConsumerOffsetInterval=200"]  # fmt: skip
 LATE = [*OPTIONS[:-1], "flushConsumerOffsetInterval=600000"]
@@ -215,3 +221,54 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
     found = asyncio.run(asyncio.wait_for(come_back(), 140))
     assert sorted(found) == sorted(set(range(150)) - acked)
     assert held <= set(found)
+
+
+def test_what_a_group_had_in_its_hands_comes_again_where_a_power_cut_took_the_group(
+    tmp_path: Path,
+) -> None:
+    """The log was synced, the tables were not; and nobody asks for the group after the start."""
+    config, before = tmp_path / "store" / "config", tmp_path / "before"
+
+    async def serve_and_kill() -> None:
+        broker = start_broker(tmp_path, LATE)
+        try:
+            async with BrokerClient(broker.port) as client:
+                await send(client, 0, 6)
+                await until(lambda: "t" in stored(broker.store)["topicConfigTable"])
+                shutil.copytree(config, before)
+                assert len(await pop_all(client, "g", "t", 6, invisibleTime=300)) == 6
+        finally:
+            end(broker)
+
+    async def come_back() -> None:
+        broker = start_broker(tmp_path, LATE)
+        try:
+            async with BrokerClient(broker.port) as client:
+                while not await has_come_again(client):
+                    await asyncio.sleep(0.02)
+                found = await pop_all(client, "g", "t", 6)
+                assert {(int(one.body), one.message.reconsume_times) for one in found} == {
+                    (number, 1) for number in range(6)
+                }
+                assert await client.call(DELETE_GROUP, groupName="g")
+        finally:
+            end(broker)
+
+    async def has_come_again(client: BrokerClient) -> bool:
+        reply = await client.call(MAX_OFFSET, topic="%RETRY%g_t", queueId=0)
+        return reply.fields.get("offset") == "6"
+
+    async def groups() -> list[str]:
+        broker = start_broker(tmp_path, LATE)
+        try:
+            async with BrokerClient(broker.port) as client:
+                return list(fastjson.loads((await client.call(ALL_GROUPS)).body)[TABLE])
+        finally:
+            end(broker)
+
+    asyncio.run(asyncio.wait_for(serve_and_kill(), 140))
+    shutil.rmtree(config)
+    before.rename(config)
+    assert "g" not in stored(tmp_path / "store", "subscriptionGroup.json")[TABLE]
+    asyncio.run(asyncio.wait_for(come_back(), 140))
+    assert "g" not in asyncio.run(asyncio.wait_for(groups(), 140)), "deleted by an operator"

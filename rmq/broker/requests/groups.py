@@ -81,7 +81,7 @@ async def delete_group(context: Context, request: Request) -> Reply:
     await context.groups.delete(group)
     if clean:
         context.offsets.remove_group(group)
-        await context.offsets.save()
+    await context.offsets.save(behind_max=1)  # a start does not make it again by what it popped
     return command.reply()
 
 

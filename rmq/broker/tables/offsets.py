@@ -11,7 +11,7 @@ therefore repeats at most that much consumption; no acked message is lost by it.
 before anything is written, whatever the flush mode: offsets that a power cut leaves behind without
 the check point of a pop, or without the op message of a transaction, would pass over messages for
 good. What was popped and not pulled is found again in the log, from rmqLogOffset on
-(pop_recovery.py), which was its end when the entries were copied.
+(pop_recovery.py): before the mark moves, the groups that have popped so far are on the disk.
 
 The journal is not that of the topics: their changes would wait for syncs of the log, and a log that
 takes no more must not keep topics from their file.
@@ -26,7 +26,7 @@ commit_offset(b"g", b"t", 0, 7).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,8 +75,13 @@ def rewrite(config_directory: Path, change: Callable[[dict[Any, Any]], None]) ->
 class OffsetTable:
     """Owned by the control thread; the offsets themselves by the reactor."""
 
-    def __init__(self, core: CoreCalls, config_directory: Path) -> None:
+    def __init__(
+        self, core: CoreCalls, config_directory: Path, groups_saved: Callable[[], Awaitable[None]]
+    ) -> None:
+        """groups_saved: returns when all groups of now are on the disk."""
         self._core = core
+        self._groups_saved = groups_saved
+        self._next_mark = 0  # all groups that popped below it are on the disk
         self._file = offset_file(config_directory)
         self._journal = MetadataJournal(config_directory, OFFSETS_NAME)
         self._saver = JournaledTable(
@@ -145,6 +150,7 @@ class OffsetTable:
     async def save(self, behind_max: int = MARK_BYTES_MAX) -> bool:
         """Returns when all offsets of now are on the disk; whether there was anything to write:
         an offset has changed, or so many bytes of the log are behind the mark."""
+        await self._advance()
         self._journal.tidy()
         is_due = self._is_due(behind_max)
         if is_due:
@@ -159,11 +165,17 @@ class OffsetTable:
 
     async def stop(self) -> bool:
         """The last write: no pop comes any more, so the next start reads nothing of the log."""
+        await self._advance()
         is_due = self._is_due(behind_max=1)
         if is_due:
             self._saver.changed()
         await self._saver.stop()
         return is_due
+
+    async def _advance(self) -> None:
+        end = self._core.log_range()[1]
+        await self._groups_saved()
+        self._next_mark = max(self._next_mark, end)
 
     # ---- used by the journal
 
@@ -172,7 +184,7 @@ class OffsetTable:
         if self._core.offsets_version != self._begun_version:
             self.version.advance()
         self._begun_version = self._core.offsets_version
-        self._begun_mark = self._core.log_range()[1]
+        self._begun_mark = self._next_mark
 
     def _written(self) -> None:
         self._written_version = self._begun_version

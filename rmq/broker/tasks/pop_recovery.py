@@ -1,9 +1,12 @@
-"""Pop recovery: after a kill, the offsets of pops that the files of the offsets have not.
+"""Pop recovery: after a kill, offsets and groups of pops that no file has.
 
 The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
 log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored
-behind the mark there is nothing to be read. An offset is only ever moved on by them, also that of a
-group which subscriptionGroup.json does not have yet: it was made by the pop.
+behind the mark there is nothing to be read. An offset is only ever moved on by them.
+
+A group that was made by its consumers, and popped, may be missing when its check points are not: it
+is made again here, or what it had in its hands would be dropped as that of a deleted group and come
+to nobody. One that an operator deleted is not: the mark is behind its pops then.
 
 Without a mark (Apache RocketMQ wrote the file last) nothing is known, and what was popped in the
 last seconds before a kill comes again, as it does there.
@@ -16,6 +19,7 @@ from typing import Protocol
 
 from rmq.broker.core_seam import LogCalls, OffsetCalls, QueueCalls
 from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.config import Settings
@@ -32,6 +36,7 @@ class CoreCalls(LogCalls, OffsetCalls, QueueCalls, Protocol):
 class Context(Protocol):
     """What the recovery reads and moves."""
 
+    groups: GroupTable
     offsets: OffsetTable
     queues: QueueReader
     settings: Settings
@@ -59,6 +64,7 @@ def recover(context: Context) -> int:
         names = topic.decode(errors="replace"), group.decode(errors="replace")
         if names[0] not in context.topics:
             continue
+        context.groups.find_or_create(names[1])
         end = (context.core.queue_range(topic, queue_id) or (0, 0))[1]
         if context.core.query_offset(group, topic, queue_id) < offset <= end:
             context.core.commit_offset(group, topic, queue_id, offset)

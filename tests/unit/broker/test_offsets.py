@@ -20,6 +20,8 @@ from rmq.broker.tables import metadata_journal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StorePoisonedError
 
+GROUPS = "subscriptionGroup.json"
+
 
 def no_sync(_: int) -> None:
     raise StorePoisonedError("no sync")
@@ -233,6 +235,32 @@ async def test_the_log_is_on_the_disk_before_offsets_are(
         monkeypatch.undo()
         assert await broker.offsets.save()
         assert stored_offsets(tmp_path) == {"t@g": {"0": 4}}
+
+
+@in_loop
+async def test_groups_are_on_the_disk_before_the_mark_passes_their_pops(tmp_path: Path) -> None:
+    """Else a start finds neither the group nor what says that there was one."""
+    async with control(tmp_path) as broker:
+        broker.core.log_end = 100
+        assert await broker.offsets.save(behind_max=1)
+        broker.core.log_end = 200  # the group's first pop
+        broker.groups.require("g")
+        broker.offsets.commit("g", "t", 0, 3)
+        assert "g" not in stored(tmp_path, GROUPS)["subscriptionGroupTable"]
+        await broker.offsets.save()
+        assert "g" in stored(tmp_path, GROUPS)["subscriptionGroupTable"]
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 200
+        saved = asyncio.Event()
+        broker.offsets._groups_saved = saved.wait  # type: ignore[assignment]
+        broker.core.log_end = 300
+        broker.offsets.commit("g", "t", 0, 4)
+        saving = asyncio.create_task(broker.offsets.save())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 200
+        saved.set()
+        assert await saving
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 300
 
 
 @in_loop
