@@ -1,16 +1,20 @@
 """Account options: whose requests a command sends.
 
-    --credentials FILE    {"accessKey":"alice","secretKey":".."}, or the tools.yml of mqadmin
+    --credentials FILE    {"accessKey":"alice","secretKey":".."}, the tools.yml of mqadmin, or what
+                          initAuthenticationUser names: {"username":"alice","password":".."}
     --user NAME           its password from RMQ_SECRET_KEY, or asked for
     neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
     --tls, --tls-ca FILE  by TLS, and who has signed the servers' certificates; or RMQ_TLS=1 and
                           RMQ_TLS_CA
+    --tls-cert FILE,      what servers are shown that ask for a certificate; or RMQ_TLS_CERT,
+    --tls-key FILE        RMQ_TLS_KEY and, where the key is locked, RMQ_TLS_KEY_PASSWORD
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +24,11 @@ from click.core import ParameterSource
 if TYPE_CHECKING:
     from rmq.client.parameters.keywords import ClientKeywords
 
+_TLS_FILES = (
+    ("--tls-ca", "RMQ_TLS_CA", "trust these authorities"),
+    ("--tls-cert", "RMQ_TLS_CERT", "show this certificate"),
+    ("--tls-key", "RMQ_TLS_KEY", "this is its key"),
+)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 def account_options(command: Command) -> Command:
@@ -37,12 +46,13 @@ def account_options(command: Command) -> Command:
         "--tls", is_flag=True, expose_value=False, callback=_tls,
         help="Speak TLS.  [env: RMQ_TLS=1]",
     )  # fmt: skip
-    authority = click.option(
-        "--tls-ca", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-        expose_value=False, callback=_authority,
-        help="Speak TLS, and trust these authorities (PEM).  [env: RMQ_TLS_CA]",
-    )  # fmt: skip
-    return user(file(tls(authority(command))))
+    for name, variable, text in reversed(_TLS_FILES):
+        command = click.option(
+            name, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+            expose_value=False, callback=partial(_tls_file, variable),
+            help=f"Speak TLS, and {text} (PEM).  [env: {variable}]",
+        )(command)  # fmt: skip
+    return user(file(tls(command)))
 
 
 def asker() -> ClientKeywords:
@@ -54,8 +64,10 @@ def asker() -> ClientKeywords:
     if present is not None:
         found["access_key"], found["secret_key"] = present.access_key, present.secret_key
     if encryption.is_on():
-        found["use_tls"], found["tls_verify"] = True, encryption.verifies()
-        found["tls_ca_file"] = encryption.authority()
+        said = encryption.client_tls()
+        found["use_tls"], found["tls_verify"] = True, said.verify
+        found["tls_ca_file"], found["tls_cert_file"] = said.ca_file, said.cert_file
+        found["tls_key_file"], found["tls_key_password"] = said.key_file, said.key_password
     return found
 
 
@@ -71,14 +83,16 @@ def _tls(context: click.Context, parameter: click.Parameter, is_on: bool) -> Non
     if is_on:
         from rmq.client.blocking import encryption
 
-        encryption.use(True, encryption.given_authority())
+        encryption.use(RMQ_TLS="1")
 
 
-def _authority(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+def _tls_file(
+    variable: str, context: click.Context, parameter: click.Parameter, path: str | None
+) -> None:
     if path is not None:
         from rmq.client.blocking import encryption
 
-        encryption.use(True, path)
+        encryption.use(**{"RMQ_TLS": "1", variable: path})
 
 
 def _file(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
@@ -90,9 +104,11 @@ def _file(context: click.Context, parameter: click.Parameter, path: Path | None)
     if source is ParameterSource.ENVIRONMENT and account.was_given():
         return  # --user says otherwise
     found = _keys(path.read_text("utf-8", "replace"))
-    if not found.get("accessKey") or not found.get("secretKey"):
+    name = found.get("accessKey") or found.get("username")
+    secret = found.get("secretKey") or found.get("password")
+    if not name or not secret:
         raise click.BadParameter(f"{path} has no accessKey and secretKey", param=parameter)
-    _use(found["accessKey"], found["secretKey"])
+    _use(name, secret)
 
 
 def _keys(text: str) -> dict[str, str]:

@@ -171,8 +171,15 @@ def broker(
         who = AuthOptions.of(settings)
         account.use(who.inner or who.first_user)  # as which the master is asked
         if client_context(settings) is not None:
-            trusted = getattr(settings, "tls.client.trustCertPath") or None
-            encryption.use(True, trusted, getattr(settings, "tls.client.authServer") == "true")
+            said = {
+                name: str(getattr(settings, f"tls.client.{key}") or "")
+                for name, key in (
+                    (encryption.AUTHORITY, "trustCertPath"), (encryption.CERTIFICATE, "certPath"),
+                    (encryption.KEY, "keyPath"), (encryption.PASSWORD, "keyPassword"),
+                )
+            }  # fmt: skip
+            checks = getattr(settings, "tls.client.authServer") == "true"
+            encryption.use(RMQ_TLS="1", RMQ_TLS_VERIFY="1" if checks else "0", **said)
         taken = slave_settings(replica_of, Path(settings.storePathRootDir))
         for key, text in taken.items():
             if not settings.given(key):

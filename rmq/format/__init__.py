@@ -8,6 +8,7 @@
     index_file      files of the key index
     queue_ends      queueEnds
     signature       who a request is from, and its proof
+    client_tls      whom a client trusts, and what it shows
     timer_position  how far timed messages are, as brokers tell it each other
     time_search     the offset of a time
     trace           what clients with tracing on write

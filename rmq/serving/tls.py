@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.format.client_tls import ClientTls
 from rmq.serving.own_certificate import own_certificate
 
 HELLO = 0x16  # the first byte of a TLS handshake
@@ -97,17 +98,13 @@ def client_context(settings: Settings) -> ssl.SSLContext | None:
     is_enforced = getattr(settings, "tls.server.mode") == "enforcing"
     if getattr(settings, "tls.enable") != "true" and not is_enforced:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # servers are known by address
-    context.verify_mode = ssl.CERT_NONE
+    def of(key: str) -> str | None:
+        return getattr(settings, f"tls.client.{key}") or None
+
     try:
-        if getattr(settings, "tls.client.authServer") == "true":
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(getattr(settings, "tls.client.trustCertPath"))
-        if certificate := getattr(settings, "tls.client.certPath"):
-            key = getattr(settings, "tls.client.keyPath")
-            password = getattr(settings, "tls.client.keyPassword")
-            context.load_cert_chain(certificate, key or None, lambda: password)
-    except (OSError, ValueError) as error:
+        return ClientTls(
+            of("trustCertPath"), of("authServer") == "true", of("certPath"), of("keyPath"),
+            of("keyPassword"), verify_name=False,  # servers are known by address
+        ).context()  # fmt: skip
+    except ValueError as error:
         raise ConfigError(f"tls.client: {error}") from None
-    return context

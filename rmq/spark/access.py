@@ -9,7 +9,6 @@ An account signs every request (rmq/format/signature.py).
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,10 +20,25 @@ from rmq.client.connection.replicas import Replicas
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
+from rmq.format.client_tls import ClientTls
 from rmq.format.signature import Credentials
 from rmq.spark.options import Options
 
 Answer = TypeVar("Answer")
+
+
+def client_tls(
+    is_on: bool,
+    ca_file: str | None,
+    verify: bool,
+    cert_file: str | None,
+    key_file: str | None,
+    key_password: str | None,
+) -> ClientTls | None:
+    """None: plain. Brokers are known by address, not by name."""
+    if not is_on:
+        return None
+    return ClientTls(ca_file, verify, cert_file, key_file, key_password, verify_name=False)
 
 
 @dataclass(frozen=True)
@@ -33,9 +47,7 @@ class Access:
     access_key: str | None = None
     secret_key: str | None = None
     security_token: str | None = None
-    tls: bool = False
-    tls_ca_file: str | None = None
-    tls_verify: bool = True
+    tls: ClientTls | None = None  # None: plain
 
     def __repr__(self) -> str:
         return f"Access({self.nameserver})"
@@ -44,7 +56,10 @@ class Access:
     def of(cls, options: Options) -> Access:
         return cls(
             options.nameserver, options.access_key, options.secret_key, options.security_token,
-            options.tls, options.tls_ca_file, options.tls_verify,
+            client_tls(
+                options.tls, options.tls_ca_file, options.tls_verify, options.tls_cert_file,
+                options.tls_key_file, options.tls_key_password,
+            ),
         )  # fmt: skip
 
     def cluster(self, replicas: Replicas | None = None) -> GuardedCluster:
@@ -62,13 +77,6 @@ class Access:
         credentials = self.credentials
         return texts if credentials is None else credentials.sign(texts, body)
 
-    def tls_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.tls_ca_file)
-        context.check_hostname = False  # brokers are known by address, not by name
-        if not self.tls_verify:
-            context.verify_mode = ssl.CERT_NONE
-        return context
-
 
 class GuardedConnection(Connection):
     """A connection that signs what it sends and speaks TLS when the options say so."""
@@ -79,12 +87,12 @@ class GuardedConnection(Connection):
         self.credentials = access.credentials
 
     def _secured(self, plain: socket.socket) -> socket.socket:
-        if not self._access.tls:
+        if self._access.tls is None:
             return plain
         host = split_address(self.address)[0]
         try:
-            return self._access.tls_context().wrap_socket(plain, server_hostname=host)
-        except OSError as error:
+            return self._access.tls.context().wrap_socket(plain, server_hostname=host)
+        except (OSError, ValueError) as error:
             plain.close()
             raise UnreachableError(f"{self.address}: TLS failed ({error})") from None
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from rmq.errors import RmqError
-from rmq.spark.access import Access
+from rmq.spark.access import Access, client_tls
 from rmq.spark.offset_commits import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json
 
@@ -46,11 +46,17 @@ class OffsetListener(StreamingQueryListener):
         *,
         security_token: str | None = None,
         tls_verify: bool = True,
+        tls_cert_file: str | None = None,
+        tls_key_file: str | None = None,
+        tls_key_password: str | None = None,
     ) -> None:
         super().__init__()
         self.lag: dict[str, int] = {}
         self.committed = 0  # batches whose offsets brokers have
-        self._account = (access_key, secret_key, security_token, tls, tls_ca_file, tls_verify)
+        encrypted = client_tls(
+            tls, tls_ca_file, tls_verify, tls_cert_file, tls_key_file, tls_key_password
+        )
+        self._account = (access_key, secret_key, security_token, encrypted)
         self._names: dict[str, str] = {}  # id -> what `lag` knows the query by
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:

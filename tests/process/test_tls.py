@@ -19,9 +19,13 @@ from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
-from rmq.errors import RmqError
+from rmq.client.blocking import encryption
+from rmq.client.blocking.connection import Connection
+from rmq.errors import RmqError, UnreachableError
+from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+from rmq.spark.access import Access
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
         "i": "", "j": "0", "k": "false"}  # fmt: skip
@@ -231,6 +235,37 @@ def test_clients_show_certificates_where_they_must(
                     Client(address, refused) as client,
                 ):
                     client.ask(105, topic="TBW102")
+        trusted = {"namesrv_addr": broker.namesrv, "use_tls": True,
+                   "tls_ca_file": str(authority.certificate)}  # fmt: skip
+        shown = {"tls_cert_file": str(known.certificate), "tls_key_file": str(known.key)}
+        with Producer("p", **trusted, **shown) as producer:
+            producer.send(Message("t", b"x"))
+        with Producer("p", **trusted) as producer, pytest.raises(RmqError):
+            producer.send(Message("t", b"x"))
+        words = ("topic", "list", "-n", broker.namesrv, "--tls-ca", str(authority.certificate))
+        done = rmq(*words, "--tls-cert", str(known.certificate), "--tls-key", str(known.key))
+        assert done.returncode == 0, done.stderr
+        done = rmq(*words)
+        assert done.returncode == 3
+        assert "--tls-cert FILE" in done.stderr
+        for files, text in (
+            ((), "asks for a certificate"),
+            ((wrong.certificate, wrong.key), "not accept the certificate"),
+            ((known.certificate, wrong.key), "key values mismatch"),
+            ((tmp_path / "none.pem", known.key), "none.pem"),
+        ):
+            names = (encryption.CERTIFICATE, encryption.KEY)
+            named = {name: str(file) for name, file in zip(names, files, strict=False)}
+            encryption.use(RMQ_TLS="1", RMQ_TLS_CA=str(authority.certificate), **named)
+            try:
+                with pytest.raises(UnreachableError, match=text), Connection(broker.address) as to:
+                    to.ask(105, {"topic": "t"})
+            finally:
+                encryption.forget()
+        access = Access(broker.namesrv, tls=ClientTls(str(authority.certificate), **{
+            "cert_file": str(known.certificate), "key_file": str(known.key)}))  # fmt: skip
+        with access.cluster() as cluster:
+            assert cluster.route("t")
 
 
 def test_certificates_are_renewed_without_a_failed_request(

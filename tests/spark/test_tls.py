@@ -16,6 +16,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill
 
 from rmq.client.blocking.admin import create_topic
+from rmq.format.client_tls import ClientTls
 from rmq.spark import partition_reader
 from rmq.spark.access import Access, GuardedConnection
 from rmq.spark.columns import default_schema
@@ -96,14 +97,15 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
     assert plan.access is not None
     with tls_proxy(tmp_path, broker.port) as (address, cert):
         addresses = {pieces[0].key.broker: address}
-        trusting = replace(plan, access=replace(plan.access, tls=True, tls_ca_file=cert))
+        tls = ClientTls(cert, verify_name=False)
+        trusting = replace(plan, access=replace(plan.access, tls=tls))
         for _ in range(3):
             batches = list(read_ranges(trusting, pieces, addresses))
             assert [body for batch in batches for body in batch.column(0).to_pylist()] == sent
         assert len(made) == 1  # kept for the next task
         strange = replace(
             plan,
-            access=replace(plan.access, tls=True),
+            access=replace(plan.access, tls=ClientTls(verify_name=False)),
             options=read_options({**given, "pollTimeoutMs": "1500"}, streaming=False),
         )
         with pytest.raises(Exception, match=r"TLS failed|given up after"):
@@ -120,7 +122,7 @@ def test_rows_are_written_and_read_back_over_tls(spark, topic, tmp_path: Path) -
             tls_proxy(tmp_path, int(started.namesrv.rpartition(":")[2]))
         )
         opened.enter_context(tls_proxy(tmp_path, started.port, (front, started.port)))
-        with Access(namesrv, tls=True, tls_ca_file=cert).cluster() as cluster:
+        with Access(namesrv, tls=ClientTls(cert, verify_name=False)).cluster() as cluster:
             create_topic(cluster, topic, 2)
         given = {"nameserver": namesrv, "topic": topic, "tls": "true"}
         frame = spark.range(500).selectExpr("repeat(cast(id as string), 300) as body")

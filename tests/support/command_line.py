@@ -46,5 +46,5 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
             identity.use(lambda: None)
             identity.use_tls(None)
             account.use(None)
-            encryption.use(None)
+            encryption.forget()
     return CompletedProcess(words, code, out.text(), err.text())

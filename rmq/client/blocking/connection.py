@@ -48,6 +48,7 @@ class Connection:
         self.credentials = account.present()  # what requests are signed with, if with anything
         self._opaque = 0
         self._frames = FrameReader()
+        self._has_heard = False
         try:
             plain = socket.create_connection(split_address(address), connect_timeout)
         except OSError as error:
@@ -138,7 +139,7 @@ class Connection:
             self._socket.sendall(remoting.encode(request))
         except OSError as error:
             self.close()
-            raise UnreachableError(f"{self.address}: cannot send ({_reason(error)})") from None
+            raise self._lost("cannot send", error) from None
         return self._opaque
 
     def receive(self, timeout: float) -> Command | None:
@@ -175,12 +176,19 @@ class Connection:
             return False
         except OSError as error:
             self.close()
-            raise UnreachableError(f"{self.address}: connection lost ({_reason(error)})") from None
+            raise self._lost("connection lost", error) from None
         if not data:
             self.close()
-            raise UnreachableError(f"{self.address}: the peer closed the connection")
+            raise self._lost("the peer closed the connection")
+        self._has_heard = True
         self._frames.feed(data)
         return True
+
+    def _lost(self, what: str, error: OSError | None = None) -> UnreachableError:
+        refused = encryption.refusal(error) if error is not None else None
+        reason = f" ({refused or _reason(error)})" if error is not None else ""
+        hint = "" if self._has_heard or refused else encryption.hint(self._socket)
+        return UnreachableError(f"{self.address}: {what}{reason}{hint}")
 
 
 def _reason(error: OSError) -> str:

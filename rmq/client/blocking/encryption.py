@@ -1,8 +1,9 @@
 """Encryption: whether the command line and tools speak TLS, and whom they trust.
 
     RMQ_TLS=1 RMQ_TLS_CA=authority.pem rmq topic list      the environment's
-    use(True, "authority.pem")                             what was said otherwise
+    use(RMQ_TLS="1", RMQ_TLS_CA="authority.pem")           what was said otherwise
     RMQ_TLS_VERIFY=0                                       any certificate will do
+    RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_KEY_PASSWORD        what servers are shown that ask for it
 
 Every blocking connection of the process is made by it.
 """
@@ -14,42 +15,43 @@ import socket
 import ssl
 
 from rmq.errors import UnreachableError
+from rmq.format.client_tls import ClientTls
 
 ON, AUTHORITY, VERIFY = "RMQ_TLS", "RMQ_TLS_CA", "RMQ_TLS_VERIFY"
+CERTIFICATE, KEY, PASSWORD = "RMQ_TLS_CERT", "RMQ_TLS_KEY", "RMQ_TLS_KEY_PASSWORD"
+_REMEDY = "give one by --tls-cert FILE or RMQ_TLS_CERT"
+_STRANGE = "it does not accept the certificate that it was shown (--tls-cert, RMQ_TLS_CERT)"
 _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
 
-
-class _Given:
-    is_on: bool | None = None
-    authority: str | None = None
-    verifies: bool | None = None
+_given: dict[str, str] = {}  # by the name in the environment
 
 
-def use(is_on: bool | None, trusted: str | None = None, checks: bool | None = None) -> None:
-    """From now on; None: as the environment says."""
-    _Given.is_on, _Given.authority, _Given.verifies = is_on, trusted, checks
+def use(**given: str) -> None:
+    """RMQ_TLS="1" and others, from now on, whatever the environment says."""
+    _given.update(given)
 
 
-def given_authority() -> str | None:
-    """By use(), whatever the environment says."""
-    return _Given.authority
+def forget() -> None:
+    """What use() said."""
+    _given.clear()
 
 
-def authority() -> str | None:
-    """A PEM file; None: the system's."""
-    return _Given.authority or os.environ.get(AUTHORITY) or None
-
-
-def verifies() -> bool:
-    if _Given.verifies is not None:
-        return _Given.verifies
-    return os.environ.get(VERIFY, "").lower() not in _NO
+def _said(name: str) -> str:
+    return _given.get(name) or os.environ.get(name) or ""
 
 
 def is_on() -> bool:
-    if _Given.is_on is not None:
-        return _Given.is_on
-    return os.environ.get(ON, "").lower() in _YES
+    return _said(ON).lower() in _YES
+
+
+def client_tls() -> ClientTls:
+    return ClientTls(
+        _said(AUTHORITY) or None,
+        _said(VERIFY).lower() not in _NO,
+        _said(CERTIFICATE) or None,
+        _said(KEY) or None,
+        _said(PASSWORD) or None,
+    )
 
 
 def secured(plain: socket.socket, host: str, address: str) -> socket.socket:
@@ -57,11 +59,7 @@ def secured(plain: socket.socket, host: str, address: str) -> socket.socket:
     if not is_on():
         return plain
     try:
-        context = ssl.create_default_context(cafile=authority())
-        if not verifies():
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context.wrap_socket(plain, server_hostname=host)
+        return client_tls().context().wrap_socket(plain, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         plain.close()
         raise UnreachableError(
@@ -69,6 +67,33 @@ def secured(plain: socket.socket, host: str, address: str) -> socket.socket:
             "authority that has signed it by --tls-ca FILE or RMQ_TLS_CA, ask the server by a name "
             "that its certificate has, or do without the check by RMQ_TLS_VERIFY=0"
         ) from None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         plain.close()
-        raise UnreachableError(f"{address}: TLS failed ({error}); does it speak TLS?") from None
+        raise UnreachableError(f"{address}: TLS is not possible: {error}") from None
+    except OSError as error:
+        plain.close()
+        why = refusal(error) or f"{error}; does it speak TLS?"
+        raise UnreachableError(f"{address}: TLS failed ({why})") from None
+
+
+def refusal(error: Exception) -> str | None:
+    """Where the server says by an alert that it does not like our certificate: why, and the
+    remedy."""
+    alert = getattr(error, "reason", None) or ""
+    if not isinstance(error, ssl.SSLError) or "ALERT" not in alert:
+        return None
+    if "CERTIFICATE_REQUIRED" in alert or "HANDSHAKE_FAILURE" in alert:
+        return f"it asks for a certificate: {_REMEDY}"
+    if "UNKNOWN_CA" in alert or "CERTIFICATE" in alert:
+        return _STRANGE
+    return None
+
+
+def hint(connection: socket.socket) -> str:
+    """What may be the cause where a server closes a connection before its first answer: an alert
+    that says it does not always arrive."""
+    if not isinstance(connection, ssl.SSLSocket):
+        return ""
+    if client_tls().cert_file:
+        return f"; it may be that {_STRANGE}"
+    return f"; if it asks for a certificate, {_REMEDY}"

@@ -17,16 +17,17 @@ import threading
 
 from rmq.client.parameters import ClientParameters
 from rmq.errors import UnreachableError
+from rmq.format.client_tls import ClientTls
 
 PIECE_BYTES = 64 << 10
 
 
 def context_of(parameters: ClientParameters) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=parameters.tls_ca_file)
-    if not parameters.tls_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    """ValueError, which names the file, for what cannot be used."""
+    return ClientTls(
+        parameters.tls_ca_file, parameters.tls_verify, parameters.tls_cert_file,
+        parameters.tls_key_file, parameters.tls_key_password,
+    ).context()  # fmt: skip
 
 
 def dial(host: str, port: int, parameters: ClientParameters) -> int:

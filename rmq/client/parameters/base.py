@@ -85,6 +85,11 @@ class ClientParameters:
         "check the peer's certificate and name (Java's default does not)",
         "-",
     )
+    tls_cert_file: str | None = parameter(
+        None, "the certificate that servers are shown which ask for one", "-"
+    )
+    tls_key_file: str | None = parameter(None, "its key; unset: in the same file", "-")
+    tls_key_password: str | None = parameter(None, "what the key is locked by", "-", is_secret=True)
     mq_client_api_timeout: int = parameter(3_000, "patience with name servers and admin requests")
     decode_read_body: bool = parameter(True, "accepted; a body is read when it is asked for")
     decode_decompress_body: bool = parameter(

@@ -34,6 +34,9 @@ class ClientKeywords(TypedDict, total=False):
     use_tls: bool
     tls_ca_file: str | None
     tls_verify: bool
+    tls_cert_file: str | None
+    tls_key_file: str | None
+    tls_key_password: str | None
     mq_client_api_timeout: int
     decode_read_body: bool
     decode_decompress_body: bool

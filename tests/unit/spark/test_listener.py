@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
+from rmq.format.client_tls import ClientTls
 from rmq.spark import listener
 from rmq.spark.access import Access
 from rmq.spark.listener import OffsetListener
@@ -51,7 +52,11 @@ def test_queries_over_other_sources_are_none_of_its_business(told: list[Any]) ->
 
 
 def test_the_account_and_tls_are_those_that_were_given(told: list[Any]) -> None:
-    watching = OffsetListener("key", "hush", True, "ca.pem", security_token="t", tls_verify=False)
+    watching = OffsetListener(
+        "key", "hush", True, "ca.pem", security_token="t", tls_verify=False, tls_cert_file="c.pem",
+        tls_key_file="c.key", tls_key_password="hidden",
+    )  # fmt: skip
+    tls = ClientTls("ca.pem", False, "c.pem", "c.key", "hidden", verify_name=False)
     watching.onQueryProgress(progress(None, ({"": ABOUT, "u": {"a": {"0": 1}}}, None)))
     ((access, _, _),) = told
-    assert access == Access("h:1", "key", "hush", "t", True, "ca.pem", False)
+    assert access == Access("h:1", "key", "hush", "t", tls)
