@@ -18,6 +18,7 @@
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, describe, delete
     user, acl           users, and what they may do
+    setup               setup security: the files of a secured server
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
     message, trace      messages found again, and what clients traced of them

@@ -27,6 +27,7 @@ COMMANDS = {
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
+    "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),
     "replica": (
         "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
     ),

@@ -48,10 +48,14 @@ class Authority:
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", *hidden,
             "-subj", f"/CN={name}", "-keyout", key, "-out", request,
         )  # fmt: skip
-        found, names = self._folder / f"{name}.pem", self._folder / f"{name}.ext"
+        found = self._folder / f"{name}.pem"
+        self.sign(request, found)
+        return Pair(found, key)
+
+    def sign(self, request: Path, certificate: Path) -> None:
+        names = self._folder / "names.ext"
         names.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
         _openssl(
             "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key,
-            "-CAcreateserial", "-days", 1, "-extfile", names, "-out", found,
+            "-CAcreateserial", "-days", 1, "-extfile", names, "-out", certificate,
         )  # fmt: skip
-        return Pair(found, key)

@@ -1,0 +1,8 @@
+"""Setup: files that a secured broker begins with, and what its clients need.
+
+    certificates    an authority of one's own and what it signs, or a request for a real one
+    security        which files there are, and what is in them
+    clients         how clients of each language use them
+
+Nothing here is used by a broker.
+"""

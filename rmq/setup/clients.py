@@ -1,0 +1,60 @@
+"""Clients: what each kind of them needs to reach servers that `rmq setup security` made.
+
+The account is the first Super user's: an application gets one of its own by `rmq user create`.
+"""
+
+from __future__ import annotations
+
+from rmq.setup.security import Security
+
+RMQ = """\
+export NAMESRV_ADDR={address} RMQ_TLS=1 RMQ_TLS_CA={authority}
+export RMQ_CREDENTIALS={folder}/admin.json
+rmq user create alice --generate
+rmq acl allow alice 'Topic:orders*' --actions Pub,Sub
+"""
+PYTHON = """\
+from rmq import Message, Producer
+
+account = {{"access_key": "alice", "secret_key": "..", "use_tls": True,
+           "tls_ca_file": "{authority}"}}
+with Producer("billing", namesrv_addr="{address}", **account) as producer:
+    producer.send(Message("orders", b"hello"))
+"""
+JAVA = """\
+DefaultMQProducer producer = new DefaultMQProducer("billing",
+    new AclClientRPCHook(new SessionCredentials("alice", "..")));
+producer.setNamesrvAddr("{address}");
+producer.setUseTLS(true);
+// java -Dtls.test.mode.enable=false -Dtls.client.authServer=true
+//      -Dtls.client.trustCertPath={authority}
+"""
+GO = """\
+// The Go client speaks no TLS: it needs tls.server.mode=permissive.
+producer.NewProducer(producer.WithNameServer([]string{{"{address}"}}),
+    producer.WithCredentials(primitive.Credentials{{AccessKey: "alice", SecretKey: ".."}}))
+"""
+SPARK = """\
+spark.readStream.format("rmq").option("nameserver", "{address}").option("topic", "orders")
+    .option("accessKey", "alice").option("secretKey", "..")
+    .option("tls", "true").option("tlsCaFile", "{authority}").load()
+"""
+MQADMIN = """\
+# conf/tools.yml
+accessKey: {admin}
+secretKey: the password in {folder}/admin.json
+# JAVA_OPT=-Dtls.enable=true mqadmin clusterList -n {address}
+"""
+KINDS = {"rmq": RMQ, "Python": PYTHON, "Java": JAVA, "Go": GO, "Spark": SPARK, "mqadmin": MQADMIN}
+
+
+def snippets(security: Security, address: str) -> dict[str, str]:
+    """kind -> text. address: of the name server."""
+    is_ours = "authority.pem" in security.files
+    given = {
+        "address": address,
+        "admin": security.admin,
+        "authority": str(security.folder / "authority.pem") if is_ours else "authority.pem",
+        "folder": str(security.folder),
+    }
+    return {kind: text.format(**given) for kind, text in KINDS.items()}
