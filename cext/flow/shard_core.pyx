@@ -130,6 +130,8 @@ cdef class ShardCore(ShardCalls):
     def __dealloc__(self):
         # Without its memory, because there was none or a setting was missing, nothing is open yet.
         if self.s is not None and self.s.turn.memory is not None:
+            if self.s.turn.net is not None:
+                self.s.turn.net.drop_transports()   # before their owner is gone
             free_memory(self.s.services)
 
     # ---------------------------------------------------------------- building

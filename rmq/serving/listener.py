@@ -66,7 +66,9 @@ class Listener:
         self._closed = closed
         self._connections: set[Connection] = set()
         self._silent: dict[Connection, float] = {}  # connection without a request -> when it came
-        self._taking: dict[asyncio.Task[None], None] = {}  # oldest first
+        # That have not said yet what they speak -> when they came.
+        self._taking: dict[asyncio.Task[None], float] = {}
+        self._opening: dict[Connection, asyncio.Task[None]] = {}
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
         self._acceptor: Acceptor | None = None
@@ -94,17 +96,27 @@ class Listener:
         return bound
 
     def _take(self, accepted: socket.socket) -> None:
-        if len(self._taking) + len(self._connections) >= self._connections_max and self._taking:
-            next(iter(self._taking)).cancel()  # the oldest that has not said yet what it speaks
+        now = clock.monotonic()
+        if len(self) >= self._connections_max:
+            self._displace(now)
+        if len(self) >= self._connections_max or self._stopping:
+            if now - self._refused_at >= 1:
+                self._refused_at = now
+                _log.warning("%s refused: %d connections are open", _peer(accepted), len(self))
+            accepted.close()
+            return
         task = asyncio.get_running_loop().create_task(self._made(accepted))
-        self._taking[task] = None
+        self._taking[task] = now
         task.add_done_callback(self._took)
 
     def _took(self, task: asyncio.Task[None]) -> None:
-        self._taking.pop(task, None)
+        self._taking.pop(task, None)  # it has been, when it was displaced
 
     async def _made(self, accepted: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        connection = Connection(self)
+        if task is not None:
+            self._opening[connection] = task
         try:
             context = None
             if self._tls is not None and await within(_says_hello(accepted), self._idle_seconds):
@@ -112,7 +124,7 @@ class Listener:
             elif self._tls is not None and not self._tls.is_permissive:
                 raise ConnectionAbortedError
             await loop.connect_accepted_socket(
-                lambda: Connection(self), accepted, ssl=context,
+                lambda: connection, accepted, ssl=context,
                 ssl_handshake_timeout=HELLO_S if context is not None else None,
             )  # fmt: skip
         except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks nothing of ours
@@ -120,24 +132,20 @@ class Listener:
         except asyncio.CancelledError:
             accepted.close()
             raise
+        finally:
+            self._opening.pop(connection, None)
 
     def __len__(self) -> int:
-        return len(self._connections)
+        return len(self._connections) + len(self._taking)
 
     def opened(self, connection: Connection) -> bool:
         """Whether the new connection may stay."""
-        now = clock.monotonic()
-        if len(self._connections) >= self._connections_max:
-            self._displace(now)
-        if len(self._connections) >= self._connections_max or self._stopping:
-            if now - self._refused_at >= 1:
-                self._refused_at = now
-                _log.warning(
-                    "%s refused: %d connections are open", connection.peer, len(self._connections)
-                )
+        if (task := self._opening.pop(connection, None)) is not None:
+            self._took(task)  # it counts once
+        if self._stopping:
             return False
         self._connections.add(connection)
-        self._silent[connection] = now
+        self._silent[connection] = clock.monotonic()
         self._empty.clear()
         return True
 
@@ -146,8 +154,13 @@ class Listener:
         self._silent.pop(connection, None)
 
     def _displace(self, now: float) -> None:
-        oldest = next(iter(self._silent), None)
-        if oldest is not None and now - self._silent[oldest] >= SILENT_S:
+        """Closes the one that has been silent for longest, when that is SILENT_S."""
+        task, taken = next(iter(self._taking.items()), (None, now))
+        oldest, came = next(iter(self._silent.items()), (None, now))
+        if task is not None and taken <= min(came, now - SILENT_S):
+            self._took(task)
+            task.cancel()
+        elif oldest is not None and now - came >= SILENT_S:
             self.closed(oldest)
             oldest.abort()
 
@@ -186,6 +199,14 @@ class Listener:
                 for connection in list(self._connections):
                     connection.abort()
                 await asyncio.sleep(0)
+
+
+def _peer(accepted: socket.socket) -> str:
+    try:
+        host, port, *_ = accepted.getpeername()
+        return f"{host}:{port}"
+    except (OSError, ValueError):  # it is gone
+        return "a client"
 
 
 async def _says_hello(accepted: socket.socket) -> bool:

@@ -37,10 +37,11 @@ HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 
 class Driven(Shard):
-    """A shard that makes its turns when a test says so."""
+    """A shard that makes its turns when a test says so. It speaks no TLS: a connection's first
+    turn would be one that looks at its first byte."""
 
     def __init__(self, directory: Path, records: int, **options: Any) -> None:
-        super().__init__(directory, **options)
+        super().__init__(directory, tls=None, **options)
         self.records = records
         self.unread: dict[Client, bytearray] = {}
 

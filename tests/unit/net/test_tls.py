@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
 from support.shard import Shard, send
 
@@ -72,6 +73,22 @@ class Hidden:
 
 def turns(shard: Shard) -> int:
     return int(shard.core.stats()["turns"])
+
+
+def test_a_core_that_was_never_stopped_lets_go_of_its_connections(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """What they are closed by belongs to a part that may be freed before them."""
+    pair = authority.pair("dropped")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    shard = Shard(tmp_path, tls=(context, True))
+    shard.core.open()
+    turns = DrivenCore(shard.core)
+    with socket.create_connection(("127.0.0.1", shard.core.port), 60):
+        while not shard.core.stats()["connections"]:
+            turns.turn()
+        del turns, shard.core
+        gc.collect()
 
 
 def test_half_a_record_keeps_nobody_busy(shard: Shard, authority: Authority) -> None:
