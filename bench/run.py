@@ -30,12 +30,13 @@ from rounds import Outcome
 from rows import ROWS as BROKER_ROWS
 from rows import Bench, Row
 from servers import ROOT, build_floor, place_generator
+from tls_rows import TLS_ROWS
 from waiting_rows import WAITING_ROWS
 
 COLOURS = {"ok": "green", "shown": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
 ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS,
-        **REPLICA_ROWS, **ACCOUNT_ROWS}
+        **REPLICA_ROWS, **ACCOUNT_ROWS, **TLS_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 

@@ -35,6 +35,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void SSL_CTX_free(SSL_CTX* context)
     int SSL_CTX_up_ref(SSL_CTX* context)
     int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
+    int SSL_CTX_set_ciphersuites(SSL_CTX* context, const char* names)
     unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
     long SSL_CTX_set_mode(SSL_CTX* context, long mode)
     long SSL_CTX_clear_mode(SSL_CTX* context, long mode)
@@ -66,6 +67,9 @@ cdef extern from "<openssl/err.h>" nogil:
 
 cdef enum:
     HELLO = 0x16                    # the first byte of a TLS handshake
+# Of TLS 1.3, the cheapest first: 128 bits are as good, and cost a fifth less for each byte.
+cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                           b"TLS_CHACHA20_POLY1305_SHA256")
 
 
 # ---- contexts
@@ -106,6 +110,7 @@ cdef class TlsContext:
         if self.context == NULL:
             raise MemoryError("no memory for TLS")
         SSL_CTX_set_min_proto_version(self.context, TLS1_2_VERSION)
+        SSL_CTX_set_ciphersuites(self.context, SUITES)
         SSL_CTX_set_options(self.context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF
                             | SSL_OP_CIPHER_SERVER_PREFERENCE)
         SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS

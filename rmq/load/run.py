@@ -10,6 +10,7 @@ second, for the progress line and for Ctrl-C.
 """
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from cext.load.histogram import Histogram
 from cext.load.popper import Popper
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
+from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
 from rmq.errors import UnreachableError
 from rmq.load.cpu import CpuMeter
@@ -62,12 +64,18 @@ class Result:
 
 
 def connect(address: str) -> socket.socket:
-    """A non-blocking connection without Nagle's delay."""
+    """A non-blocking connection without Nagle's delay; by TLS where that is asked for, which a
+    thread of this process does, beside the loop."""
     try:
         connected = socket.create_connection(split_address(address), CONNECT_TIMEOUT)
     except OSError as error:
         raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    peer = encryption.secured(connected, split_address(address)[0], address)
+    if isinstance(peer, ssl.SSLSocket):
+        from rmq.client.connection.tls import carried
+
+        return carried(peer)
     connected.setblocking(False)
     return connected
 

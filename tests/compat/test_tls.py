@@ -1,7 +1,8 @@
 """TLS with official clients: Java 5.5.0 and 4.9.8, and mqadmin. Go's (v2.1.2) knows none.
 
-Method: a broker and name server that serve nobody without TLS; the clients' own scenarios. They
-trust every certificate (tls.test.mode.enable). Cannot show: that they would refuse a wrong one.
+Method: a broker and name server that serve nobody without TLS, and some that nobody told anything
+about TLS (as RocketMQ's TlsIT and TlsMixIT have them); the clients' own scenarios. They trust every
+certificate (tls.test.mode.enable). Cannot show: that they would refuse a wrong one.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
 
 
 @pytest.fixture(scope="module")
+def untold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    """With a certificate of its own, and plain clients beside those by TLS."""
+    target = RmqTarget(tmp_path_factory.mktemp("untold"), {})
+    target.start()
+    yield target
+    target.stop()
+
+
+@pytest.fixture(scope="module")
 def java_by_tls(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
     with java_clients(compat_folder / "tls", {"tls.enable": "true"}) as client:
         yield client
@@ -52,6 +62,17 @@ def test_java_clients_by_tls(
 ) -> None:
     run = f"tls{client}".replace(".", "").replace("-", "")
     java_by_tls(client).run(name, nameServer=hidden.name_server, broker=hidden.broker, run=run)
+
+
+@pytest.mark.parametrize("name", ["send_sync", "push_one_consumer"])
+@pytest.mark.parametrize("client", JAVA_CLIENTS)
+def test_java_clients_by_tls_and_without_share_a_server_that_was_told_nothing(
+    client: str, name: str, untold: RmqTarget, java: Callable[[str], ScenarioRunner],
+    java_by_tls: Callable[[str], ScenarioRunner],
+) -> None:  # fmt: skip
+    for kind, runner in (("hidden", java_by_tls(client)), ("plain", java(client))):
+        run = f"{kind}{client}".replace(".", "").replace("-", "")
+        runner.run(name, nameServer=untold.name_server, broker=untold.broker, run=run)
 
 
 def test_mqadmin_by_tls(hidden: RmqTarget, compat_folder: Path) -> None:

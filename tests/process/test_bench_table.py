@@ -42,7 +42,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
         "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
         "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
         "pop", "delay", "timed", "transaction", "pending", "tag_skip", "sql_skip",
-        "replica", "replica_many", "replica_latency", "accounts",
+        "replica", "replica_many", "replica_latency", "accounts", "tls", "tls_pull",
     }  # fmt: skip
     may_be_none = "bus messages/s under full load, above those at rest"
     assert all(row["median"] > 0 for row in rows if row["title"] != may_be_none)

@@ -20,6 +20,7 @@ from rmq.errors import UnreachableError
 from rmq.format.client_tls import ClientTls
 
 PIECE_BYTES = 64 << 10
+_LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
 def context_of(parameters: ClientParameters) -> ssl.SSLContext:
@@ -39,16 +40,22 @@ def dial(host: str, port: int, parameters: ClientParameters) -> int:
         peer = context_of(parameters).wrap_socket(plain, server_hostname=host)
     except (OSError, ValueError) as error:
         raise UnreachableError(f"{host}:{port}: cannot connect with TLS ({error})") from None
+    return carried(peer).detach()
+
+
+def carried(peer: socket.socket) -> socket.socket:
+    """Its other end without TLS, not blocking; a thread carries the bytes until one closes. A plain
+    socket is carried as well, for those who compare."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     peer.setblocking(False)
     thread = threading.Thread(target=_move, args=(theirs, peer), name="rmq-tls", daemon=True)
     thread.start()
-    return ours.detach()
+    return ours
 
 
-def _move(plain: socket.socket, peer: ssl.SSLSocket) -> None:
+def _move(plain: socket.socket, peer: socket.socket) -> None:
     """Both ways until one side ends. `outward` goes to the peer, `inward` to the engine."""
     outward, inward = bytearray(), bytearray()
     with contextlib.suppress(OSError), plain, peer:
@@ -61,7 +68,8 @@ def _move(plain: socket.socket, peer: ssl.SSLSocket) -> None:
             writers: list[socket.socket] = [plain] if inward else []
             if outward:
                 writers.append(peer)
-            wait = 0.0 if peer in readers and peer.pending() else 60.0
+            held = isinstance(peer, ssl.SSLSocket) and peer.pending() > 0
+            wait = 0.0 if peer in readers and held else 60.0
             readable, _, _ = select.select(readers, writers, [], wait)
             if plain in readable:
                 data = plain.recv(PIECE_BYTES)
@@ -74,10 +82,10 @@ def _move(plain: socket.socket, peer: ssl.SSLSocket) -> None:
                     if not data:
                         return
                     inward += data
-                except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                except _LATER:
                     pass
             if outward:
-                with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                with contextlib.suppress(*_LATER):
                     del outward[: peer.send(outward)]
             if inward:
                 with contextlib.suppress(BlockingIOError):
