@@ -265,6 +265,10 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
+TLS_FILE = "tls.config.file"
+NOT_OF_TLS_FILE = ("tls.server.mode", "tls.enable", TLS_FILE)
+
+
 def load_properties(
     path: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
@@ -282,8 +286,26 @@ def load_properties(
                 raise ConfigError(f"{path}: {error}") from None
     for key, text in (overrides or {}).items():
         settings.set(key, text)
+    _add_tls_file(settings)
     settings.check()
     return settings
+
+
+def _add_tls_file(settings: Settings) -> None:
+    """What tls.config.file says counts more than what is said elsewhere, as with RocketMQ."""
+    named = getattr(settings, TLS_FILE)
+    if not named:
+        return
+    path = Path(named).expanduser()
+    for key, text in java_properties.parse(_read(path), str(path)).items():
+        if key in NOT_OF_TLS_FILE:
+            continue
+        if not key.startswith("tls."):
+            raise ConfigError(f"{path}: {key} is no setting of TLS")
+        try:
+            settings.set(key, text)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
 
 
 def _read(path: Path) -> str:

@@ -96,9 +96,9 @@ _NO_REPLICAS = (
     "rmq has no DLedger log, and counts replicas otherwise: leave it out, and use "
     "enableControllerMode with minInSyncReplicas, or brokerRole=SYNC_MASTER with inSyncReplicas"
 )
-_NO_TLS_FILE = (
-    "rmq takes RocketMQ's properties of TLS as settings: leave it out, and give tls.server.mode, "
-    "tls.server.certPath and their like"
+_NO_CLIENT_KEY = (
+    "it is a client's: leave it out, and give tls.server.mode and tls.server.certPath for those "
+    "who connect here, tls.enable for what this server asks of others"
 )
 _NO_PLUG_IN = (
     "rmq has no plug-ins of the store and no tiered storage: messages would be deleted after "
@@ -137,8 +137,9 @@ _TLS: tuple[Setting, ...] = (
     _secret("tls.client.keyPassword", null=True),
     _jvm("tls.client.authServer", "true", "false"),  # true: the other one's certificate is checked
     _text("tls.client.trustCertPath", "", null=True),
-    _refused("tls.config.file", "", _NO_TLS_FILE),
-    _refused("useTLS", False, _NO_TLS_FILE),
+    # A property file with more of these; it wins, but for tls.server.mode and tls.enable.
+    _text("tls.config.file", "", null=True),
+    _refused("useTLS", False, _NO_CLIENT_KEY),
 )  # fmt: skip
 
 _LOCAL = "org.apache.rocketmq.auth"

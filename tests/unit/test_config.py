@@ -121,7 +121,6 @@ UNSAFE = [
     ("enableAutoInSyncReplicas", "true", "counts replicas otherwise", ["false"]),
     ("enableDLegerCommitLog", "true", "no DLedger log", ["false"]),
     ("useTLS", "true", "tls.server.mode", ["false"]),
-    ("tls.config.file", "/etc/rocketmq/tls.properties", "tls.server.certPath", [""]),
     ("messageStorePlugIn", "org.example.TieredMessageStore", "fileReservedTime", [""]),
     ("readOnlyCommitLogStorePaths", "/disk2/commitlog", "one directory", [""]),
 ]
@@ -171,6 +170,32 @@ def test_certificates_are_named_or_made(server: str) -> None:
     ):  # fmt: skip
         found = TlsFiles.of(load_properties(None, right, server=server))
         assert (found.is_own if found is not None else None) == is_own, right
+
+
+@pytest.mark.parametrize("server", ["broker", "namesrv", "controller"])
+def test_the_file_of_tls_wins_but_for_two(tmp_path: Path, server: str) -> None:
+    path = tmp_path / "tls.properties"
+    path.write_text(
+        "tls.test.mode.enable=false\ntls.server.need.client.auth=none\ntls.server.mode=disabled\n"
+        "tls.enable=false\ntls.server.keyPath=/k.pem\ntls.server.certPath=/new.pem\n"
+    )
+    given = {"tls.config.file": str(path), "tls.server.certPath": "/old.pem", "tls.enable": "true"}
+    settings = load_properties(None, given, server=server)
+    files = TlsFiles.of(settings)
+    assert files is not None
+    assert (files.certificate, files.key, files.is_permissive) == ("/new.pem", "/k.pem", True)
+    assert getattr(settings, "tls.enable") == "true"
+    for text, wrong in (
+        ("listenPort=1\n", "is no setting of TLS"),
+        ("tls.server.certpath=/c\n", "tls.properties"),
+        ("tls.server.keyPath=/k\ntls.server.certPath=\n", "give both or none"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=wrong):
+            load_properties(None, {"tls.config.file": str(path)}, server=server)
+    path.unlink()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_properties(None, {"tls.config.file": str(path)}, server=server)
 
 
 def test_permissions_without_accounts_are_refused() -> None:
