@@ -27,8 +27,9 @@ class CertificateWatch:
 
     def __init__(self, files: TlsFiles | None, renew: Callable[[TlsFiles], None]) -> None:
         """renew reads them; ConfigError for what cannot be used. Nothing is looked at where a
-        server speaks no TLS, or has a certificate of its own making."""
-        self._files = files if files is not None and not files.is_own else None
+        server speaks no TLS, or has a certificate of its own making and believes nobody's."""
+        is_still = files is None or (files.is_own and not files.trusted)
+        self._files = None if is_still else files
         self._renew = renew
         self._stamp: Stamp = ()  # whatever was read before, the first look reads anew
 

@@ -14,6 +14,7 @@ Example: TlsFiles.of(settings).context() is what asyncio shows clients.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.format.client_tls import ClientTls
 from rmq.serving.own_certificate import own_certificate
+
+log = logging.getLogger("rmq.serving.tls")
 
 HELLO = 0x16  # the first byte of a TLS handshake
 
@@ -49,11 +52,22 @@ class TlsFiles:
         is_own = not certificate
         if mode == "disabled" or (is_own and getattr(settings, "tls.test.mode.enable") == "false"):
             return None
+        if is_own:
+            try:
+                certificate = key = own_certificate()
+            except (OSError, RuntimeError) as error:
+                if mode == "enforcing":
+                    raise ConfigError(
+                        f"no certificate can be made here ({error}): give tls.server.certPath and "
+                        "tls.server.keyPath"
+                    ) from None
+                log.warning("clients by TLS are not served: no certificate can be made: %s", error)
+                return None
         trusted = getattr(settings, "tls.server.trustCertPath")
         asks = getattr(settings, "tls.server.need.client.auth") or "none"
         return cls(
-            own_certificate() if is_own else str(Path(certificate).expanduser()),
-            own_certificate() if is_own else str(Path(key).expanduser()),
+            str(Path(certificate).expanduser()),
+            str(Path(key).expanduser()),
             "" if is_own else getattr(settings, "tls.server.keyPassword"),
             str(Path(trusted).expanduser()) if trusted else "",
             asks if trusted else "none",

@@ -6,7 +6,7 @@
     admin.json                     the first Super user
     security.conf                  settings that name these files
 
-Keys and passwords have mode 0600, the folder 0700. Nothing is overwritten.
+Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -83,19 +83,23 @@ class Security:
         return str(self.folder / name)
 
     def write(self) -> None:
-        """ConfigError for a file that is there, or that cannot be written; then nothing is."""
+        """ConfigError for a file that is there, or that cannot be written; then none is left."""
         there = [name for name in self.files if (self.folder / name).exists()]
         if there:
             raise ConfigError(
                 f"{self.folder} has {', '.join(sorted(there))} already: choose another --directory"
             )
+        made: list[Path] = []
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, content in self.files.items():
                 is_public = name.endswith((".pem", ".csr", ".conf"))
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 fd = os.open(self.folder / name, flags, 0o644 if is_public else 0o600)
+                made.append(self.folder / name)
                 with os.fdopen(fd, "wb") as file:
                     file.write(content)
         except OSError as error:
+            for path in made:
+                path.unlink(missing_ok=True)
             raise ConfigError(f"{self.folder} cannot be written: {error.strerror}") from None

@@ -20,6 +20,8 @@ from typing import Any
 
 from rmq.errors import ConfigError
 
+HIDDEN = re.compile("secret|password|token")
+
 READ, STREAM, WRITE = "batch", "stream", "write"
 ANYWHERE = "any"
 READS = (READ, STREAM)
@@ -199,7 +201,7 @@ class Options:
             raise AttributeError(name) from None
 
     def __repr__(self) -> str:
-        shown = {key: value for key, value in self._values.items() if "secret" not in key}
+        shown = {key: value for key, value in self._values.items() if not HIDDEN.search(key)}
         return f"Options({shown})"
 
 

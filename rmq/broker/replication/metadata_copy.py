@@ -218,7 +218,8 @@ class MetadataCopy:
             for group, row in (content.get("forbiddenTable") or {}).items()
             if isinstance(row, Mapping)
         }
-        await self._context.groups.copy(table, forbidden)
+        if await self._context.groups.copy(table, forbidden):
+            await self._context.offsets.save(behind_max=1)  # as the deletion of a group does it
 
     async def _modes(self, content: dict[Any, Any], origin: str) -> None:
         table = mapping(content, "messageRequestModeMap", origin)

@@ -283,9 +283,11 @@ class GroupTable:
 
     async def copy(
         self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        """Makes this table, a slave's, the master's; returns when the file holds it."""
-        for name in self._groups.keys() - groups.keys() - names.PRESET_GROUPS:
+    ) -> bool:
+        """Makes this table, a slave's, the master's; returns when the file holds it. Whether groups
+        were deleted."""
+        deleted = self._groups.keys() - groups.keys() - names.PRESET_GROUPS
+        for name in deleted:
             del self._groups[name]
             self._core.remove_group(name.encode())
             self._changed(name)
@@ -303,6 +305,7 @@ class GroupTable:
                 self._changed(name)
                 self.on_forbid(name)
         await self._saver.saved()
+        return bool(deleted)
 
     def put_in_core(self, name: str) -> None:
         """Puts a group into the reactor's table again, should it be missing there."""

@@ -37,6 +37,7 @@ from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
 from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.errors import StoreError
 from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.offsets")
@@ -127,6 +128,8 @@ class OffsetTable:
         self._core.take_changed_offsets()
         mark = content.get("rmqLogOffset")
         self.mark = mark if isinstance(mark, int) and 0 <= mark <= OFFSET_MAX else None
+        end = self._core.log_range()[1]
+        self._next_mark = end if self.mark is None else min(self.mark, end)
         self._begun_version = self._written_version = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
@@ -173,8 +176,13 @@ class OffsetTable:
         return is_due
 
     async def _advance(self) -> None:
+        """Where the groups cannot be saved the mark stays, and offsets are written all the same."""
         end = self._core.log_range()[1]
-        await self._groups_saved()
+        try:
+            await self._groups_saved()
+        except StoreError as error:
+            log.warning("the mark in %s stays where it is: %s", self._file.path, error)
+            return
         self._next_mark = max(self._next_mark, end)
 
     # ---- used by the journal
@@ -290,6 +298,7 @@ class OffsetTable:
         """Moves and marks the offsets of these queues; returns when the file holds it."""
         for queue_id, offset in offsets.items():
             self._core.reset_offset(group.encode(), topic.encode(), queue_id, offset)
+        await self._groups_saved()  # or the mark stays before it, and a start goes on with pops
         await self.save()
 
     def take(self, content: Mapping[Any, Any], origin: str) -> None:

@@ -40,6 +40,11 @@ def _said(name: str) -> str:
     return _given.get(name) or os.environ.get(name) or ""
 
 
+def _key() -> str:
+    """Of the certificate that is used: the environment's belongs to the environment's."""
+    return _given.get(KEY, "") if _given.get(CERTIFICATE) else _said(KEY)
+
+
 def is_on() -> bool:
     return _said(ON).lower() in _YES
 
@@ -49,7 +54,7 @@ def client_tls() -> ClientTls:
         _said(AUTHORITY) or None,
         _said(VERIFY).lower() not in _NO,
         _said(CERTIFICATE) or None,
-        _said(KEY) or None,
+        _key() or None,
         _said(PASSWORD) or None,
     )
 

@@ -18,9 +18,13 @@ from support.waiting import until
 from rmq.base.journal_file import OFFSETS_NAME
 from rmq.broker.tables import metadata_journal
 from rmq.broker.tables.topic_config import TopicConfig
-from rmq.errors import StorePoisonedError
+from rmq.errors import StoreError, StorePoisonedError
 
 GROUPS = "subscriptionGroup.json"
+
+
+async def no_groups() -> None:
+    raise StoreError("no groups")
 
 
 def no_sync(_: int) -> None:
@@ -261,6 +265,14 @@ async def test_groups_are_on_the_disk_before_the_mark_passes_their_pops(tmp_path
         saved.set()
         assert await saving
         assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 300
+        broker.offsets._groups_saved = no_groups
+        broker.core.log_end = 400
+        broker.offsets.commit("g", "t", 0, 5)
+        assert await broker.offsets.save(), "offsets are written all the same"
+        assert stored_offsets(tmp_path)["t@g"] == {"0": 5}
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 300
+        with pytest.raises(StoreError):
+            await broker.offsets.reset("g", "t", {0: 1})
 
 
 @in_loop
