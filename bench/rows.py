@@ -260,15 +260,20 @@ def pull(bench: Bench) -> Outcome:
         sends(bench, ours, queues, 1, 64).slice(SLICE_SECONDS)
         with Connection(ours.address) as control_connection:
             # The heartbeat's connection stays open while the pulls run.
-            control.subscribe(control_connection, "bench-consumer", [TOPIC])
-            ends = [control.queue_range(control_connection, queue)[1] for queue in queues]
-            offsets = [(max(0, end - 1024), end) for end in ends]
+            offsets = subscribed_tails(control_connection, queues)
             rounds = in_rounds(
                 bench,
                 sends(bench, floor, queues, 1, 64).slice,
                 pulls(bench, ours, queues, offsets).slice,
             )
     return compare_cpu(outcome, rounds, "floor pull")
+
+
+def subscribed_tails(connection: Connection, queues: list[Queue]) -> list[tuple[int, int]]:
+    """The last messages of each queue, for a consumer that is known by this connection."""
+    control.subscribe(connection, "bench-consumer", [TOPIC])
+    ends = [control.queue_range(connection, queue)[1] for queue in queues]
+    return [(max(0, end - 1024), end) for end in ends]
 
 
 def pulls(bench: Bench, ours: Ours, queues: list[Queue], offsets: list[tuple[int, int]]) -> Sliced:

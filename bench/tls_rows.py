@@ -17,20 +17,20 @@ import rows
 from rounds import Outcome
 from rows import (
     SLICE_SECONDS,
-    TOPIC,
     Bench,
     Row,
     compare_cpu,
     in_rounds,
     pulls,
     sends,
+    subscribed_tails,
     topic_queues,
 )
 
 from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import Connection
 from rmq.client.connection.tls import carried
-from rmq.load import control, run
+from rmq.load import run
 from rmq.load.run import connect
 
 
@@ -72,9 +72,7 @@ def tls_pull(bench: Bench) -> Outcome:
         queues = topic_queues(ours)
         sends(bench, ours, queues, 1, 64).slice(SLICE_SECONDS)
         with Connection(ours.address) as control_connection:
-            control.subscribe(control_connection, "bench-consumer", [TOPIC])
-            ends = [control.queue_range(control_connection, queue)[1] for queue in queues]
-            offsets = [(max(0, end - 1024), end) for end in ends]
+            offsets = subscribed_tails(control_connection, queues)
             with plainly():
                 plain = pulls(bench, ours, queues, offsets)
             with by_tls():
