@@ -279,11 +279,7 @@ def load_properties(
     and then the overrides, checked."""
     settings = Settings(table_of(server))
     if path is not None:
-        for key, text in java_properties.parse(_read(Path(path)), str(path)).items():
-            try:
-                settings.set(key, text)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}") from None
+        _take(settings, java_properties.parse(_read(Path(path)), str(path)), path)
     for key, text in (overrides or {}).items():
         settings.set(key, text)
     _add_tls_file(settings)
@@ -297,11 +293,16 @@ def _add_tls_file(settings: Settings) -> None:
     if not named:
         return
     path = Path(named).expanduser()
-    for key, text in java_properties.parse(_read(path), str(path)).items():
-        if key in NOT_OF_TLS_FILE:
-            continue
+    said = java_properties.parse(_read(path), str(path))
+    for key in said:
         if not key.startswith("tls."):
             raise ConfigError(f"{path}: {key} is no setting of TLS")
+    _take(settings, {k: text for k, text in said.items() if k not in NOT_OF_TLS_FILE}, path)
+
+
+def _take(settings: Settings, said: Mapping[str, str], path: str | Path) -> None:
+    """What a file says; ConfigError names the file."""
+    for key, text in said.items():
         try:
             settings.set(key, text)
         except ConfigError as error:
