@@ -15,8 +15,9 @@ Example: `_int("listenPort", 10911, 1, 65535)` makes `listenPort=70000` an error
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rmq.config_accepted import ACCEPTED
 from rmq.limits import TOPIC_CHARACTERS_MAX
@@ -30,8 +31,7 @@ MIB = 1 << 20
 MASK = "******"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One row: what a value of this key may be and what comes of it."""
 
     key: str

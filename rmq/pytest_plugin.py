@@ -18,9 +18,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 READY = re.compile(r"is ready in ([0-9.]+) s: name server (\S+), broker \S+ at (\S+),")
@@ -30,8 +30,7 @@ SETTINGS = {"mappedFileSizeCommitLog": str(64 << 20), "maxIndexNum": "200000",
             "maxHashSlotNum": "50000"}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RunningBroker:
+class RunningBroker(msgspec.Struct, frozen=True):
     """Where it listens. namesrv_addr is what clients are given."""
 
     namesrv_addr: str

@@ -28,9 +28,9 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import zmq
 
 from rmq.base import clock
@@ -70,8 +70,7 @@ REQUESTS_MAX = 1000  # of one peer, under way at once
 NOT_KNOWN = "say Hello first"
 
 
-@dataclass(eq=False)
-class Peer:
+class Peer(msgspec.Struct, eq=False):
     """A process that said Hello."""
 
     identity: bytes
@@ -80,7 +79,7 @@ class Peer:
     applied: int = 0
     late: bool = True  # until its first Applied has come
     under_way: int = 0
-    pid: int = field(default=0)
+    pid: int = 0
 
 
 class BusRouter:

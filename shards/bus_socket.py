@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import zmq
 
 log = logging.getLogger("rmq.bus")
@@ -25,8 +25,7 @@ FRAMES_A_TURN = 64
 QUEUE_FRAMES = 10_000  # of one peer that does not read; then frames to it are dropped
 
 
-@dataclass
-class Traffic:
+class Traffic(msgspec.Struct):
     """What went through a socket, in whole messages."""
 
     sent: int = 0

@@ -9,16 +9,16 @@ broker; one with fewer is refused, because the messages of the others would be o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rmq.base.json_file import JsonFile
 from rmq.errors import ConfigError
 from shards.placement import SHARDS_MAX, shard_store
 
 
-@dataclass(frozen=True)
-class MachineState:
+class MachineState(msgspec.Struct, frozen=True):
     shards: int = 1
     drained: tuple[int, ...] = ()
 

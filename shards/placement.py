@@ -21,8 +21,9 @@ first one, where most machines take their interrupts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rmq.auth.account_file import NAME
 from rmq.config import Settings
@@ -36,8 +37,7 @@ _PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when
 _MASTERS = ("rmqMasterAddress", "haMasterAddress")  # and each shard of a slave its twin
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where one shard runs."""
 
     index: int

@@ -28,7 +28,6 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -56,8 +55,7 @@ class PidFile(msgspec.Struct, frozen=True):
     port: int = 0
 
 
-@dataclass(eq=False)
-class Shard:
+class Shard(msgspec.Struct, eq=False):
     """Owned by the supervisor's loop."""
 
     place: Place
@@ -71,7 +69,7 @@ class Shard:
     reason: str = ""
     restarts: int = 0
     failures: int = 0  # failed runs in a row
-    crashes: deque[float] = field(default_factory=deque)  # when it did, monotonic
+    crashes: deque[float] = msgspec.field(default_factory=deque)  # when it did, monotonic
     started_at: float = 0.0  # monotonic
     serving_at: float | None = None
     drain: bool = False

@@ -13,7 +13,6 @@ Example: 3001 username=alice {"password":"secret"}: 0, and alice is on the disk.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,8 +33,7 @@ from rmq.refusal import Refusal
 ANSWER_BYTES_MAX = 15 << 20
 
 
-@dataclass(frozen=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, as the gate has found."""
 
     user: User | None  # None: nobody was asked

@@ -13,16 +13,16 @@ Example: refusal(alice, acl, [Wanted(topic("t"), PUB)], address("10.0.0.1")) is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
+
+import msgspec
 
 from rmq.auth.policy import Acl, Action, Address, Decision
 from rmq.auth.resource import Resource
 from rmq.auth.user import User
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """One of the actions on the resource is enough."""
 
     resource: Resource

@@ -13,7 +13,8 @@ texts to clients are RocketMQ's. Where nothing is authenticated everybody is let
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+
+import msgspec
 
 from rmq.auth.accounts import Accounts
 from rmq.auth.authorization import address, refusal
@@ -30,8 +31,7 @@ quiet = RateLimitedLog(audit)
 NAME_SHOWN = 64  # characters of a name that nobody has checked
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     user: User | None  # who asks, where that is known
     refusal: str  # for the client; empty: it may be served
 

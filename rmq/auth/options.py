@@ -15,7 +15,6 @@ Example: initAuthenticationUser=/run/credentials/rmq/admin.json.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,8 +28,7 @@ INNER = "innerClientAuthenticationCredentials"
 SECRET_BYTES_MAX = 64 << 10
 
 
-@dataclass(frozen=True)
-class AuthOptions:
+class AuthOptions(msgspec.Struct, frozen=True):
     authenticates: bool = False
     authorizes: bool = False
     first_user: Credentials | None = None

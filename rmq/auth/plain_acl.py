@@ -22,10 +22,10 @@ Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "123456
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from rmq.auth.policy import Acl, Action, Decision, PolicyEntry, PolicyType
@@ -45,12 +45,11 @@ _ACTIONS = {
 }
 
 
-@dataclass
-class PlainAcl:
-    users: dict[str, User] = field(default_factory=dict)
-    acls: dict[str, Acl] = field(default_factory=dict)
-    white: list[WhiteList] = field(default_factory=list)  # everything is allowed
-    unsigned: dict[str, WhiteList] = field(default_factory=dict)  # by user: no signature needed
+class PlainAcl(msgspec.Struct):
+    users: dict[str, User] = {}
+    acls: dict[str, Acl] = {}
+    white: list[WhiteList] = []  # everything is allowed
+    unsigned: dict[str, WhiteList] = {}  # by user: no signature needed
 
 
 def files(plain_acl: Path, directory: Path) -> list[Path]:

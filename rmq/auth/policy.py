@@ -14,7 +14,6 @@ Example: Topic:orders* Allow Pub and Topic:orders-eu Deny All: a send to orders-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from ipaddress import (
@@ -25,6 +24,8 @@ from ipaddress import (
     ip_network,
 )
 from typing import Any
+
+import msgspec
 
 from rmq.auth.resource import Resource, ResourceType
 from rmq.errors import ProtocolError
@@ -64,8 +65,7 @@ _DECISIONS = {each.value.lower(): each for each in Decision}
 _POLICY_TYPES = {each.value.lower(): each for each in PolicyType}
 
 
-@dataclass(frozen=True)
-class PolicyEntry:
+class PolicyEntry(msgspec.Struct, frozen=True, dict=True):
     resource: Resource
     actions: frozenset[Action]
     decision: Decision
@@ -132,11 +132,10 @@ class PolicyEntry:
         )
 
 
-@dataclass(frozen=True)
-class Acl:
+class Acl(msgspec.Struct, frozen=True):
     """All policies of a user."""
 
-    policies: Mapping[PolicyType, tuple[PolicyEntry, ...]] = field(default_factory=dict)
+    policies: Mapping[PolicyType, tuple[PolicyEntry, ...]] = {}
 
     @classmethod
     def of(cls, policies: Any) -> Acl:
@@ -165,11 +164,12 @@ class Acl:
         """With these entries, in the place of those of the same resources."""
         found = {each.resource: each for each in self.policies.get(kind, ())}
         found.update((each.resource, each) for each in entries)
-        return replace(self, policies={**self.policies, kind: tuple(found.values())})
+        policies = {**self.policies, kind: tuple(found.values())}
+        return msgspec.structs.replace(self, policies=policies)
 
     def without(self, kind: PolicyType, resource: Resource) -> Acl:
         kept = tuple(each for each in self.policies.get(kind, ()) if each.resource != resource)
-        return replace(self, policies={**self.policies, kind: kept})
+        return msgspec.structs.replace(self, policies={**self.policies, kind: kept})
 
     @property
     def is_empty(self) -> bool:

@@ -13,8 +13,9 @@ Example: Resource.of("Topic:orders*").covers(topic("orders-eu")) is true.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+import msgspec
 
 from rmq import names
 
@@ -40,8 +41,7 @@ class Pattern(IntEnum):
 _TYPES = {each.value.lower(): each for each in ResourceType}
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     type: ResourceType
     name: str = ""  # empty with Pattern.ANY
     pattern: Pattern = Pattern.LITERAL

@@ -13,8 +13,9 @@ Example: WhiteList.of("10.10.103.*").covers(address("10.10.103.7")) is true.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
+
+import msgspec
 
 from rmq.auth.policy import Address
 from rmq.errors import ProtocolError
@@ -25,8 +26,7 @@ _V4, _V6 = (4, 10, 255), (8, 16, 0xFFFF)  # parts, base of their numbers, the hi
 _LIST = re.compile(r",(?![^{]*\})")  # commas outside of braces
 
 
-@dataclass(frozen=True)
-class WhiteList:
+class WhiteList(msgspec.Struct, frozen=True):
     patterns: tuple[tuple[Part, ...], ...]  # 4 parts of IPv4, 8 of IPv6
     everybody: bool = False
 

@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rmq.backup import copy_lock, manifest
 from rmq.backup.byte_copy import trouble
@@ -47,8 +48,7 @@ CURE = (
 )
 
 
-@dataclass
-class StoreResult:
+class StoreResult(msgspec.Struct):
     """What a run did with one shard's store."""
 
     directory: str
@@ -58,11 +58,10 @@ class StoreResult:
     copied_bytes: int = 0  # of the log, in this run
     copied_records: int = 0
     files: int = 0  # of the state
-    problems: list[str] = field(default_factory=list)  # of the store
+    problems: list[str] = []  # of the store
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     number: int
     directory: str
     milliseconds: int

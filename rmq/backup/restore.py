@@ -20,8 +20,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rmq.backup import copy_lock, manifest
 from rmq.backup.byte_copy import copy_bytes, trouble
@@ -36,8 +37,7 @@ WORK = "restoring"
 CURE = "Make room or choose another directory, and restore again"
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     number: int  # of the backup
     source: str
     store: str

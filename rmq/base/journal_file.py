@@ -28,7 +28,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -50,16 +49,15 @@ class Header(msgspec.Struct):
     bases: dict[str, int] = {}
 
 
-@dataclass
-class JournalContent:
+class JournalContent(msgspec.Struct):
     """What a journal holds."""
 
     identity: str = ""  # empty: no journal, or none that can be used
-    records: list[tuple[int, bytes]] = field(default_factory=list)  # sequence, payload
+    records: list[tuple[int, bytes]] = []  # sequence, payload
     size_bytes: int = 0
     damage: str = ""  # what was passed over; empty: nothing
     is_torn: bool = False  # nothing whole follows the damage: a crash may have left it
-    bases: dict[str, int] = field(default_factory=dict)
+    bases: dict[str, int] = {}
 
 
 class JournalFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -43,7 +42,7 @@ def check(
     findings = look(KernelFiles(), root, settings)
     wrong = [finding for finding in findings if finding.good is False]
     if as_json:
-        show_json([asdict(finding) for finding in findings])
+        show_json(findings)
     elif sysctl:
         for finding in wrong:
             if finding.sysctl:

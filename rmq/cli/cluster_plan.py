@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
+import msgspec
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
@@ -37,15 +37,13 @@ Given = dict[str, Any]
 Decorator = Callable[[Any], Any]
 
 
-@dataclass
-class Planned:
+class Planned(msgspec.Struct):
     state: ClusterState
     plan: Plan
     unconsumed: dict[str, Unconsumed]
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(msgspec.Struct, frozen=True):
     name: str
     help: str
     make: Callable[[Survey, ClusterState, Given], Planned]

@@ -50,7 +50,7 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
     if pools:
         show_rows(POOL_COLUMNS, [row for each in samples.newest() for row in _pools(each)], as_json)
     elif as_json:
-        show_json([row.as_dict() for row in rows])
+        show_json(rows)
     else:
         show_rows(COLUMNS, [_cells(row) for row in rows], False)
         for row in rows:

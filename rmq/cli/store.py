@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +70,7 @@ def check(
     for each in stores_under(root):
         reports[str(each)] = _check_one(each, log_of(settings, root, each), strict, live, shape)
     if as_json:
-        show_json({name: asdict(report) for name, report in reports.items()})
+        show_json(reports)
     else:
         for name, report in reports.items():
             _show(name, report, limit)

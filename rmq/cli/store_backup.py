@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +73,7 @@ def backup(
     with progress_bar(str(root)) as progress:
         result = Backup(root, target, logs, keep, progress).run()
     if as_json:
-        show_json(asdict(result))
+        show_json(result)
     else:
         _show(result)
     if any(each.problems for each in result.stores):
@@ -117,7 +116,7 @@ def restore(source: Path, root: Path, as_json: bool) -> None:
         progress = held.enter_context(progress_bar(str(root)))
         result = Restore(source, root, progress).run()
     if as_json:
-        show_json(asdict(result))
+        show_json(result)
     else:
         click.echo(
             f"{root}: backup {result.number} of {result.source}: {result.records} records in "
@@ -133,7 +132,7 @@ def _check(directory: Path, as_json: bool) -> None:
     with progress_bar(str(directory)) as progress:
         report = verify(directory, progress)
     if as_json:
-        show_json(asdict(report))
+        show_json(report)
     else:
         _show_report(directory, report)
     if report.problems:

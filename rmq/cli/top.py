@@ -56,7 +56,7 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
                 return
             for rows in polls:
                 if as_json:
-                    show_json([row.as_dict() for row in rows])
+                    show_json(rows)
                 else:
                     show_rows(COLUMNS, _table_rows(rows), False)
                 sys.stdout.flush()

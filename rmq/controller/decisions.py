@@ -25,7 +25,6 @@ Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -42,8 +41,7 @@ from rmq.controller.live_replicas import LiveReplica
 Live = Mapping[int, LiveReplica]  # by broker id; who is not in it is not known to live
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     code: ResponseCode = ResponseCode.SUCCESS
     remark: str | None = None
     after: BrokerSet | None = None
@@ -119,8 +117,7 @@ def register(found: BrokerSet | None, broker_id: int, address: str) -> Decision:
 # ------------------------------------------------------------------- who is in sync
 
 
-@dataclass(frozen=True)
-class Alteration:
+class Alteration(msgspec.Struct, frozen=True):
     """A master wants these to be its sync state set, which was that of `set_epoch`. `is_new_epoch`:
     also the same ones, so that a question of that epoch which is still on its way comes to nothing.
     """
@@ -193,8 +190,7 @@ def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Deci
 NOBODY = -1  # brokerId of an election that the controller itself asks for
 
 
-@dataclass(frozen=True)
-class Election:
+class Election(msgspec.Struct, frozen=True):
     """`broker_id`: who asks, NOBODY for the controller itself. `designated`: it and nobody else.
     `unclean`: also one whose log may lack what was acknowledged."""
 
@@ -295,8 +291,7 @@ def _rank(broker_id: int, replica: LiveReplica) -> tuple[int, int, int, int]:
 # ------------------------------------------------------------------- who is gone for good
 
 
-@dataclass(frozen=True)
-class Clean:
+class Clean(msgspec.Struct, frozen=True):
     """`ids`: these replicas; none: the whole broker set. `living`: even those that live."""
 
     ids: frozenset[int] = frozenset()

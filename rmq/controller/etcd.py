@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx
@@ -32,8 +31,7 @@ LEASE_OVER = "requested lease not found"  # in the words of etcd 3.4 and later
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class KeyValue:
+class KeyValue(msgspec.Struct, frozen=True):
     key: bytes
     value: bytes
     create_revision: int
@@ -41,8 +39,7 @@ class KeyValue:
     lease: int  # 0: it stays
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """`found`: of each get() of the branch that ran. `revision`: the store's, then."""
 
     succeeded: bool

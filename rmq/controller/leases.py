@@ -18,15 +18,14 @@ is master before 105.25. It resigns (a clean stop): its lease ends at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rmq.base import clock
 
 DRIFT = 0.05
 
 
-@dataclass(frozen=True)
-class _Lease:
+class _Lease(msgspec.Struct, frozen=True):
     master_epoch: int
     ends_s: float  # clock.monotonic()
     covered: bool

@@ -10,7 +10,7 @@ close before: then the replica is gone at once, unless it was heard of on anothe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rmq.base import clock
 
@@ -18,8 +18,7 @@ TIMEOUT_MS = 10_000  # of a broker that names none
 PRIORITY_LEAST = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class LiveReplica:
+class LiveReplica(msgspec.Struct, frozen=True):
     """What a heartbeat said. `max_offset`: the end of its log; `epoch`: that of its last record;
     `has_lost`: an epoch that it had, by a power cut."""
 
@@ -39,8 +38,7 @@ class LiveReplica:
         return "is empty" if self.epoch < 0 and self.max_offset <= 0 else ""
 
 
-@dataclass
-class _Heard:
+class _Heard(msgspec.Struct):
     replica: LiveReplica
     at: float  # clock.monotonic()
     connection: object

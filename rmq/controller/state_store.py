@@ -14,8 +14,9 @@ revision read; who loses decides anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from rmq.controller.broker_set import BrokerSet
 from rmq.errors import RmqError
@@ -29,8 +30,7 @@ class StateStoreError(RmqError):
     """What the store holds cannot be read or written now; the text names cause and remedy."""
 
 
-@dataclass(frozen=True)
-class Controller:
+class Controller(msgspec.Struct, frozen=True):
     """One of the controllers. `name` is unique among them."""
 
     name: str

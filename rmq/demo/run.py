@@ -8,8 +8,9 @@ The number of messages that were acknowledged and never came: 0, or there is a d
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
@@ -29,8 +30,7 @@ LAST_S = 30.0  # for the last messages to come
 QUEUES = 4
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     directory: Path
     replicas: int = 3
     kill_every_s: float | None = None  # the master, from calm on
@@ -38,9 +38,8 @@ class Options:
     every_s: float = 5.0  # between two plain lines of rates
 
 
-@dataclass
-class _Rates:
-    at_s: float = field(default_factory=time.monotonic)
+class _Rates(msgspec.Struct):
+    at_s: float = msgspec.field(default_factory=time.monotonic)
     sent: int = 0
     received: int = 0
 

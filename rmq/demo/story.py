@@ -10,8 +10,9 @@ Times are those of time.monotonic().
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from rmq.client.blocking.replicas import ReplicaSet
 
@@ -35,8 +36,7 @@ class Counts(Protocol):
     def on_the_way(self) -> int: ...
 
 
-@dataclass
-class _Switch:
+class _Switch(msgspec.Struct):
     """From one master to the next, until sends go on."""
 
     text: str  # how it began

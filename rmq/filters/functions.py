@@ -19,7 +19,6 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -49,8 +48,7 @@ class Answer(msgspec.Struct, array_like=True):
     error: str  # of the last message whose function raised
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """What a filter function gets."""
 
     topic: str

@@ -14,7 +14,8 @@ Example: "a > 5" is PROPERTY 0, CONSTANT 0, COMPARE flag 0 (>).
 """
 
 import struct
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq.filters.tokens import SqlError
 from rmq.filters.tree import (
@@ -58,11 +59,10 @@ def compile_tree(root: Node) -> bytes:
     return maker.bytes()
 
 
-@dataclass(slots=True)
-class _Maker:
-    instructions: list[tuple[int, int, int, int]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
-    constants: dict[tuple[int, object], int] = field(default_factory=dict)
+class _Maker(msgspec.Struct):
+    instructions: list[tuple[int, int, int, int]] = []
+    names: dict[str, int] = {}
+    constants: dict[tuple[int, object], int] = {}
     depth: int = 0
     deepest: int = 0
 

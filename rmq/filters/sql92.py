@@ -9,8 +9,9 @@ called $filter: a broker that does not know the form gives such a subscription n
 must be joined to the rest, if any, by AND at the top.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from rmq.filters.parser import parse
 from rmq.filters.program import compile_tree
@@ -22,8 +23,7 @@ FUNCTION_PROPERTY = "$filter"
 CACHED_EXPRESSIONS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """One compiled expression."""
 
     program: bytes

@@ -9,7 +9,8 @@ separate. Always the longest word that fits: 123abc is the number 123 and the na
 """
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 KEYWORDS = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()
@@ -38,8 +39,7 @@ class SqlError(ValueError):
         return f"character {self.position}: {self.args[1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """One word: `kind` is word (a keyword), name, whole, decimal, text, sign, end or
     error."""
 

@@ -7,55 +7,48 @@ Constants carry Java's type, since it decides how a property, always a string, i
 comparison: with 5 as an int, with 5000000000 as a long, with 5.0 as a double.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 NULL, BOOL, INT, LONG, DOUBLE, TEXT = range(6)
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     value: bool | int | float | str | None
     kind: int
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Negate:
+class Negate(msgspec.Struct, frozen=True):
     inner: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     inner: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(msgspec.Struct, frozen=True):
     """A property where a truth value is needed: never true, as properties are strings."""
 
     inner: Property
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(msgspec.Struct, frozen=True):
     left: "Node"
     right: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(msgspec.Struct, frozen=True):
     sign: str  # > >= < <=
     left: "Node"
     right: "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """CONTAINS, STARTSWITH, ENDSWITH."""
 
     word: str
@@ -64,15 +57,13 @@ class Search:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(msgspec.Struct, frozen=True):
     inner: Property
     texts: tuple[str, ...]
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(msgspec.Struct, frozen=True):
     """AND or OR."""
 
     word: str

@@ -9,7 +9,8 @@ on every master, then waited for at the name server.
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster, Route
@@ -22,8 +23,7 @@ from rmq.load.frames import Queue
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A queue and the address of the broker that owns it."""
 
     address: str

@@ -18,7 +18,8 @@ import json
 import os
 import struct
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from cext.load.template import OPAQUE_FIRST, FrameSet
 from rmq.codes import FLAG_SUBSCRIPTION, FLAG_SUSPEND, RequestCode
@@ -33,8 +34,7 @@ _BINARY_HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag
 FrameTuple = tuple[bytes, int, int, int, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     """Where one template sends to, or pulls from."""
 
     topic: str
@@ -42,8 +42,7 @@ class Queue:
     broker_name: str = "broker-a"
 
 
-@dataclass(frozen=True)
-class SendShape:
+class SendShape(msgspec.Struct, frozen=True):
     """What a send looks like, beside its queue."""
 
     body_bytes: int = 256

@@ -13,8 +13,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from cext.load.consumer import Consumer
 from cext.load.histogram import Histogram
@@ -33,8 +34,7 @@ DRAIN_US = 5_000_000
 Progress = Callable[[float, dict[str, Any]], None]
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     """What one run measured; times in seconds, latencies in ns inside the histogram."""
 
     seconds: float
@@ -46,7 +46,7 @@ class Result:
     cpu_seconds: float | None = None
     unanswered: int = 0
     overdue: int = 0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = {}
 
     @property
     def messages_per_second(self) -> float:

@@ -17,7 +17,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rmq.serving.acceptor import Acceptor
 
@@ -34,8 +35,7 @@ REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not All
            500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 
-@dataclass
-class Answer:
+class Answer(msgspec.Struct):
     status: int
     body: bytes
     content_type: str = "text/plain; charset=utf-8"

@@ -11,8 +11,8 @@ runtime table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+
+import msgspec
 
 from rmq.observe.latency import BUCKETS, percentile, since
 from rmq.observe.sample import Sample
@@ -20,8 +20,7 @@ from rmq.observe.sample import Sample
 MB = 1e6
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """One shard over an interval."""
 
     broker: str
@@ -51,9 +50,6 @@ class Figures:
     epoch: int | None  # of the master, where a controller says who that is
     in_sync: int | None  # of such a master: brokers that are in sync, itself included
     problem: str  # with its copies
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def figures(earlier: Sample | None, later: Sample) -> Figures:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 # Called while it works: (what is being read, how much is done, of how much).
 Progress = Callable[[str, int, int], None]
@@ -14,8 +15,7 @@ def no_progress(stage: str, done: int, total: int) -> None:
     """For those who do not want to know."""
 
 
-@dataclass
-class Problem:
+class Problem(msgspec.Struct):
     file: str
     offset: int  # in the file, bytes
     what: str
@@ -24,11 +24,10 @@ class Problem:
         return f"{self.file}:{self.offset}: {self.what}"
 
 
-@dataclass
-class Report:
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
+class Report(msgspec.Struct):
+    problems: list[Problem] = []
+    notes: list[str] = []
+    counts: dict[str, int] = {}
 
     def count(self, name: str, number: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + number

@@ -11,8 +11,9 @@ masked with the broker's (brokerPermission).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rmq.codes import PERM_READ, PERM_WRITE
 
@@ -22,8 +23,7 @@ MASTER = 0
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class TopicSettings:
+class TopicSettings(msgspec.Struct, frozen=True):
     """Of one topic at one broker; hashable, so that equal ones can be counted."""
 
     read_queues: int
@@ -54,19 +54,18 @@ class TopicSettings:
         return ", ".join([*parts, *(f"{key}={text}" for key, text in self.attributes)])
 
 
-@dataclass(frozen=True)
-class BrokerState:
+class BrokerState(msgspec.Struct, frozen=True):
     """One broker name. What its master does not say is empty."""
 
     name: str
     cluster: str
     addresses: Mapping[int, str]  # id -> address; 0 is the master
-    permissions: Mapping[str, int] = field(default_factory=dict)  # of the addresses that answer
-    topics: Mapping[str, TopicSettings] = field(default_factory=dict)
+    permissions: Mapping[str, int] = {}  # of the addresses that answer
+    topics: Mapping[str, TopicSettings] = {}
     static_topics: frozenset[str] = frozenset()  # their queues are mapped, not counted
-    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # RocketMQ's members
+    groups: Mapping[str, Mapping[str, Any]] = {}  # RocketMQ's members
     forbidden: frozenset[Pair] = frozenset()  # (group, topic) that it may not read
-    modes: Mapping[Pair, tuple[str, int]] = field(default_factory=dict)  # (topic, group) -> (mode,
+    modes: Mapping[Pair, tuple[str, int]] = {}  # (topic, group) -> (mode,
     # popShareQueueNum), for consumers that ask the broker how they consume
     controllers: tuple[str, ...] = ()  # under whom it is, if it is
     pops_in_rocksdb: bool = False  # RocketMQ's popConsumerKVServiceEnable: nobody can ask for them
@@ -89,13 +88,12 @@ class BrokerState:
         return bool((self.permission or 0) & PERM_WRITE)
 
 
-@dataclass(frozen=True)
-class ClusterState:
+class ClusterState(msgspec.Struct, frozen=True):
     """All brokers that the name servers know, by name."""
 
     brokers: Mapping[str, BrokerState]
     # Topics of a fixed order: "broker-a:4;broker-b:4". Producers go by it, whatever perm says.
-    orders: Mapping[str, str] = field(default_factory=dict)
+    orders: Mapping[str, str] = {}
     system: frozenset[str] = frozenset()  # topics that brokers keep for themselves
 
 

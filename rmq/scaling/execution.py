@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq import java_properties
 from rmq.client.blocking.cluster import Cluster
@@ -48,12 +49,11 @@ AGAIN_S = 10.0  # between two that say the same
 CHANGE_S = 15.0  # a change waits for a slave, and for name servers
 
 
-@dataclass
-class Outcome:
-    done: list[Step] = field(default_factory=list)
-    failed: list[tuple[Step, str]] = field(default_factory=list)
-    left: dict[str, Unconsumed] = field(default_factory=dict)  # what was unconsumed at the end
-    drained: list[str] = field(default_factory=list)
+class Outcome(msgspec.Struct):
+    done: list[Step] = []
+    failed: list[tuple[Step, str]] = []
+    left: dict[str, Unconsumed] = {}  # what was unconsumed at the end
+    drained: list[str] = []
 
 
 class Execution:

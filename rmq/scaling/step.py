@@ -8,22 +8,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rmq.scaling.cluster_state import TopicSettings
 
 
-@dataclass(frozen=True)
-class PutGroup:
+class PutGroup(msgspec.Struct, frozen=True):
     """200: the group's members by RocketMQ's names; attributes are changes, "+key" and "-key"."""
 
     address: str
     members: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ForbidReading:
+class ForbidReading(msgspec.Struct, frozen=True):
     """353: the group may not read the topic."""
 
     address: str
@@ -31,8 +30,7 @@ class ForbidReading:
     topic: str
 
 
-@dataclass(frozen=True)
-class PutTopic:
+class PutTopic(msgspec.Struct, frozen=True):
     """17: with changes of its attributes, "+key=value" and "-key"."""
 
     address: str
@@ -41,8 +39,7 @@ class PutTopic:
     changes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PutRequestMode:
+class PutRequestMode(msgspec.Struct, frozen=True):
     """401: how consumers that ask the broker take the topic."""
 
     address: str
@@ -52,29 +49,25 @@ class PutRequestMode:
     pop_share_queue_num: int
 
 
-@dataclass(frozen=True)
-class PutOrder:
+class PutOrder(msgspec.Struct, frozen=True):
     """100 at every name server; empty: 102, there is none any more."""
 
     topic: str
     order_conf: str
 
 
-@dataclass(frozen=True)
-class SetPermission:
+class SetPermission(msgspec.Struct, frozen=True):
     """25 with brokerPermission."""
 
     address: str
     permission: int
 
 
-@dataclass(frozen=True)
-class AwaitConsumers:
+class AwaitConsumers(msgspec.Struct, frozen=True):
     """Until nothing is unconsumed at the broker."""
 
 
-@dataclass(frozen=True)
-class Unregister:
+class Unregister(msgspec.Struct, frozen=True):
     """104 at every name server."""
 
     name: str
@@ -89,8 +82,7 @@ Action = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     broker: str
     what: str
     before: str | None
@@ -101,14 +93,13 @@ class Step:
         return self.broker, self.what, self.before, self.after
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Steps in the order in which they are done, and what one has to know."""
 
     verb: str
     brokers: tuple[str, ...]
-    steps: list[Step] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    steps: list[Step] = []
+    notes: list[str] = []
 
     @property
     def by_hand(self) -> list[Step]:

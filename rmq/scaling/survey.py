@@ -11,10 +11,10 @@ does not know (modes of consumers, before 5.0) is empty or, among what is uncons
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rmq import java_properties, names
 from rmq.client.blocking.admin import queue_table

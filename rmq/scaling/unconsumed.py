@@ -19,7 +19,8 @@ records until others come. So its end counts among the `ends`, for which it is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq import names
 
@@ -31,21 +32,19 @@ SHOWN_MAX = 4  # rows named in a text
 DELAYED, TIMED, HALVES = "delayed", "timed", "open transactions"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A group that is online, as its members say."""
 
     topics: frozenset[str]  # that it subscribes
     broadcasts: bool = False
 
 
-@dataclass(frozen=True)
-class Unconsumed:
+class Unconsumed(msgspec.Struct, frozen=True):
     """What is left at one broker."""
 
-    by_group: Mapping[tuple[str, str], int] = field(default_factory=dict)  # (topic, group)
-    internal: Mapping[str, int | None] = field(default_factory=dict)
-    unread: Mapping[str, int] = field(default_factory=dict)  # topics that no group consumes
+    by_group: Mapping[tuple[str, str], int] = {}  # (topic, group)
+    internal: Mapping[str, int | None] = {}
+    unread: Mapping[str, int] = {}  # topics that no group consumes
     broadcast: frozenset[str] = frozenset()  # topics of groups that broadcast
     ends: int = 0  # sum of the queues' ends: it grows when something comes or is revived
 

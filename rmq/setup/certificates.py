@@ -12,8 +12,8 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -23,8 +23,7 @@ AUTHORITY_DAYS, SERVER_DAYS = 3650, 825  # longer ones are refused by some clien
 CLOCKS_DIFFER = datetime.timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     certificate: bytes  # or the request for one
     key: bytes
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rmq.config import Settings
 from rmq.system.kernel_files import KernelFiles
@@ -28,8 +29,7 @@ FILES_WANTED = 655_350
 LOCKED_WANTED = 5 << 28  # a shard's arena without its jumbo buffers, by the defaults
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One line of the report."""
 
     name: str
@@ -46,8 +46,7 @@ class Finding:
         return self.command[len(prefix):] if self.command.startswith(prefix) else None  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Key:
+class _Key(msgspec.Struct, frozen=True):
     """A sysctl key with a rule."""
 
     key: str

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True)
-class Disk:
+
+class Disk(msgspec.Struct, frozen=True):
     """The file system that holds a directory, and the block device below it."""
 
     file_system: str  # "" when the mount is not known

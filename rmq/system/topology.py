@@ -18,22 +18,21 @@ Topology((Core(0, (0, 2)), Core(0, (1, 3))), None). Tests give a fake tree as `r
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 CPUS_MAX = 8192  # of the kernel; a list that names more is malformed
 
 
-@dataclass(frozen=True, order=True)
-class Core:
+class Core(msgspec.Struct, frozen=True, order=True):
     """One physical core, as far as this process may use it."""
 
     node: int
     cpus: tuple[int, ...]  # its usable hardware threads, ascending
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(msgspec.Struct, frozen=True):
     cores: tuple[Core, ...]  # by node and first processor; at least one
     quota_cores: float | None = None  # processor time the cgroup gets, in cores; None: no limit
 

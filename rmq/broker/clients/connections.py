@@ -5,11 +5,10 @@ Example: (OPENED, 17, b"10.0.0.9:50312") adds 17; the first request on it adds l
 (CLOSED, 17, b"") takes it off, and producers, consumers and waiting calls forget it too.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
+class Connection(msgspec.Struct, eq=False):
     """One client connection."""
 
     number: int

@@ -19,7 +19,8 @@ NOTIFY_CONSUMER_IDS_CHANGED to both.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import RateLimitedLog
@@ -43,16 +44,15 @@ START_POINTS = (
 BROADCASTING, CLUSTERING = "BROADCASTING", "CLUSTERING"
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct):
     """A group with at least one connected consumer."""
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = CLUSTERING
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    clients: dict[int, Client] = field(default_factory=dict)  # by connection number
+    subscriptions: dict[str, Subscription] = {}
+    clients: dict[int, Client] = {}  # by connection number
     fingerprint: int = 0  # of the last full heartbeat V2
 
     @property

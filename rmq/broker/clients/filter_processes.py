@@ -18,7 +18,6 @@ import logging
 import socket
 import struct
 import sys
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -54,14 +53,13 @@ class FilterDownError(RmqError):
     """The filter gives no answer now."""
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(msgspec.Struct):
     """A running filter: its socket and the requests under way."""
 
     handle: asyncio.subprocess.Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    waiting: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
+    waiting: dict[int, asyncio.Future[Answer]] = {}
 
 
 class FunctionFilter:

@@ -9,8 +9,9 @@ Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from rmq.base.clock import now_ms
 from rmq.broker.clients.connections import Connection
@@ -23,8 +24,7 @@ PutClient = Callable[[bytes, int], None]  # (client id, its connection or 0): Sh
 PutProducers = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
 
 
-@dataclass(slots=True)
-class Client:
+class Client(msgspec.Struct):
     """A producer or consumer on one connection, as of its last heartbeat."""
 
     connection: Connection

@@ -10,8 +10,9 @@ Example: tag_codes("a || b") == [97, 98]; tag_codes("*") is None; tag_codes("||"
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.format.message import java_hash
@@ -20,8 +21,7 @@ TAG = "TAG"
 TAGS_MAX = 1024  # of one subscription; ours, the reactor keeps them in fixed space
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True):
     """Immutable; a newer version replaces it."""
 
     topic: str

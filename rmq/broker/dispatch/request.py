@@ -14,8 +14,9 @@ Example: raise Refusal(ResponseCode.TOPIC_NOT_EXIST, "topic[t] does not exist")
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 from rmq.auth.admin import Asker
 from rmq.auth.user import User
@@ -28,15 +29,14 @@ from rmq.format.remoting import Command
 Reply: TypeAlias = Command | None
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """One request of a client."""
 
     connection: Connection
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
     user: User | None = None  # who has signed it, where that is asked
-    began: float = field(default_factory=clock.monotonic)
+    began: float = msgspec.field(default_factory=clock.monotonic)
 
     @property
     def asker(self) -> Asker:

@@ -7,7 +7,8 @@ Many sends to a new topic wait for one creation; when it fails, each is refused 
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
+
+import msgspec
 
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Reply, Request
@@ -15,8 +16,7 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True):
     request: Request
     done: asyncio.Future[Reply]
     rest: tuple[TopicConfig, ...]  # to be created afterwards

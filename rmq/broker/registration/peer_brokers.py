@@ -13,8 +13,9 @@ and commits of the queues they are in. Nothing that is sent waits for another br
 import asyncio
 import functools
 import logging
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rmq.base import clock
 from rmq.broker.registration.route_question import first_route
@@ -30,12 +31,11 @@ LINKS_MAX = 8  # at a time to one broker
 PEERS_MAX = 1024
 
 
-@dataclass
-class _Peer:
+class _Peer(msgspec.Struct):
     address: str = ""
     known_s: float = -KEPT_S
-    idle: list[RemotingClient] = field(default_factory=list)
-    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LINKS_MAX))
+    idle: list[RemotingClient] = []
+    places: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(LINKS_MAX))
 
 
 class PeerError(RmqError):

@@ -19,8 +19,9 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from rmq.base import clock
 from rmq.base.deadline import within
@@ -41,8 +42,7 @@ UNREAD_BYTES_MAX = 64 << 10
 log = logging.getLogger("rmq.broker.controller_heartbeats")
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """How far this replica is. `epoch`: the last one of its log, -1 for none."""
 
     epoch: int

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -49,8 +48,7 @@ class ControllerError(RmqError):
         return type(self), (self.code, str(self)), self.__dict__
 
 
-@dataclass(frozen=True)
-class ReplicaInfo:
+class ReplicaInfo(msgspec.Struct, frozen=True):
     """Who is master, and who is in sync with it.
 
     `lease_ms`: for how long from `asked_ms`, monotonic milliseconds, the master that asked may go
@@ -59,7 +57,7 @@ class ReplicaInfo:
     master_id: int | None = None
     master_address: str = ""
     master_epoch: int = 0
-    sync_state: SyncState = field(default_factory=SyncState)
+    sync_state: SyncState = msgspec.field(default_factory=SyncState)
     lease_ms: int | None = None
     asked_ms: int = 0
 

@@ -18,9 +18,10 @@ a new one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from rmq.errors import StoreError
 
@@ -35,8 +36,7 @@ class Epoch(NamedTuple):
     start: int  # offset in the log
 
 
-@dataclass(frozen=True)
-class Epochs:
+class Epochs(msgspec.Struct, frozen=True):
     """Ascending epochs with starts that never fall; ValueError for anything else."""
 
     entries: tuple[Epoch, ...] = ()

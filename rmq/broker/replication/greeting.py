@@ -22,8 +22,9 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from rmq.base.deadline import within
 from rmq.broker.replication.epochs import ENTRIES_MAX, EPOCH_MAX, NO_EPOCH, Epoch, Epochs
@@ -43,16 +44,14 @@ SLAVE_BYTES = _SLAVE.size
 MASTER_BYTES = _MASTER.size  # and its epochs
 
 
-@dataclass(frozen=True)
-class SlaveGreeting:
+class SlaveGreeting(msgspec.Struct, frozen=True):
     broker_id: int
     is_learner: bool = False
     from_last_file: bool = False
     is_rmq: bool = False  # of a learner nothing is known
 
 
-@dataclass(frozen=True)
-class MasterGreeting:
+class MasterGreeting(msgspec.Struct, frozen=True):
     """`last_epoch` may be newer than all in `epochs`: RocketMQ's file lags after an epoch in which
     nothing was written."""
 

@@ -14,8 +14,9 @@ Example: DefaultCluster#broker-a#2
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rmq.base import atomic_file
 from rmq.base.clock import now_ms
@@ -33,8 +34,7 @@ TEMP = "-temp"
 log = logging.getLogger("rmq.broker.identity")
 
 
-@dataclass(frozen=True)
-class Application:
+class Application(msgspec.Struct, frozen=True):
     """An id that was asked for and not answered yet. `check_code` tells two who ask apart."""
 
     broker_id: int

@@ -14,7 +14,8 @@ Example: namesrvAddr=a:9876, brokerName=broker-a: the master is 10.0.0.1:10911, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from rmq import java_properties
 from rmq.codes import RequestCode, ResponseCode
@@ -29,8 +30,7 @@ ANSWER_S = 3.0
 SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
 
 
-@dataclass(frozen=True)
-class Master:
+class Master(msgspec.Struct, frozen=True):
     address: str
     ha_address: str
     log_start: int  # where its log begins

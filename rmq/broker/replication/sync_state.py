@@ -22,21 +22,20 @@ Example: 1 is master, in sync {1, 2}; 3 catches up.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 GONE_MS = 1000  # without a connection; a slave connects again within that
 
 
-@dataclass(frozen=True)
-class SyncState:
+class SyncState(msgspec.Struct, frozen=True):
     """The set as the controller has it. `epoch` counts its changes."""
 
     members: frozenset[int] = frozenset()
     epoch: int = 0
 
 
-@dataclass(frozen=True)
-class Slave:
+class Slave(msgspec.Struct, frozen=True):
     """What the master knows of one. Times are monotonic milliseconds.
 
     `caught_up_ms`: when its log last reached the end that the master's had at the look before."""
@@ -48,8 +47,7 @@ class Slave:
     is_learner: bool = False
 
 
-@dataclass(frozen=True)
-class LogLook:
+class LogLook(msgspec.Struct, frozen=True):
     """The master's log at the last look."""
 
     end: int

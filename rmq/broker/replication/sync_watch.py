@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
 
 from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
@@ -32,8 +33,7 @@ LOOK_S = 0.1
 log = logging.getLogger("rmq.broker.sync_watch")
 
 
-@dataclass(frozen=True)
-class Mastership:
+class Mastership(msgspec.Struct, frozen=True):
     broker_id: int
     epoch: int
     start: int  # where in the log it began
@@ -151,7 +151,7 @@ class SyncWatch:
             )
         for broker_id, known in self._slaves.items():
             if broker_id not in rows and known.closed_ms is None:
-                self._slaves[broker_id] = replace(known, closed_ms=now)
+                self._slaves[broker_id] = msgspec.structs.replace(known, closed_ms=now)
 
     def _confirmed(self) -> int:
         """Of a set of one's own that is all there is; the end at the last look says no more. Where

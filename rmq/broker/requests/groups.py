@@ -5,8 +5,9 @@ is called again with readable=true; the reply repeats {"group":"g","readable":fa
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member

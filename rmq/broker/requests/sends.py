@@ -26,8 +26,9 @@ with e "4" it is answered with 29, and the topic is not created.
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from rmq import names
 from rmq.base import clock
@@ -88,8 +89,7 @@ class Context(LimitsContext, Protocol):
     def core(self) -> ConnectionCalls: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SendHeader:
+class SendHeader(msgspec.Struct, frozen=True):
     """The fields of a send that control looks at."""
 
     topic: str

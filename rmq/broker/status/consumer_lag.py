@@ -17,7 +17,8 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 """
 
 import threading
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq.base import clock
 from rmq.broker.store.queue_reader import QueueReader
@@ -31,13 +32,12 @@ Offsets = dict[bytes, dict[int, int]]
 Place = tuple[str, int, int]  # topic, queue id, offset of a queue
 
 
-@dataclass
-class Lag:
+class Lag(msgspec.Struct):
     """A row, and the messages by which its ages are found."""
 
     sample: LagSample
-    unconsumed: list[Place] = field(default_factory=list)
-    unpulled: list[Place] = field(default_factory=list)
+    unconsumed: list[Place] = []
+    unpulled: list[Place] = []
 
 
 def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:

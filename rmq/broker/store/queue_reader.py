@@ -15,9 +15,10 @@ is 2; search(31) is 4, search(5) is 0.
 
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from rmq.broker.core_seam import LogCalls, QueueCalls
 from rmq.codes import BORNHOST_V6_FLAG
@@ -35,8 +36,7 @@ class CoreCalls(LogCalls, QueueCalls, Protocol):
     """What is used here of the core."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One consume-queue entry."""
 
     physical_offset: int
@@ -44,8 +44,7 @@ class Entry:
     tags_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueView(msgspec.Struct, frozen=True):
     """A queue as of one moment."""
 
     topic: str

@@ -13,16 +13,16 @@ message.type is kept and shown; as in RocketMQ it is proxies that check it, not 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rmq.errors import ProtocolError
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True):
     served: tuple[str, ...]
     changeable: bool = True  # after creation
-    refused: Mapping[str, str] = field(default_factory=dict)  # RocketMQ's value -> why not here
+    refused: Mapping[str, str] = {}  # RocketMQ's value -> why not here
     otherwise: str = ""  # why all other values are not served; empty: they are wrong
 
 

@@ -12,9 +12,10 @@ Example: GroupConfig("g").members() holds retryMaxTimes 16, retryQueueNums 1, co
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rmq import names
 from rmq.base.clock import now_ms
@@ -41,8 +42,7 @@ RETRY_QUEUES_MAX = 1024  # ours
 _I32_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(msgspec.Struct, frozen=True):
     """Immutable: a change makes a new one."""
 
     name: str
@@ -52,14 +52,14 @@ class GroupConfig:
     consume_orderly: bool = False
     retry_queues: int = 1
     retry_times_max: int = 16
-    retry_policy: Mapping[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    retry_policy: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"type": "CUSTOMIZED"})
     broker_id: int = 0
     broker_id_when_slow: int = 1
     notify_ids_changed: bool = True
     sys_flag: int = 0
     consume_timeout_minutes: int = 15
     subscriptions: tuple[Mapping[str, Any], ...] | None = None  # subscriptionDataSet of 5.x
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
 
     def members(self) -> dict[str, Any]:
         members: dict[str, Any] = {

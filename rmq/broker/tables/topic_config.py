@@ -10,8 +10,9 @@ Which attributes there are and what they may hold: attributes.py.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.name_checks import check_topic
@@ -25,8 +26,7 @@ QUEUES_MAX = 65535  # of one topic; a limit of ours, so that no request walks 2^
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(msgspec.Struct, frozen=True):
     """Immutable: a change makes a new one, so a snapshot of the table is a plain copy of it."""
 
     name: str
@@ -36,7 +36,7 @@ class TopicConfig:
     order: bool = False
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
 
     @property
     def queues(self) -> int:
@@ -57,7 +57,7 @@ class TopicConfig:
 
     def masked(self, broker_permission: int) -> "TopicConfig":
         """As clients may see it on a broker with this permission."""
-        return replace(self, perm=self.perm & (broker_permission | PERM_INHERIT))
+        return msgspec.structs.replace(self, perm=self.perm & (broker_permission | PERM_INHERIT))
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "TopicConfig":

@@ -17,9 +17,10 @@ perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and pe
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from rmq import names
 from rmq.base.clock import now_ms

@@ -8,12 +8,12 @@ Not shown here: that brokers do what the steps say (tests/process/test_cluster_p
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from rmq.errors import ConfigError, RmqError
 from rmq.scaling.cluster_state import BrokerState, ClusterState, TopicSettings
