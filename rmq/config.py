@@ -134,11 +134,21 @@ class Settings:
         """Where the log is: storePathCommitLog, or in the store."""
         return Path(self.storePathCommitLog or f"{self.storePathRootDir}/commitlog").expanduser()
 
+    @property
+    def authenticates(self) -> bool:
+        """Whether everybody is asked who he is."""
+        return bool(self.authenticationEnabled or self.aclEnable)
+
+    @property
+    def authorizes(self) -> bool:
+        """And may do only what he may."""
+        return bool(self.authorizationEnabled or self.aclEnable)
+
     def check(self) -> None:
         """Relations that no single row can state; ConfigError when one is broken."""
         if "authorizationEnabled" not in self._table:
             return
-        if self.authorizationEnabled and not self.authenticationEnabled:
+        if self.authorizes and not self.authenticates:
             raise ConfigError(
                 "authorizationEnabled=true: needs authenticationEnabled=true, or everybody could "
                 "say that he is whoever may"

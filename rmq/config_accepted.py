@@ -4,8 +4,8 @@ A property file written for Apache RocketMQ must load unchanged, so every key it
 here. These have no counterpart in rmq: pools of threads that do not exist, maps of files that are
 not mapped, features that are not built. They are checked for their type, kept, and shown by
 getBrokerConfig as a RocketMQ tool expects. A key moves from here to `config_table.py` with the
-change that makes rmq act on it. (Keys whose silent neglect would be dangerous, such as aclEnable,
-stand in `config_table.py` with only the harmless value allowed.)
+change that makes rmq act on it. (Keys whose silent neglect would be dangerous, such as
+totalReplicas, stand in `config_table.py` with only the harmless value allowed.)
 
 Form: `key=default`, one a line, a heading per Java class. The type follows from the default:
 true/false is a boolean, digits an integer, digits with a point a double, all else text; `null` is

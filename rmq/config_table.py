@@ -84,10 +84,6 @@ def _refused(key: str, default: Any, reason: str, *harmless: Any) -> Setting:
     )
 
 
-_NO_ACL_FILES = (
-    "rmq has RocketMQ's ACL 2.0, not the files of ACL 1.0: leave it out, set authenticationEnabled "
-    "and authorizationEnabled, and bring the accounts over: `rmq acl import conf/plain_acl.yml`"
-)
 _NO_PROVIDER = (
     "rmq has no plug-ins of accounts, and must not look protected by one; leave it out: accounts "
     "are in the store"
@@ -161,6 +157,8 @@ _ACCOUNTS: tuple[Setting, ...] = (
     _text("authenticationWhitelist", ""),  # request codes, 10,310, that need no signature
     _text("authorizationWhitelist", ""),  # and those that any account may use
     _text("rmqAccountsPath", "", null=True),  # empty: rmqAccounts.json beside the other tables
+    _bool("aclEnable", False),  # both of the above, with the accounts of ACL 1.0's files
+    _text("rmqPlainAclPath", "", null=True),  # plain_acl.yml; the directory acl beside it, too
     _provider("authenticationProvider", "authentication.provider.DefaultAuthenticationProvider"),
     _provider("authorizationProvider", "authorization.provider.DefaultAuthorizationProvider"),
     _provider(
@@ -365,7 +363,6 @@ BROKER: tuple[Setting, ...] = (
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
     _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
-    _refused("aclEnable", False, _NO_ACL_FILES),
     _refused("messageStorePlugIn", "", _NO_PLUG_IN),
     _refused("readOnlyCommitLogStorePaths", "", _ONE_DIRECTORY),
     *_TLS,

@@ -139,7 +139,7 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
         "listenPort": str(where.port),
         "storePathRootDir": str(where.store),
     }
-    if settings.authenticationEnabled and not settings.rmqAccountsPath:
+    if settings.authenticates and not settings.rmqAccountsPath:
         accounts = Path(settings.storePathRootDir) / "config" / NAME
         values["rmqAccountsPath"] = str(accounts)  # all shards have one file
     if where.index:

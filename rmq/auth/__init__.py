@@ -10,12 +10,13 @@ Modules, lowest first:
     policy           entries, and which of those that match counts
     packed           policies in bytes, for the reactor
     user             an account
+    white_list       addresses that ACL 1.0 lets in without an account
+    fixed_accounts   those that files give
     accounts         users and policies by name, and the rules by which they change
     account_file     rmqAccounts.json, which the servers of a machine may share
     account_store    the accounts of a process, in step with the file
     authorization    the verdict
     permissions      a row for each request code
-    white_list       addresses that ACL 1.0 lets in without an account
     plain_acl        the files of ACL 1.0 as accounts
     gate             all of it, before a request is served
     admin            the requests that make users and ACLs

@@ -12,6 +12,8 @@ Where several have one file the first has made it for all. So the last change th
 another server of the file has made it just now, counts as done here, and is not "The user is
 existed".
 
+Accounts of other files (plain_acl.py) are looked at likewise; the store never writes to those.
+
 `accounts` is one object from the beginning to the end, so that others may keep it. It changes in
 the event loop only; but for open() files are read and written beside it.
 """
@@ -24,9 +26,11 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from rmq.auth.account_file import AccountFile, LastChange, Stamp
 from rmq.auth.accounts import Accounts
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.options import FIRST_USER
 from rmq.base import clock
 from rmq.errors import ConfigError, ProtocolError, StoreError
@@ -40,12 +44,24 @@ log = logging.getLogger("rmq.auth")
 Change = Callable[[Accounts], None]
 
 
+class FixedFiles(Protocol):
+    def changed(self) -> FixedAccounts | None:
+        """None: they are as at the call before. ConfigError for what cannot be used. Blocks."""
+
+
 class AccountStore:
     """Owned by one event loop."""
 
-    def __init__(self, path: Path, on_change: Callable[[], None] = lambda: None) -> None:
-        """on_change: called after `accounts` has changed, in the loop."""
+    def __init__(
+        self,
+        path: Path,
+        on_change: Callable[[], None] = lambda: None,
+        fixed: FixedFiles | None = None,
+    ) -> None:
+        """on_change: called after `accounts` has changed, in the loop. fixed: of accounts that no
+        request changes."""
         self.accounts = Accounts()
+        self._fixed = fixed
         self.on_change = on_change
         self._file = AccountFile(path)
         self._stamp: Stamp | None = None
@@ -57,6 +73,8 @@ class AccountStore:
         """first: (setting, Super user that is to be there). ConfigError: there is none at all, or
         the file cannot be used."""
         try:
+            if self._fixed is not None:
+                self.accounts.fixed = self._fixed.changed() or self.accounts.fixed
             self._take(*self._opened(first))
         except (OSError, StoreError) as error:
             raise ConfigError(f"the accounts cannot be used: {error}") from None
@@ -64,6 +82,7 @@ class AccountStore:
     def _opened(self, first: Iterable[tuple[str, Credentials]]) -> tuple[Stamp | None, Accounts]:
         with self._file.locked():
             found = self._file.load()
+            found.fixed = self.accounts.fixed
             before = found.version
             for setting, user in first:
                 # The first user of all makes the others; one that was deleted stays away.
@@ -77,6 +96,7 @@ class AccountStore:
                 raise ConfigError(
                     "authenticationEnabled=true, and there is no Super user who could make others: "
                     'give initAuthenticationUser={"username":"admin","password":".."}'
+                    ", or, with aclEnable, an account with admin: true"
                 )
             if found.version != before:
                 self._file.save(found)
@@ -97,6 +117,7 @@ class AccountStore:
         with file.locked():
             is_mine = file.stamp() == self._stamp
             found = self.accounts.copy() if is_mine else file.read()
+            found.fixed = self.accounts.fixed
             if not self._is_done(key):
                 before = found.version
                 change(found)
@@ -125,7 +146,12 @@ class AccountStore:
                     log.error("the accounts stay as they were: %s", error or repr(error))
 
     async def look(self) -> None:
-        """Takes what another process has changed."""
+        """Takes what another process, or a person, has changed."""
+        fixed = None if self._fixed is None else await asyncio.to_thread(self._fixed.changed)
+        if fixed is not None:
+            log.info("%d accounts are read anew", len(fixed.users))
+            self.accounts.fixed = fixed
+            self._tell()
         if self._file.stamp() != self._stamp:
             async with self._one_change:
                 self._take(*await asyncio.to_thread(self._read))

@@ -8,7 +8,8 @@
     deleteAcl User:alice Topic:t    without a resource all of it
 
 Each change gives a new version. What is here is in memory; account_file.py is the file. Owned by
-one thread.
+one thread. `fixed` are those that are there besides, which none of these changes; where both have
+a name, it is not fixed.
 
 Example: accounts.create_user({"username": "alice", "password": "secret"}, by_super=True).
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.policy import Acl, policy_type
 from rmq.auth.resource import Resource
 from rmq.auth.user import User, UserType
@@ -34,14 +36,29 @@ class Accounts:
     def __init__(self) -> None:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}  # by the user's name
+        self._fixed = FixedAccounts()
         self.version = 0
 
+    @property
+    def fixed(self) -> FixedAccounts:
+        return self._fixed
+
+    @fixed.setter
+    def fixed(self, fixed: FixedAccounts) -> None:
+        if fixed is not self._fixed:
+            self._fixed = fixed
+            self.version += 1
+
+    def is_fixed(self, name: str) -> bool:
+        return name in self._fixed.users and name not in self._users
+
     def user(self, name: str) -> User | None:
-        return self._users.get(name)
+        return self._users.get(name) or self._fixed.users.get(name)
 
     def acl(self, name: str) -> Acl:
         """Empty where there is none."""
-        return self._acls.get(name, Acl())
+        acls = self._fixed.acls if self.is_fixed(name) else self._acls
+        return acls.get(name, Acl())
 
     # ---- users
 
@@ -49,7 +66,7 @@ class Accounts:
         user = _user_of(name, members)
         if user.is_super and not by_super:
             raise _refused_by_type("The super user can only be create by super user")
-        if name in self._users:
+        if self.user(name) is not None:
             raise _not_allowed("The user is existed")
         if len(self._users) >= USERS_MAX:
             raise _not_allowed(f"there are {USERS_MAX} users already")
@@ -57,6 +74,7 @@ class Accounts:
         self.version += 1
 
     def update_user(self, name: str, members: Mapping[Any, Any], by_super: bool) -> None:
+        self._refuse_fixed(name)
         before = self._users.get(name)
         if before is None and name.strip():
             raise _not_allowed("The user is not exist")
@@ -70,6 +88,7 @@ class Accounts:
             self.version += 1
 
     def delete_user(self, name: str, by_super: bool) -> None:
+        self._refuse_fixed(name)
         before = self._users.get(name)
         if before is not None and before.is_super and not by_super:
             raise _refused_by_type("The super user can only be delete by super user")
@@ -84,9 +103,14 @@ class Accounts:
         if self.some_super(others_than=user) is None:
             raise _not_allowed(f"{user.name} is the last Super user that is enabled")
 
+    def _refuse_fixed(self, name: str) -> None:
+        if self.is_fixed(name):
+            raise _not_allowed(f"{name} is an account of plain_acl.yml: change it in that file")
+
     def users(self, part: str = "") -> list[User]:
         """Those whose names hold the text, by name."""
-        return [self._users[name] for name in sorted(self._users) if part in name]
+        all_users = self._fixed.users | self._users
+        return [all_users[name] for name in sorted(all_users) if part in name]
 
     # ---- ACLs
 
@@ -131,9 +155,10 @@ class Accounts:
     def acls(self, subject_part: str = "", resource_part: str = "") -> list[tuple[str, Acl]]:
         """(User:name, ACL) by name, of those that hold the texts in their subject and in one of
         their resources."""
+        fixed = {name: acl for name, acl in self._fixed.acls.items() if self.is_fixed(name)}
         return [
             (SUBJECT_PREFIX + name, acl)
-            for name, acl in sorted(self._acls.items())
+            for name, acl in sorted((fixed | self._acls).items())
             if subject_part in SUBJECT_PREFIX + name
             and any(
                 resource_part in str(entry.resource)
@@ -145,6 +170,7 @@ class Accounts:
     def _name_of(self, subject: str) -> str:
         """Of a user that is there."""
         name = subject_name(subject)
+        self._refuse_fixed(name)
         if name not in self._users:
             raise _not_allowed(f"The subject of {subject[:300]} is not exist.")
         return name
@@ -154,10 +180,12 @@ class Accounts:
     def copy(self) -> Accounts:
         other = Accounts()
         other.take(self)
+        other.fixed = self.fixed
         return other
 
     def take(self, other: Accounts) -> None:
-        """Becomes what the other is; it costs two tables, for what is in them never changes."""
+        """Becomes what the other is, but for what is fixed; it costs two tables, for what is in
+        them never changes."""
         self._users, self._acls = dict(other._users), dict(other._acls)
         self.version += 1
 
@@ -180,7 +208,7 @@ class Accounts:
     def ensure_super(self, name: str, password: str) -> None:
         """Makes a Super user of the name unless there is a user of it. ProtocolError: it cannot be
         one."""
-        if name not in self._users:
+        if self.user(name) is None:
             members = {"password": password, "userType": UserType.SUPER.value}
             self._users[name] = User.of(name, members)
             self.version += 1
@@ -189,7 +217,7 @@ class Accounts:
         """The first by name that is enabled."""
         found = (
             user
-            for user in self._users.values()
+            for user in (self._fixed.users | self._users).values()
             if user.is_super and user.is_enabled and user is not others_than
         )
         return min(found, key=lambda user: user.name, default=None)

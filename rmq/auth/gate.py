@@ -1,5 +1,6 @@
 """Gate: whether a request may be served, asked before it is.
 
+    white addresses  of ACL 1.0's files: all is served
     authentication   AccessKey names a user that is enabled, whose password made the Signature
     authorization    its policies allow what the request wants
 
@@ -64,6 +65,8 @@ class Gate:
         """peer: where it comes from, as host:port."""
         if not self._authenticates or request.code in self._unauthenticated:
             return OPEN
+        if self._is_trusted(request, peer):
+            return OPEN
         user, text = self._user(request)
         if user is not None and self._authorizes and request.code not in self._unauthorized:
             text = self._refusal(user, request, peer)
@@ -77,6 +80,16 @@ class Gate:
         elif audit.isEnabledFor(logging.DEBUG):
             audit.debug("allowed: request %d of %r from %s", request.code, name, peer)
         return Verdict(user, text)
+
+    def _is_trusted(self, request: Command, peer: str) -> bool:
+        """Whether ACL 1.0 lets everything in from there, or everything that gives this name."""
+        accounts = self.accounts
+        fixed = accounts.fixed
+        if not fixed.white and not fixed.unsigned:
+            return False
+        source = address(peer)
+        name = request.fields.get(ACCESS_KEY, "")
+        return fixed.lets_in(source) or (accounts.is_fixed(name) and fixed.trusts(name, source))
 
     def _user(self, request: Command) -> tuple[User | None, str]:
         """Who has signed it; else why that is not known."""

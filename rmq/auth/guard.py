@@ -27,6 +27,7 @@ from rmq.auth.admin import Asker
 from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.gate import OPEN, Gate, Verdict
 from rmq.auth.options import FIRST_USER, INNER, AuthOptions
+from rmq.auth.plain_acl import PlainAclFiles
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError, StoreError
@@ -50,7 +51,11 @@ class Guard:
         """directory: of rmqAccounts.json, unless rmqAccountsPath says otherwise."""
         self.options = AuthOptions.of(settings)
         path = settings.rmqAccountsPath
-        self.store = AccountStore(Path(path).expanduser() if path else directory / NAME)
+        plain_acl = self.options.plain_acl
+        self.store = AccountStore(
+            Path(path).expanduser() if path else directory / NAME,
+            fixed=PlainAclFiles(plain_acl) if plain_acl is not None else None,
+        )
         self._gate = Gate(
             self.store.accounts,
             cluster,

@@ -6,6 +6,8 @@
     innerClientAuthenticationCredentials {"accessKey":..,"secretKey":..}
                                                               likewise, and servers sign by it
     authenticationWhitelist, authorizationWhitelist 10,310    requests that are let in all the same
+    aclEnable, rmqPlainAclPath                                both, with the accounts of ACL 1.0 as
+                                                              well
 
 Instead of the JSON the path of a file that holds it, which systemd's LoadCredential= makes, for
 instance, and which not everybody may read.
@@ -35,20 +37,35 @@ class AuthOptions(msgspec.Struct, frozen=True):
     inner: Credentials | None = None
     unauthenticated: frozenset[int] = frozenset()
     unauthorized: frozenset[int] = frozenset()
+    plain_acl: Path | None = None  # of plain_acl.yml; None: nobody goes by it
 
     @classmethod
     def of(cls, settings: Settings) -> AuthOptions:
         """ConfigError, which shows no secret, for what is none."""
+        plain_acl = _plain_acl(settings)
         return cls(
-            settings.authenticationEnabled,
-            settings.authorizationEnabled,
+            settings.authenticates,
+            settings.authorizes,
             _credentials(FIRST_USER, settings.initAuthenticationUser, "username", "password")
-            if settings.authenticationEnabled
+            if settings.authenticates
             else None,
             inner_credentials(settings),
             _codes("authenticationWhitelist", settings.authenticationWhitelist),
             _codes("authorizationWhitelist", settings.authorizationWhitelist),
+            plain_acl,
         )
+
+
+def _plain_acl(settings: Settings) -> Path | None:
+    if not settings.aclEnable:
+        return None
+    path = Path(settings.rmqPlainAclPath).expanduser()
+    if not path.is_absolute():
+        raise ConfigError(
+            "aclEnable=true: say where the accounts are: rmqPlainAclPath=/opt/rocketmq/conf/"
+            "plain_acl.yml; those of the directory acl beside it are read as well"
+        )
+    return path
 
 
 def inner_credentials(settings: Settings) -> Credentials | None:

@@ -1,4 +1,5 @@
-"""Packed policies: an ACL in the bytes that the reactor takes (cext/flow/auth/user_table.pxd).
+"""Packed policies: an ACL in the bytes that the reactor takes (cext/flow/auth/user_table.pxd), and
+white lists (cext/flow/auth/white_list.pxd).
 
 What is about something that no request touches (Namespace) is left out.
 
@@ -8,10 +9,12 @@ Example: packed(Acl()) is b"".
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from ipaddress import IPv4Network
 
 from rmq.auth.policy import Acl, Action, Decision, Network, PolicyEntry, PolicyType
 from rmq.auth.resource import ResourceType
+from rmq.auth.white_list import Part, WhiteList
 
 _HEAD = struct.Struct(">BBBBHHH")
 _TYPES = {
@@ -31,6 +34,21 @@ def packed(acl: Acl) -> bytes:
         for entry in acl.policies.get(kind, ())
         if entry.resource.type in _TYPES
     )
+
+
+def packed_addresses(lists: Iterable[WhiteList]) -> bytes:
+    """Empty: nobody."""
+    return b"".join(
+        b"\0" if each.everybody else b"".join(map(_pattern, each.patterns)) for each in lists
+    )
+
+
+def _pattern(pattern: tuple[Part, ...]) -> bytes:
+    parts = (
+        struct.pack(f">H{2 * len(part)}H", len(part), *(end for ends in part for end in ends))
+        for part in pattern
+    )
+    return bytes((len(pattern),)) + b"".join(parts)
 
 
 def _entry(kind: PolicyType, entry: PolicyEntry) -> bytes:

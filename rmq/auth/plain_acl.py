@@ -6,7 +6,7 @@
     accounts:
       - accessKey: alice12
         secretKey: 12345678
-        whiteRemoteAddress: 10.0.0.*                  needs no signature from there
+        whiteRemoteAddress: 10.0.0.*                  the name is enough from there, for everything
         admin: false                                  true: a Super user
         defaultTopicPerm: DENY                        Topic:*, a Default policy
         defaultGroupPerm: SUB                         Group:*, likewise
@@ -21,13 +21,13 @@ Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "123456
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
-
+from rmq import names
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.policy import Acl, Action, Decision, PolicyEntry, PolicyType
 from rmq.auth.resource import Pattern, Resource, ResourceType, group, topic
 from rmq.auth.user import User, UserType
@@ -43,13 +43,8 @@ _ACTIONS = {
     "PUB|SUB": frozenset((Action.PUB, Action.SUB)),
     "SUB|PUB": frozenset((Action.PUB, Action.SUB)),
 }
-
-
-class PlainAcl(msgspec.Struct):
-    users: dict[str, User] = {}
-    acls: dict[str, Acl] = {}
-    white: list[WhiteList] = []  # everything is allowed
-    unsigned: dict[str, WhiteList] = {}  # by user: no signature needed
+# ACL 1.0 asks nobody for a right to trace.
+_TRACES = PolicyEntry(topic(names.TRACE_TOPIC), frozenset((Action.PUB,)), Decision.ALLOW)
 
 
 def files(plain_acl: Path, directory: Path) -> list[Path]:
@@ -62,9 +57,39 @@ def files(plain_acl: Path, directory: Path) -> list[Path]:
     )
 
 
-def read(paths: Iterable[Path]) -> PlainAcl:
+class PlainAclFiles:
+    """The files of a server that goes by them (aclEnable). Reads block."""
+
+    def __init__(self, path: Path) -> None:
+        """path: of plain_acl.yml; the others are in the directory acl beside it."""
+        self.path = path
+        self._stamp: tuple[tuple[Path, int, int, int], ...] | None = None
+
+    def changed(self) -> FixedAccounts | None:
+        """None: all files are as they were at the call before. ConfigError for what cannot be
+        used, once for each change."""
+        stamp = tuple(_stamps(files(self.path, self.path.parent / "acl")))
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        if not self.path.is_file():
+            raise ConfigError(f"{self.path} is not there")
+        found = read(each for each, *_ in stamp)
+        for name, acl in found.acls.items():
+            found.acls[name] = acl.merged(PolicyType.CUSTOM, [_TRACES])
+        return found
+
+
+def _stamps(paths: Iterable[Path]) -> Iterator[tuple[Path, int, int, int]]:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # it has just gone
+            found = path.stat()
+            yield path, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def read(paths: Iterable[Path]) -> FixedAccounts:
     """ConfigError, with the file and the account, for what is not as it has to be."""
-    found = PlainAcl()
+    found = FixedAccounts()
     for path in paths:
         content = _content(path)
         for each in _list(path, content, "globalWhiteRemoteAddresses"):
@@ -76,7 +101,7 @@ def read(paths: Iterable[Path]) -> PlainAcl:
     return found
 
 
-def _add(found: PlainAcl, path: Path, account: Mapping[Any, Any]) -> None:
+def _add(found: FixedAccounts, path: Path, account: Mapping[Any, Any]) -> None:
     name, password = _text(account.get("accessKey")), _text(account.get("secretKey"))
     if len(name) < KEY_CHARACTERS_MIN or len(password) < KEY_CHARACTERS_MIN:
         raise ConfigError(
@@ -123,6 +148,10 @@ def _permission(given: Any) -> tuple[frozenset[Action], Decision]:
 
 
 def _content(path: Path) -> Mapping[Any, Any]:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ConfigError(f"{path} cannot be read: pip install 'rmq[acl]' for YAML") from None
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes")

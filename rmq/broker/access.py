@@ -17,7 +17,7 @@ from rmq.auth.admin import Asker
 from rmq.auth.authorization import Wanted
 from rmq.auth.gate import Verdict
 from rmq.auth.guard import Guard
-from rmq.auth.packed import packed
+from rmq.auth.packed import packed, packed_addresses
 from rmq.auth.policy import Acl, Action
 from rmq.auth.resource import topic
 from rmq.auth.user import User
@@ -48,7 +48,10 @@ class Access:
         """guard: its process opens it, and follows its file."""
         self._guard = guard
         self._core = core
-        self._known: dict[str, tuple[User, Acl]] = {}  # what the reactor has
+        # What the reactor has: of each user also from where its name is enough, and from where all
+        # are let in.
+        self._known: dict[str, tuple[User, Acl, bytes]] = {}
+        self._white = b""
 
     def open(self) -> None:
         guard = self._guard
@@ -93,11 +96,25 @@ class Access:
     def _bring(self) -> None:
         """What is other than the reactor has it."""
         accounts, core = self._guard.store.accounts, self._core
-        present = {user.name: (user, accounts.acl(user.name)) for user in accounts.users()}
+        fixed = accounts.fixed
+        white = packed_addresses(fixed.white)
+        if white != self._white:
+            core.set_white_list(white)
+            self._white = white
+        trusted = {
+            name: packed_addresses([addresses])
+            for name, addresses in fixed.unsigned.items()
+            if accounts.is_fixed(name)
+        }
+        present = {
+            user.name: (user, accounts.acl(user.name), trusted.get(user.name, b""))
+            for user in accounts.users()
+        }
         for name in self._known.keys() - present.keys():
             core.remove_user(name.encode())
-        for name, (user, acl) in present.items():
-            if self._known.get(name) != (user, acl):
-                password = user.password.encode()
-                core.put_user(name.encode(), password, user.is_super, user.is_enabled, packed(acl))
+        for name, known in present.items():
+            if self._known.get(name) != known:
+                user, acl, addresses = known
+                core.put_user(name.encode(), user.password.encode(), user.is_super,
+                              user.is_enabled, packed(acl), addresses)  # fmt: skip
         self._known = present

@@ -59,7 +59,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
     root = Path(settings.storePathRootDir)
     return {
         "root": str(root),
-        "authenticates": settings.authenticationEnabled,
+        "authenticates": settings.authenticates,
         "tls": server_context(settings),
         "checkpoint": str(root / "checkpoint"),
         "deleted_topics": deleted_topics(root.expanduser() / "config"),

@@ -361,10 +361,15 @@ class AuthCalls(Protocol):
     """Who may ask for what (cext/flow/auth), of the requests that the reactor serves."""
 
     def put_user(
-        self, name: bytes, password: bytes, is_super: bool, is_enabled: bool, packed: bytes
-    ) -> None:
-        """In the place of one of the name; packed: its policies (rmq/auth/packed.py). Counts from
+        self, name: bytes, password: bytes, is_super: bool, is_enabled: bool, packed: bytes,
+        white: bytes,
+    ) -> None:  # fmt: skip
+        """In the place of one of the name; packed: its policies, white:
+        from where its name is enough (both by rmq/auth/packed.py). Counts from
         the next request on."""
+
+    def set_white_list(self, packed: bytes) -> None:
+        """From where anybody is let in, in the place of what was said before (packed.py)."""
 
     def remove_user(self, name: bytes) -> None: ...
     def remove_users(self) -> None:

@@ -126,7 +126,8 @@ def import_files(files: tuple[Path, ...], namesrv: str) -> None:
     """Make the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with what they may do.
 
     Users that are there keep their password and get what the files allow. Addresses that need no
-    account (white lists) are not taken over: they are named, and can be given by --from.
+    account (white lists) are not taken over: they are named, and can be given by --from. A broker
+    with aclEnable=true goes by the files themselves, white lists included.
     """
     from rmq.auth.plain_acl import read
 

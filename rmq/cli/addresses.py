@@ -42,7 +42,7 @@ def with_port(address: str, port: int) -> str:
 
 def settle_addresses(settings: Settings, insecure: bool) -> None:
     """Fills in what follows from what was given; ConfigError for what needs --insecure."""
-    is_open = not (settings.authenticationEnabled and settings.authorizationEnabled)
+    is_open = not (settings.authenticates and settings.authorizes)
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
         address = getattr(settings, key) if key in settings else ""
         asks_nobody = is_open or key == "metricsPromExporterHost"

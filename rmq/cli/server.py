@@ -12,9 +12,10 @@ from rmq.cli.options import parse_pairs
 from rmq.config import format_value
 
 # What its name server has with the broker.
-ARMED = ("authenticationEnabled", "authorizationEnabled", "tls.server.mode", "tls.test.mode.enable",
-         "tls.server.certPath", "tls.server.keyPath", "tls.server.keyPassword",
-         "tls.server.trustCertPath", "tls.server.need.client.auth")  # fmt: skip
+ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlainAclPath",
+         "tls.server.mode", "tls.test.mode.enable", "tls.server.certPath", "tls.server.keyPath",
+         "tls.server.keyPassword", "tls.server.trustCertPath",
+         "tls.server.need.client.auth")  # fmt: skip
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
 

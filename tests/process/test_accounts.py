@@ -424,3 +424,55 @@ def read(connection: Connection) -> int:
         reply = connection.ask(11, ask)
         count += len(list(decode_messages(reply.body))) if reply.code == 0 else 0
     return count
+
+
+PLAIN_ACL = """
+globalWhiteRemoteAddresses: %s
+accounts:
+  - {accessKey: RocketMQ, secretKey: 12345678, admin: true}
+  - accessKey: alice12
+    secretKey: wonderland
+    defaultTopicPerm: DENY
+    defaultGroupPerm: SUB
+    topicPerms: [%s]
+"""
+
+
+def test_the_files_of_acl_1_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "conf" / "plain_acl.yml"
+    path.parent.mkdir()
+    path.write_text(PLAIN_ACL % ("[]", "orders=PUB|SUB"))
+    options = ("--set", "aclEnable=true", "--set", f"rmqPlainAclPath={path}", "--shards", "2")
+    alice = Credentials("alice12", "wonderland")
+    with (
+        broker_process(tmp_path, options) as broker,
+        account(Credentials("RocketMQ", "12345678")),
+    ):
+        command(broker, "topic", "create", "orders")
+        command(broker, "topic", "create", "bills")
+
+        def refusal(who: Credentials | None, topic: str) -> str:
+            try:
+                send_to_all(broker, who, topic)
+            except RmqError as error:
+                return str(error)
+            return ""
+
+        assert refusal(alice, "orders") == ""
+        assert "Topic:bills from 127.0.0.1, the decision is deny" in refusal(alice, "bills")
+        assert "username cannot be null" in refusal(None, "orders")
+        done = command(broker, "user", "update", "alice12", "--disable", code=1)
+        assert "alice12 is an account of plain_acl.yml" in done.stdout + done.stderr
+        assert "alice12" in command(broker, "user", "list").stdout
+        path.write_text(PLAIN_ACL % ("[]", "bills=PUB"))
+        wait_until(lambda: refusal(alice, "bills") == "")
+        wait_until(lambda: refusal(alice, "orders") != "")
+        path.write_text(PLAIN_ACL % ("[127.0.0.*]", ""))
+        wait_until(lambda: refusal(None, "orders") == "")
+
+
+def send_to_all(broker: BrokerProcess, who: Credentials | None, topic: str) -> None:
+    """To all shards: each follows the files itself."""
+    with Producer("p", namesrv_addr=broker.namesrv, **(keys(who) if who else {})) as producer:
+        for queue in producer.queues(topic):
+            producer.send(Message(topic, b"x"), queue=queue)

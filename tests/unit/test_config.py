@@ -48,7 +48,6 @@ def test_flush_type_takes_short_and_long_names(text: str) -> None:
         ),
         ("logicalDiskSpaceCleanForciblyThreshold", "0.8.1", "a number such as 0.5"),
         ("brokerName", "a\nb", "text without control characters"),
-        ("aclEnable", "true", "aclEnable=true: refused, rmq has RocketMQ's ACL 2.0"),
         ("storeType", "defaultRocksDB", "storeType=defaultRocksDB: one of default"),
         ("listenprt", "1", "listenprt: no such setting. Did you mean listenPort?"),
         ("zzzzzz", "1", "zzzzzz: no such setting."),
@@ -111,7 +110,6 @@ def test_what_a_file_may_have_is_taken_at_run_time_and_named_when_it_does_nothin
 
 # key, a value that would be unsafe to ignore, words of the reason, values that mean "off"
 UNSAFE = [
-    ("aclEnable", "true", "rmq acl import", ["false"]),
     ("authenticationProvider", "org.example.Mine", "no plug-ins of accounts", [
         "", "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
     ]),

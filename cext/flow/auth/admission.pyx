@@ -20,6 +20,7 @@ from cext.flow.auth.user_table cimport (
     user_find,
     user_verdict,
 )
+from cext.flow.auth.white_list cimport WhiteList, white_list_covers
 from cext.flow.context.outcome cimport GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport address_text, log_event, reply_error
 from cext.wire.codes cimport (
@@ -325,6 +326,14 @@ cdef bint is_blank(const Name* name) noexcept nogil:
     return True
 
 
+cdef bint is_from(const Connection* c, const WhiteList* white) noexcept nogil:
+    cdef uint8_t source[ADDRESS_BYTES]
+    if white.length == 0:
+        return False
+    source_of(c, source)
+    return white_list_covers(white, source)
+
+
 cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Name* name,
                          const char* what) noexcept nogil:
     cdef char text[TEXT_BYTES]
@@ -346,6 +355,9 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return TO_CONTROL
     if s.unauthenticated >> row & 1:
         return GO_ON
+    if is_from(c, &s.white):
+        s.allowed += 1
+        return GO_ON
     if key == NULL or not name_of(key, buffer, &name) or is_blank(&name):
         name.length = 0
         return refuse(s, c, h, &name, b"username cannot be null.")
@@ -354,6 +366,9 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return refuse_user(s, c, h, &name, b"not found")
     if not user.is_enabled:
         return refuse_user(s, c, h, &name, b"disabled")
+    if is_from(c, &user.white):
+        s.allowed += 1
+        return GO_ON
     status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
     if status == TOO_LARGE:
         return TO_CONTROL

@@ -6,6 +6,7 @@ too, so that nobody is let in before it has. Without authentication a request co
 from libc.stdint cimport uint32_t, uint64_t
 
 from cext.flow.auth.user_table cimport UserTable
+from cext.flow.auth.white_list cimport WhiteList
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.net.tls cimport TlsServer
@@ -14,6 +15,7 @@ from cext.wire.signature cimport SignatureCheck
 cdef class AuthService(Service):
     cdef TurnContext turn
     cdef UserTable users
+    cdef WhiteList white                # from there all is served, to anybody
     cdef SignatureCheck check
     cdef bint authenticates
     cdef bint users_known               # set_auth() has come: until then control judges

@@ -3,6 +3,7 @@ cimport cython
 
 from cext.base.status cimport OK
 from cext.flow.auth.user_table cimport user_table_close, user_table_open
+from cext.flow.auth.white_list cimport white_list_close
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena
 from cext.net.tls cimport TlsContext, tls_server_close, tls_server_open, tls_server_set
@@ -25,6 +26,7 @@ cdef class AuthService:
 
     cdef void close(self) noexcept:
         user_table_close(&self.users)
+        white_list_close(&self.white)
         signature_check_close(&self.check)
         tls_server_close(&self.tls)
 

@@ -16,6 +16,7 @@ ACTION_PUB, address) is VERDICT_ALLOW.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from cext.flow.auth.white_list cimport WhiteList
 from cext.memory.name_map cimport NameMap
 from cext.wire.signature cimport SigningKey
 
@@ -65,6 +66,7 @@ cdef struct User:
     int32_t entry_count
     PolicyEntry* entries            # owned
     uint8_t* packed                 # owned
+    WhiteList white                 # from there its name is enough, for everything
 
 cdef struct UserTable:
     NameMap by_name                 # -> User*, owned
@@ -72,11 +74,12 @@ cdef struct UserTable:
 # OK | POOL_EMPTY
 cdef int user_table_open(UserTable* table) noexcept nogil
 cdef void user_table_close(UserTable* table) noexcept nogil
-# Puts a user, in the place of one of the name. OK | POOL_EMPTY | MALFORMED: what is packed is not
-# as above. Then nothing has changed.
+# Puts a user, in the place of one of the name. OK | POOL_EMPTY | MALFORMED: what is packed, or the
+# white list, is not as it has to be. Then nothing has changed.
 cdef int user_put(UserTable* table, const uint8_t* name, uint32_t name_length,
                   const uint8_t* password, uint32_t password_length, bint is_super,
-                  bint is_enabled, const uint8_t* packed, uint32_t packed_length) noexcept nogil
+                  bint is_enabled, const uint8_t* packed, uint32_t packed_length,
+                  const uint8_t* white, uint32_t white_length) noexcept nogil
 cdef void user_remove(UserTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 cdef User* user_find(UserTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 # Of a user that is not super: may it do one of the actions on the resource, from there?

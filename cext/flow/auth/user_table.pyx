@@ -5,6 +5,7 @@ from libc.string cimport memcmp, memcpy
 
 from cext.base.byteorder cimport load_u16
 from cext.base.status cimport MALFORMED, OK, POOL_EMPTY
+from cext.flow.auth.white_list cimport white_list_close, white_list_set
 from cext.memory.name_map cimport (
     NameEntry,
     name_map_close,
@@ -32,6 +33,7 @@ cdef void user_free(User* user) noexcept nogil:
         return
     free(user.entries)
     free(user.packed)
+    white_list_close(&user.white)
     free(user)
 
 
@@ -101,7 +103,8 @@ cdef int read_entries(User* user, const uint8_t* packed, uint32_t length) noexce
 
 cdef int user_put(UserTable* table, const uint8_t* name, uint32_t name_length,
                   const uint8_t* password, uint32_t password_length, bint is_super,
-                  bint is_enabled, const uint8_t* packed, uint32_t packed_length) noexcept nogil:
+                  bint is_enabled, const uint8_t* packed, uint32_t packed_length,
+                  const uint8_t* white, uint32_t white_length) noexcept nogil:
     cdef User* before = user_find(table, name, name_length)
     cdef User* user = <User*> calloc(1, sizeof(User))
     cdef int status
@@ -111,6 +114,8 @@ cdef int user_put(UserTable* table, const uint8_t* name, uint32_t name_length,
     user.is_enabled = is_enabled
     signing_key_set(&user.key, password, password_length)
     status = read_entries(user, packed, packed_length)
+    if status == OK:
+        status = white_list_set(&user.white, white, white_length)
     if status == OK:
         status = name_map_put(&table.by_name, name, name_length, user)
     user_free(user if status != OK else before)

@@ -5,6 +5,7 @@ from cext.base.status cimport OK, raise_status
 from cext.flow.auth.admission cimport row_bit
 from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, user_table_open
+from cext.flow.auth.white_list cimport white_list_set
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.net.tls cimport SSL_CTX, TlsContext, tls_server_set
@@ -15,6 +16,7 @@ cdef struct PutUser:
     Text name
     Text password
     Text packed
+    Text white
     bint is_super
     bint is_enabled
     # results
@@ -24,7 +26,17 @@ cdef struct PutUser:
 cdef void put_user(AuthService s, PutUser* x) noexcept nogil:
     x.status = user_put(&s.users, x.name.bytes, x.name.length, x.password.bytes,
                         x.password.length, x.is_super, x.is_enabled, x.packed.bytes,
-                        x.packed.length)
+                        x.packed.length, x.white.bytes, x.white.length)
+
+
+cdef struct SetWhiteList:
+    Text packed
+    # results
+    int status
+
+
+cdef void set_white_list(AuthService s, SetWhiteList* x) noexcept nogil:
+    x.status = white_list_set(&s.white, x.packed.bytes, x.packed.length)
 
 
 cdef void remove_user(AuthService s, const Text* name) noexcept nogil:
@@ -70,15 +82,23 @@ cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
 
 
 cdef class AuthCalls(HACalls):
-    def put_user(self, bytes name, bytes password, bint is_super, bint is_enabled, bytes packed):
+    def put_user(self, bytes name, bytes password, bint is_super, bint is_enabled, bytes packed,
+                 bytes white):
         cdef PutUser x
         x.name = borrowed(name)
         x.password = borrowed(password)
         x.packed = borrowed(packed)
+        x.white = borrowed(white)
         x.is_super = is_super
         x.is_enabled = is_enabled
         self._call(<CallFn> put_user, <void*> self.auth, &x)
         raise_status(x.status, f"user {name!r}")
+
+    def set_white_list(self, bytes packed):
+        cdef SetWhiteList x
+        x.packed = borrowed(packed)
+        self._call(<CallFn> set_white_list, <void*> self.auth, &x)
+        raise_status(x.status, "addresses that are let in")
 
     def remove_user(self, bytes name):
         cdef Text x = borrowed(name)

@@ -15,6 +15,7 @@ from rmq.auth import account_store
 from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.account_store import AccountStore
 from rmq.auth.accounts import Accounts
+from rmq.auth.plain_acl import PlainAclFiles
 from rmq.errors import ConfigError, StoreError
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
@@ -239,3 +240,38 @@ def test_a_file_that_is_damaged_later_leaves_the_accounts_as_they_were(
         asyncio.run(store.look())
     assert names(store) == ["admin"]
     assert path.exists() == (content is not None), "it stays where its owner has it"
+
+
+PLAIN = "accounts: [{accessKey: carol12, secretKey: 12345678, admin: %s}]"
+
+
+def test_accounts_of_files_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(PLAIN % "true")
+    heard: list[int] = []
+    store = AccountStore(tmp_path / NAME, lambda: heard.append(1), PlainAclFiles(path))
+    store.open(())
+    assert names(store) == ["carol12"], "the Super user that there has to be"
+    asyncio.run(store.change(b"alice", user("alice")))
+    assert names(store) == ["alice", "carol12"]
+    assert "carol12" not in (tmp_path / NAME).read_text()
+    told = len(heard)
+    path.write_text(PLAIN % "false" + "\nglobalWhiteRemoteAddresses: [10.0.0.*]")
+    asyncio.run(store.look())
+    assert len(heard) == told + 1
+    carol = store.accounts.user("carol12")
+    assert carol is not None
+    assert not carol.is_super
+    assert len(store.accounts.fixed.white) == 1
+    path.write_text("accounts: [")
+    with pytest.raises(ConfigError, match=r"plain_acl\.yml"):
+        asyncio.run(store.look())
+    asyncio.run(store.look())
+    assert names(store) == ["alice", "carol12"], "as they were"
+
+
+def test_without_any_super_user_there_is_no_start(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(PLAIN % "false")
+    with pytest.raises(ConfigError, match="an account with admin: true"):
+        AccountStore(tmp_path / NAME, fixed=PlainAclFiles(path)).open(())

@@ -10,8 +10,9 @@ import pytest
 
 from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.accounts import Accounts
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.policy import Acl
-from rmq.auth.user import UserStatus, UserType
+from rmq.auth.user import User, UserStatus, UserType
 from rmq.errors import ConfigError, StoreCorruptError
 from rmq.refusal import Refusal
 
@@ -188,3 +189,54 @@ def test_a_file_that_holds_no_accounts_ends_the_start(tmp_path: Path, content: A
     path.write_text('{"users": {')
     with pytest.raises(StoreCorruptError):
         AccountFile(tmp_path / NAME).load()
+
+
+def fixed(*names: str) -> FixedAccounts:
+    return FixedAccounts(users={name: User.of(name, SUPER) for name in names})
+
+
+def test_what_files_give_no_request_changes(accounts: Accounts) -> None:
+    accounts.fixed = fixed("carol")
+    assert [user.name for user in accounts.users()] == ["alice", "carol"]
+    text = "carol is an account of plain_acl.yml: change it in that file"
+    for call, given in (
+        (accounts.update_user, ("carol", SECRET, True)),
+        (accounts.delete_user, ("carol", True)),
+        (accounts.put_acl, ("User:carol", policies())),
+        (accounts.delete_acl, ("User:carol", None, None)),
+    ):
+        refused(REFUSED, text, call, *given)
+    refused(REFUSED, "The user is existed", accounts.create_user, "carol", SECRET, True)
+    copy = accounts.copy()
+    assert copy.user("carol") == accounts.user("carol")
+    assert copy.content()["users"].keys() == {"alice"}, "what is saved"
+    version = accounts.version
+    accounts.fixed = FixedAccounts()
+    assert accounts.version > version
+    assert accounts.user("carol") is None
+
+
+def test_of_two_accounts_of_a_name_the_file_gives_way(accounts: Accounts) -> None:
+    accounts.put_acl("User:alice", policies())
+    accounts.fixed = FixedAccounts(
+        users={"alice": User.of("alice", SUPER)}, acls={"alice": Acl.of(policies("Topic:u"))}
+    )
+    alice = accounts.user("alice")
+    assert alice is not None
+    assert not alice.is_super
+    assert accounts.acl("alice") == Acl.of(policies())
+    assert accounts.acls() == [("User:alice", Acl.of(policies()))]
+    assert accounts.some_super() is None
+    accounts.delete_user("alice", by_super=True)
+    assert accounts.acl("alice") == Acl.of(policies("Topic:u"))
+
+
+def test_a_super_user_of_a_file_is_one_that_is_left(accounts: Accounts) -> None:
+    accounts.create_user("root", SUPER, by_super=True)
+    refused(REFUSED, "root is the last Super user that is enabled", accounts.delete_user,
+            "root", True)  # fmt: skip
+    accounts.fixed = fixed("carol")
+    accounts.delete_user("root", by_super=True)
+    assert accounts.some_super() == accounts.user("carol")
+    accounts.ensure_super("carol", "other")
+    assert accounts.content()["users"].keys() == {"alice"}

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from rmq.auth.accounts import Accounts
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.gate import Gate
+from rmq.auth.user import User
+from rmq.auth.white_list import WhiteList
 from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
 
@@ -107,3 +110,20 @@ def test_refusals_are_in_the_audit_log_and_secrets_are_not(
     assert texts[1].startswith(f"refused: request 310 of 'alice' from {peer}: User:alice has no")
     assert len(texts[2]) < 400
     assert "secret" not in "".join(texts)
+
+
+def test_white_addresses_of_files_need_no_account(gate: Gate, accounts: Accounts) -> None:
+    accounts.fixed = FixedAccounts(
+        users={"carol12": User.of("carol12", {"password": "12345678"})},
+        white=[WhiteList.of("10.1.0.*")],
+        unsigned={"carol12": WhiteList.of("10.2.0.1"), "alice": WhiteList.of("*")},
+    )
+    unsigned = Command(code=310, fields={"b": "t"})
+    assert gate.verdict(unsigned, "10.1.0.9:1").refusal == ""
+    assert gate.verdict(Command(code=25), "[::ffff:10.1.0.9]:1").refusal == ""
+    assert gate.verdict(unsigned, PEER).refusal == "username cannot be null."
+    named = Command(code=310, fields={"b": "t", "AccessKey": "carol12"})
+    assert gate.verdict(named, "10.2.0.1:1").refusal == ""
+    assert gate.verdict(named, "10.2.0.2:1").refusal == "check signature failed."
+    named.fields["AccessKey"] = "alice"  # who is no account of the file
+    assert gate.verdict(named, "10.2.0.1:1").refusal == "check signature failed."

@@ -65,3 +65,12 @@ def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(ConfigError, match=r"admin\.json cannot be read"):
         options(authenticationEnabled="true", initAuthenticationUser=str(path))
+
+
+def test_files_of_acl_1_turn_both_on(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    found = options(aclEnable="true", rmqPlainAclPath=str(path))
+    assert found == AuthOptions(authenticates=True, authorizes=True, plain_acl=path)
+    for wrong in ("", "conf/plain_acl.yml"):
+        with pytest.raises(ConfigError, match="rmqPlainAclPath=/opt"):
+            options(aclEnable="true", rmqPlainAclPath=wrong)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rmq.auth.authorization import Wanted, address, refusal
-from rmq.auth.plain_acl import PlainAcl, files, read
-from rmq.auth.policy import Action
+from rmq.auth.fixed_accounts import FixedAccounts
+from rmq.auth.plain_acl import PlainAclFiles, files, read
+from rmq.auth.policy import Action, Decision
 from rmq.auth.resource import group, topic
 from rmq.auth.white_list import WhiteList
 from rmq.errors import ConfigError, ProtocolError
@@ -47,7 +48,7 @@ accounts:
 
 
 @pytest.fixture
-def example(tmp_path: Path) -> PlainAcl:
+def example(tmp_path: Path) -> FixedAccounts:
     (tmp_path / "plain_acl.yml").write_text(EXAMPLE)
     return read([tmp_path / "plain_acl.yml"])
 
@@ -69,7 +70,7 @@ def example(tmp_path: Path) -> PlainAcl:
         (Wanted(topic("topicB"), frozenset((Action.DELETE,))), False),
     ],
 )
-def test_the_example_of_rocketmq(example: PlainAcl, wanted: Wanted, allowed: bool) -> None:
+def test_the_example_of_rocketmq(example: FixedAccounts, wanted: Wanted, allowed: bool) -> None:
     user = example.users["RocketMQ"]
     assert user.password == "01234567"
     found = refusal(user, example.acls["RocketMQ"], [wanted], None)
@@ -79,7 +80,7 @@ def test_the_example_of_rocketmq(example: PlainAcl, wanted: Wanted, allowed: boo
     assert not user.is_super
 
 
-def test_addresses_of_the_example(example: PlainAcl) -> None:
+def test_addresses_of_the_example(example: FixedAccounts) -> None:
     def is_white(text: str) -> bool:
         return any(each.covers(address(text)) for each in example.white)
 
@@ -136,7 +137,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path: Path, text: str
 def test_an_empty_file_has_no_accounts(tmp_path: Path) -> None:
     for text in ("", "accounts:\n", "# nothing\n", "accounts: []\n"):
         (tmp_path / "acl.yml").write_text(text)
-        assert read([tmp_path / "acl.yml"]) == PlainAcl()
+        assert read([tmp_path / "acl.yml"]) == FixedAccounts()
 
 
 @pytest.mark.parametrize(
@@ -170,3 +171,41 @@ def test_address_patterns(pattern: str, inside: list[str], outside: list[str]) -
 def test_what_is_no_address_pattern(pattern: Any) -> None:
     with pytest.raises(ProtocolError):
         WhiteList.of(pattern)
+
+
+def test_files_are_read_anew_when_one_changes(tmp_path: Path) -> None:
+    main, more = tmp_path / "plain_acl.yml", tmp_path / "acl" / "more.yml"
+    found = PlainAclFiles(main)
+    with pytest.raises(ConfigError, match=r"plain_acl\.yml is not there"):
+        PlainAclFiles(tmp_path / "none" / "plain_acl.yml").changed()
+    main.write_text(EXAMPLE)
+    first = found.changed()
+    trace = topic("RMQ_SYS_TRACE_TOPIC")
+    assert first is not None
+    assert sorted(first.users) == ["RocketMQ", "rocketmq2"]
+    assert first.acls["RocketMQ"].decision(trace, PUB, None) is Decision.ALLOW
+    assert found.changed() is None
+    more.parent.mkdir()
+    more.write_text("accounts: [{accessKey: another, secretKey: 12345678}]")
+    second = found.changed()
+    assert second is not None
+    assert "another" in second.users
+    more.unlink()
+    third = found.changed()
+    assert third is not None
+    assert "another" not in third.users
+
+
+def test_a_file_that_cannot_be_used_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(EXAMPLE)
+    found = PlainAclFiles(path)
+    assert found.changed() is not None
+    for broken in ("accounts: [", None):
+        if broken is None:
+            path.unlink()
+        else:
+            path.write_text(broken)
+        with pytest.raises(ConfigError, match=r"plain_acl\.yml"):
+            found.changed()
+        assert found.changed() is None

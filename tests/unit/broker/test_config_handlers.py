@@ -71,7 +71,7 @@ async def test_what_has_no_effect_is_taken_shown_and_named(
 async def test_what_would_be_unsafe_to_ignore_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        for text in ("aclEnable=true", "enableDLegerCommitLog=true", "minInSyncReplicas=2",
+        for text in ("enableDLegerCommitLog=true", "minInSyncReplicas=2",
                      "allAckInSyncStateSet=true", "useTLS=true"):  # fmt: skip
             reply = await client.call(25, f"fileReservedTime=48\n{text}\n".encode())
             assert reply.code == 1

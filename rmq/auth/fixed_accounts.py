@@ -1,0 +1,31 @@
+"""Fixed accounts: those that files give (plain_acl.py), which no request changes.
+
+Beside the users and what they may do there are addresses, as ACL 1.0 has them:
+
+    white       who comes from there may do everything, without an account
+    unsigned    and who gives this name from there, without a signature
+
+Example: FixedAccounts(white=[WhiteList.of("10.0.0.*")]).lets_in(address("10.0.0.7")) is true.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmq.auth.policy import Acl, Address
+from rmq.auth.user import User
+from rmq.auth.white_list import WhiteList
+
+
+class FixedAccounts(msgspec.Struct):
+    users: dict[str, User] = {}
+    acls: dict[str, Acl] = {}  # by the user's name
+    white: list[WhiteList] = []
+    unsigned: dict[str, WhiteList] = {}  # by the user's name
+
+    def lets_in(self, source: Address | None) -> bool:
+        return any(each.covers(source) for each in self.white)
+
+    def trusts(self, name: str, source: Address | None) -> bool:
+        """Whether the user's name is enough, from there."""
+        return name in self.unsigned and self.unsigned[name].covers(source)
