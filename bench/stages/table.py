@@ -15,6 +15,8 @@ from pathlib import Path
 
 from bench.stages.turns import TURNS, Run
 from cext.testing import stage_loops
+from rmq.auth.packed import packed
+from rmq.auth.policy import Acl
 from rmq.codes import RequestCode
 from rmq.filters.sql92 import compile_expression
 from rmq.format.message import encode_properties
@@ -75,6 +77,17 @@ def index_put(directory: Path) -> Run:
     return stage_loops.IndexPut(os.fsencode(directory)).run
 
 
+def verdict(_: Path) -> Run:
+    """Of 10,000 users with 10 entries each."""
+    entries = [
+        {"resource": f"Topic:{name}", "actions": ["Pub"], "decision": "Allow"}
+        for name in (*(f"of-another-team-{n}*" for n in range(9)), "orders*")
+    ]
+    acl = Acl.of([{"policyType": "Custom", "entries": entries}])
+    users = [f"user-{n}".encode() for n in range(10_000)]
+    return stage_loops.VerdictLook(packed(acl), b"orders-of-europe", users).run
+
+
 STAGES: dict[str, Case] = {
     "json_header": Case(
         "header of a send, JSON, parsed in full", loop("JsonHeader", JSON_HEADER)
@@ -107,6 +120,9 @@ STAGES: dict[str, Case] = {
         "two terms of SQL92 over the properties",
         loop("SqlFilterRun", compile_expression("amount > 500 AND region = 'north'").program,
              PROPERTIES),
+    ),
+    "verdict": Case(
+        "whether one of 10,000 users may send", verdict, 10_000
     ),
     "send_reply": Case(
         "answer to a send, JSON", loop("SendReplyWrite")

@@ -11,6 +11,18 @@ from libc.stdlib cimport calloc, free, malloc
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport OK
+from cext.flow.auth.user_table cimport (
+    ACTION_PUB,
+    ADDRESS_BYTES,
+    TYPE_TOPIC,
+    VERDICT_ALLOW,
+    UserTable,
+    user_find,
+    user_put,
+    user_table_close,
+    user_table_open,
+    user_verdict,
+)
 from cext.flow.tables.group_table cimport TagFilter, tag_filter_passes
 from cext.memory.arena cimport SharedArena
 from cext.store.consume_queue cimport Queue
@@ -306,6 +318,50 @@ cdef class TagFilterLook(Stage):
         for _i in range(count):
             stage_hide(code)
             self.failures += not tag_filter_passes(&self.tags, <int64_t> code)
+
+
+cdef class VerdictLook(Stage):
+    """Whether another user of very many may send to the topic that its last entry allows."""
+    cdef UserTable users
+    cdef int64_t user_count
+    cdef list names
+    cdef Text* name_of                      # owned
+
+    def __cinit__(self, bytes packed not None, bytes topic not None, list names not None):
+        cdef bytes name
+        cdef int64_t i
+        self.given = topic
+        self.at = topic
+        self.length = <uint32_t> len(topic)
+        self.names = names
+        self.user_count = len(names)
+        self.name_of = <Text*> calloc(<size_t> self.user_count, sizeof(Text))
+        if self.name_of == NULL or user_table_open(&self.users) != OK:
+            raise MemoryError
+        for i in range(self.user_count):
+            name = names[i]
+            self.name_of[i] = text_of(<const uint8_t*> name, <uint32_t> len(name))
+            raise_status(user_put(&self.users, self.name_of[i].bytes, self.name_of[i].length,
+                                  b"secret", 6, False, True, packed, <uint32_t> len(packed),
+                                  NULL, 0), "user")
+
+    def __dealloc__(self):
+        user_table_close(&self.users)
+        free(self.name_of)
+
+    cdef void loop(self, int64_t count) noexcept nogil:
+        cdef uint8_t address[ADDRESS_BYTES]
+        cdef const Text* name
+        cdef int64_t at = 0
+        cdef int64_t _i
+        for _i in range(ADDRESS_BYTES):
+            address[_i] = 0
+        for _i in range(count):
+            at = (at + 7919) % self.user_count      # far from the one before
+            name = &self.name_of[at]
+            if user_verdict(user_find(&self.users, name.bytes, name.length), TYPE_TOPIC, self.at,
+                            self.length, ACTION_PUB, address) != VERDICT_ALLOW:
+                self.failures += 1
 
 
 cdef class SqlFilterRun(Stage):
