@@ -136,6 +136,8 @@ _TLS: tuple[Setting, ...] = (
     # A property file with more of these; it wins, but for tls.server.mode and tls.enable.
     _text("tls.config.file", "", null=True),
     _refused("useTLS", False, _NO_CLIENT_KEY),
+    # Balancers, 10.0.0.5,10.1.0.0/16, who say by the PROXY protocol who comes by them.
+    _text("rmqProxyProtocolFrom", ""),
 )  # fmt: skip
 
 _LOCAL = "org.apache.rocketmq.auth"
@@ -157,6 +159,7 @@ _ACCOUNTS: tuple[Setting, ...] = (
     _text("authenticationWhitelist", ""),  # request codes, 10,310, that need no signature
     _text("authorizationWhitelist", ""),  # and those that any account may use
     _text("rmqAccountsPath", "", null=True),  # empty: rmqAccounts.json beside the other tables
+    _bool("rmqCoreFiles", False),  # true: a crash may leave one, with the passwords in it
     _bool("aclEnable", False),  # both of the above, with the accounts of ACL 1.0's files
     _text("rmqPlainAclPath", "", null=True),  # plain_acl.yml; the directory acl beside it, too
     _provider("authenticationProvider", "authentication.provider.DefaultAuthenticationProvider"),

@@ -110,8 +110,7 @@ cdef int serve(ConnectionEvents s, int listen_fd, AuthService auth) noexcept nog
     remoting.on_closed = <OnClosed> connection_closed
     remoting.on_drained = <OnDrained> output_drained
     remoting.block_bytes = sizeof(ClientState)
-    return s.turn.net.add_listener(listen_fd, &remoting,
-                                   &auth.tls.transport if auth.speaks_tls else NULL)
+    return s.turn.net.add_listener(listen_fd, &remoting, auth.transport)
 
 
 # ------------------------------------------------------------------- the turn

@@ -6,11 +6,12 @@
     input, output       bytes received and handed over; replies queued and sent
     listener            a port of one protocol
     transport           bytes changed on their way
-    tls                 one of these, by OpenSSL
+    proxy_protocol      one of these: who comes by a balancer
+    tls                 another one, by OpenSSL
     self_signed         a certificate where none is named
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
-    peer_address, socket_api
+    peer_address, address_network, socket_api
 
 A frame's meaning is its protocol's matter: callbacks of the listener (connection.pxd).
 """

@@ -106,10 +106,11 @@ cdef enum:
 
 cdef struct Transport:
     void* owner                     # first argument of `open`
-    # A client was accepted: makes c.transport_state. False: no memory, it is closed.
+    # A client was accepted, its address is known: makes c.transport_state, or leaves it to another
+    # transport, or to none. False: no memory, it is closed.
     bint (*open)(void* owner, Connection* c) noexcept nogil
     # 0: done. Else a TransportResult; called again when the socket is as wanted. It may leave the
-    # connection without a transport: then it is plain.
+    # connection to another transport, whose handshake goes on, or to none: then it is plain.
     int (*handshake)(Connection* c) noexcept nogil
     # Bytes received, 0: the other side has ended, or a TransportResult.
     ssize_t (*receive)(Connection* c, void* at, size_t room) noexcept nogil

@@ -202,6 +202,8 @@ cdef class ConnectionTable:
             if not transport.open(transport.owner, c):
                 c.transport = NULL
                 c.id = 0
+            elif c.transport == NULL:       # it needs none
+                c.transport_wants = 0
         if c.id == 0 or epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0:
             if c.transport != NULL:
                 c.transport.close(c)

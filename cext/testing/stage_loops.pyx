@@ -13,7 +13,6 @@ from cext.base.checksum cimport body_crc
 from cext.base.status cimport OK
 from cext.flow.auth.user_table cimport (
     ACTION_PUB,
-    ADDRESS_BYTES,
     TYPE_TOPIC,
     VERDICT_ALLOW,
     UserTable,
@@ -25,6 +24,7 @@ from cext.flow.auth.user_table cimport (
 )
 from cext.flow.tables.group_table cimport TagFilter, tag_filter_passes
 from cext.memory.arena cimport SharedArena
+from cext.net.address_network cimport ADDRESS_BYTES
 from cext.store.consume_queue cimport Queue
 from cext.store.index_file cimport (
     INDEX_ENTRY_BYTES,

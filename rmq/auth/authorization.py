@@ -17,9 +17,10 @@ from ipaddress import IPv6Address, ip_address
 
 import msgspec
 
-from rmq.auth.policy import Acl, Action, Address, Decision
+from rmq.auth.policy import Acl, Action, Decision
 from rmq.auth.resource import Resource
 from rmq.auth.user import User
+from rmq.base.networks import Address
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import msgspec
 
-from rmq.auth.policy import Acl, Address
+from rmq.auth.policy import Acl
 from rmq.auth.user import User
 from rmq.auth.white_list import WhiteList
+from rmq.base.networks import Address
 
 
 class FixedAccounts(msgspec.Struct):

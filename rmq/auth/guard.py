@@ -28,6 +28,7 @@ from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.gate import OPEN, Gate, Verdict
 from rmq.auth.options import FIRST_USER, INNER, AuthOptions
 from rmq.auth.plain_acl import PlainAclFiles
+from rmq.base import core_files
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError, StoreError
@@ -64,6 +65,7 @@ class Guard:
             unauthenticated=self.options.unauthenticated,
             unauthorized=self.options.unauthorized,
         )
+        self._leaves_core_files = settings.rmqCoreFiles
         self.is_open = False
         self._following: asyncio.Task[None] | None = None
 
@@ -75,6 +77,8 @@ class Guard:
         options = self.options
         if not self.is_on:
             return
+        if not self._leaves_core_files:
+            core_files.leave_none()
         given = ((FIRST_USER, options.first_user), (INNER, options.inner))
         self.store.open([(key, user) for key, user in given if user is not None])
         if options.inner is not None:

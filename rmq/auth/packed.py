@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from ipaddress import IPv4Network
 
-from rmq.auth.policy import Acl, Action, Decision, Network, PolicyEntry, PolicyType
+from rmq.auth.policy import Acl, Action, Decision, PolicyEntry, PolicyType
 from rmq.auth.resource import ResourceType
 from rmq.auth.white_list import Part, WhiteList
+from rmq.base import networks
 
 _HEAD = struct.Struct(">BBBBHHH")
 _TYPES = {
@@ -24,7 +24,6 @@ _TYPES = {
     ResourceType.GROUP: 3,
 }
 _ACTIONS = {action: 1 << bit for bit, action in enumerate(Action)}
-_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows, as an IPv6 one
 
 
 def packed(acl: Acl) -> bytes:
@@ -62,11 +61,4 @@ def _entry(kind: PolicyType, entry: PolicyEntry) -> bytes:
         len(entry.networks),
         len(name),
     )
-    return head + name + b"".join(map(_network, entry.networks))
-
-
-def _network(network: Network) -> bytes:
-    address = network.network_address.packed
-    if isinstance(network, IPv4Network):
-        return bytes((network.prefixlen + 96,)) + _MAPPED + address
-    return bytes((network.prefixlen,)) + address
+    return head + name + b"".join(map(networks.packed, entry.networks))

@@ -16,22 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_network,
-)
 from typing import Any
 
 import msgspec
 
 from rmq.auth.resource import Resource, ResourceType
+from rmq.base import networks
+from rmq.base.networks import Address, Network
 from rmq.errors import ProtocolError
-
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 
 
 class Action(Enum):
@@ -196,9 +188,8 @@ def policy_type(given: Any) -> PolicyType:
 
 
 def _network(text: str) -> Network:
-    """An address is a network of one."""
     try:
-        return ip_network(text, strict=False)
+        return networks.network(text)
     except ValueError:
         raise ProtocolError("The source ip is invalid.") from None
 

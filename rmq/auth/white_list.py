@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, ip_address
 
 import msgspec
 
-from rmq.auth.policy import Address
+from rmq.base.networks import Address
 from rmq.errors import ProtocolError
 
 Part = tuple[tuple[int, int], ...]  # ranges, each with its ends; a part of an address is in one

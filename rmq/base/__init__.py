@@ -1,11 +1,13 @@
 """Base: files, directories, clocks and logs that everything in Python builds on.
 
     atomic_file         a small file is replaced whole
+    core_files          none of a process that has passwords
     durable_directory   directories whose entries survive a power cut
     json_file           one config file, its .bak and its checksum
     journal_file        records appended to one file, each whole or not there
     clock               wall and monotonic time, which tests can drive
     deadline            waiting with a limit
+    networks            blocks of addresses
     rate_limited_log    at most one line a key and interval
 
 Of ours it imports errors, rmq.format and the clock of cext alone.

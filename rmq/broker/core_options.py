@@ -23,6 +23,7 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.limits import FRAME_BYTES_MAX
 from rmq.names import revive_topic
+from rmq.serving.proxy_protocol import Balancers
 from rmq.system.memory_limit import memory_bytes
 
 log = logging.getLogger("rmq.broker.core_options")
@@ -54,13 +55,22 @@ def make_core(settings: Settings, node: int = -1) -> ShardCore:
     return ShardCore(options)
 
 
+def _clients(settings: Settings) -> dict[str, Any]:
+    """Who they are, and how they connect."""
+    balancers = Balancers.of(settings)
+    return {
+        "authenticates": settings.authenticates,
+        "tls": server_context(settings),
+        "balancers": balancers.packed() if balancers is not None else b"",
+    }
+
+
 def core_options(settings: Settings) -> dict[str, Any]:
     """The options of ShardCore, by its own names."""
     root = Path(settings.storePathRootDir)
     return {
         "root": str(root),
-        "authenticates": settings.authenticates,
-        "tls": server_context(settings),
+        **_clients(settings),
         "checkpoint": str(root / "checkpoint"),
         "deleted_topics": deleted_topics(root.expanduser() / "config"),
         "commitlog_dir": str(settings.commit_log_directory),

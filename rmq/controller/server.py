@@ -31,6 +31,7 @@ from rmq.controller.role_notices import RoleNotices
 from rmq.controller.state_store import Controller, StateStore
 from rmq.errors import ConfigError
 from rmq.serving.listener import Listener
+from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
 from rmq.serving.tls import TlsFiles
 
@@ -72,6 +73,7 @@ class ControllerServer:
             settings.serverChannelMaxIdleTimeSeconds,
             "controller",
             TlsFiles.of(settings),
+            Balancers.of(settings),
         )
         self.port = await listener.open(settings.bindAddress, settings.listenPort)
         self.guard.start()

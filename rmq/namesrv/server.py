@@ -32,6 +32,7 @@ from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
 from rmq.serving import identity
 from rmq.serving.listener import Listener
+from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
 from rmq.serving.tls import TlsFiles, client_context
 
@@ -70,6 +71,7 @@ class NameServer:
             self.settings.serverChannelMaxIdleTimeSeconds,
             "name server",
             TlsFiles.of(self.settings),
+            Balancers.of(self.settings),
         )
         self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
         self._listener = listener

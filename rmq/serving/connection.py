@@ -13,12 +13,14 @@ that are not complete yet; who goes beyond is closed.
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from rmq.base import clock
 from rmq.errors import ProtocolError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+
+UNKNOWN = "?"
 
 _log = logging.getLogger("rmq.serving.connection")
 
@@ -46,8 +48,13 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
         self._silent = True  # no request has come yet
-        self.peer = "?"
+        self.peer = UNKNOWN
         self.last_active = clock.monotonic()
+
+    def come_from(self, peer: tuple[Any, ...] | None) -> None:
+        """host, port, ..; None: that is not known."""
+        if peer:
+            self.peer = f"{peer[0]}:{peer[1]}"
 
     def close(self) -> None:
         """Closes after what is already written has left."""
@@ -62,9 +69,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        if peer:
-            self.peer = f"{peer[0]}:{peer[1]}"
+        if self.peer == UNKNOWN:
+            self.come_from(transport.get_extra_info("peername"))
         if not self._owner.opened(self):
             self._transport.abort()
 

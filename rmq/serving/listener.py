@@ -27,6 +27,7 @@ from rmq.format.remoting import Command
 from rmq.serving.acceptor import Acceptor
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.connection import Connection
+from rmq.serving.proxy_protocol import Balancers, client_of, received
 from rmq.serving.tls import HELLO, TlsFiles
 
 BACKLOG = 1024
@@ -54,9 +55,11 @@ class Listener:
         idle_seconds: float,
         what: str,
         tls: TlsFiles | None = None,
+        balancers: Balancers | None = None,
     ) -> None:
         """`what` it is that listens, for people: "name server"."""
         self._tls = tls
+        self._balancers = balancers
         self._context: ssl.SSLContext | None = None
         self._watching: asyncio.Task[None] | None = None
         self.start = start
@@ -119,6 +122,8 @@ class Listener:
             self._opening[connection] = task
         try:
             context = None
+            if self._balancers is not None and self._balancers.hold(accepted):
+                connection.come_from(await within(client_of(accepted), self._idle_seconds))
             if self._tls is not None and await within(_says_hello(accepted), self._idle_seconds):
                 context = self._context
             elif self._tls is not None and not self._tls.is_permissive:
@@ -211,23 +216,4 @@ def _peer(accepted: socket.socket) -> str:
 
 async def _says_hello(accepted: socket.socket) -> bool:
     """Whether the client speaks TLS: its first byte says so, and stays where it is."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            first = accepted.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            readable = loop.create_future()
-            loop.add_reader(accepted, _wake, readable)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(accepted)
-            continue
-        if not first:
-            raise ConnectionAbortedError
-        return first[0] == HELLO
-
-
-def _wake(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
+    return (await received(accepted, 1, socket.MSG_PEEK))[0] == HELLO

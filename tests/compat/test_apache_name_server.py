@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.name_server import Client
+from support.waiting import HANG_S
 
 from rmq.codes import RequestCode as Code
 from rmq.demo.ports import free_port
@@ -79,7 +80,7 @@ def broker(folder: Path, server: NameServer, name: str, *options: str) -> Iterat
         yield port
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(HANG_S)
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 15) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support.replica_set import Server
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.client.blocking.cluster import Cluster
@@ -59,7 +59,7 @@ class Both:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "rmq", "cluster", *words, "-n", self.namesrv]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
     def apply(self, *words: str) -> None:
         done = self.run("apply", *words, "--yes")

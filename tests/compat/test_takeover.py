@@ -19,6 +19,7 @@ import msgspec
 from compat.runner import ScenarioRunner
 from compat.targets import ApacheTarget
 from compat.test_replicas import COMMON, ApacheSlave, ends, log_of, send_all, wait
+from support.waiting import HANG_S
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking.connection import Connection
@@ -57,7 +58,7 @@ class Takeover:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(HANG_S)
 
 
 def messages(namesrv: str, topic: str) -> list[bytes]:

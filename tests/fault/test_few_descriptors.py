@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, command, with_files
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 SETTINGS = ["--set", "mappedFileSizeCommitLog=16777216"]
 
@@ -57,7 +57,7 @@ async def exchange(broker: BrokerProcess) -> None:
 def cluster_list(broker: BrokerProcess) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rmq", "broker", "status", "-n", broker.namesrv],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one_and_said(tmp_path: Path) -> No
 def test_too_few_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
     done = subprocess.run(
         [*with_files(40, 40), *command(tmp_path / "store")],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode != 0
     assert "the limit of open files is 40" in done.stderr and "ulimit -n" in done.stderr

@@ -20,6 +20,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
 from support.journal import Journal, Load
+from support.waiting import HANG_S
 
 from rmq.offline.checker import check_store
 
@@ -95,7 +96,7 @@ def run_round(directory: Path, faults: Faults, journal: Journal, number: int, en
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):
             broker.process.kill()
-            broker.process.wait(60)
+            broker.process.wait(HANG_S)
         broker.process.stdout.close()
 
 

@@ -28,6 +28,7 @@ from support.live_broker import live_broker, records
 from support.loop_disk import LoopDisk
 from support.name_server import in_loop
 from support.popping import ack, pop
+from support.waiting import HANG_S
 
 from rmq.base.json_file import JsonFile
 from rmq.format.message import encode_properties
@@ -75,7 +76,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate(timeout=120)  # the end of its input ends it
+        self.process.communicate(timeout=HANG_S)  # the end of its input ends it
 
     def run(self, store: Path, offset: int, killed: bool = False) -> str:
         """What the job said; `killed`: it may have been."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, open_log, record_at
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.base.status import Status
 
@@ -64,7 +64,7 @@ class Worker:
     def end(self):
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        return self.process.wait(60)
+        return self.process.wait(HANG_S)
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ def test_kill_before_a_write_loses_nothing_that_was_written(directory, start, fa
     worker.append(20)
     faults.kill("pwrite", path="commitlog/", first=1)
     assert worker.append(5) is None
-    assert worker.process.wait(60) == -signal.SIGKILL
+    assert worker.process.wait(HANG_S) == -signal.SIGKILL
     end = assert_records(directory, 20)
     with open_log(directory, end) as log:
         assert log.read_record(end - 1000) == record_at(end - 1000, 1000)
@@ -333,7 +333,7 @@ def test_kill_inside_a_write_leaves_only_whole_records_to_be_found(directory, st
     worker.append(20)
     faults.kill_after_part(part, path="commitlog/", first=1)
     assert worker.append(5) is None
-    assert worker.process.wait(60) == -signal.SIGKILL
+    assert worker.process.wait(HANG_S) == -signal.SIGKILL
     end = assert_records(directory, 20 + part // 1000)
     with open_log(directory, end) as log:
         assert log.read_record(end) is None
@@ -346,7 +346,7 @@ def test_kill_while_preparing_leaves_a_log_that_opens(directory, start, faults, 
     faults.kill(operation, path="commitlog.spare/", first=2)
     worker = start("async")
     worker.append(60)
-    assert worker.process.wait(60) == -signal.SIGKILL
+    assert worker.process.wait(HANG_S) == -signal.SIGKILL
     names = sorted(os.listdir(directory))
     assert all((directory / name).stat().st_size == SEGMENT_BYTES for name in names)
     with open_log(directory, 0):
@@ -358,7 +358,7 @@ def test_kill_in_the_first_sync_loses_nothing_written(directory, start, faults):
     worker = start("sync")
     answer = worker.append(3)
     assert answer is None or answer["durable"] == 0
-    assert worker.process.wait(60) == -signal.SIGKILL
+    assert worker.process.wait(HANG_S) == -signal.SIGKILL
     assert_records(directory, 3)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,9 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
+from rmq.format.frame_reader import FrameReader
 from rmq.format.message import decode_messages
+from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
 
 ADMIN = Credentials("admin", "top secret")
@@ -476,3 +479,45 @@ def send_to_all(broker: BrokerProcess, who: Credentials | None, topic: str) -> N
     with Producer("p", namesrv_addr=broker.namesrv, **(keys(who) if who else {})) as producer:
         for queue in producer.queues(topic):
             producer.send(Message(topic, b"x"), queue=queue)
+
+
+BY_BALANCER = b"PROXY TCP4 192.0.2.7 127.0.0.1 40000 10911\r\n"
+
+
+def ask_by_balancer(address: str, said: bytes, request: Command, source: str = "127.0.0.9") -> int:
+    """The code of the answer, through a connection that a balancer has made."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), 60, source_address=(source, 0)) as connected:
+        connected.sendall(said + encode(request))
+        frames = FrameReader()
+        while (reply := frames.next()) is None:
+            try:
+                piece = connected.recv(65536)
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                return -1
+            frames.feed(piece)
+        return reply.code
+
+
+def test_by_a_balancer_a_user_is_where_he_is(tmp_path: Path) -> None:
+    options = (*ARMED, "--set", "rmqProxyProtocolFrom=127.0.0.9")
+    with broker_process(tmp_path, options) as broker, account(ADMIN):
+        with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": ALICE.secret_key}):
+            command(broker, "user", "create", "alice")
+        command(broker, "topic", "create", "orders")
+        command(broker, "acl", "allow", "alice", "Topic:orders", "-a", "Pub,Sub",
+                "--from", "192.0.2.0/24")  # fmt: skip
+        send = {"a": "p", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1",
+                "h": "0", "i": ""}  # fmt: skip
+        route = Command(code=105, opaque=1, fields=ALICE.sign({"topic": "orders"}))
+        for address, request in (
+            (broker.address, Command(code=310, opaque=1, fields=ALICE.sign(send, b"x"), body=b"x")),
+            (broker.namesrv, route),
+        ):
+            assert ask_by_balancer(address, BY_BALANCER, request) == 0
+            assert ask_by_balancer(address, b"", request) == NO_PERMISSION, "as the balancer itself"
+            assert ask_by_balancer(address, b"PROXY UNKNOWN\r\n", request) == NO_PERMISSION
+            assert ask_by_balancer(address, BY_BALANCER, request, source="127.0.0.8") == -1
+            assert ask_by_balancer(address, BY_BALANCER[:-1] + b"!", request) == -1

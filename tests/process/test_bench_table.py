@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +26,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
         return subprocess.run(
             [sys.executable, "bench/run.py", "--quick", "--dir", tmp_path, "--json", results,
              *options], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
-            capture_output=True, text=True, timeout=240,
+            capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
 
     run = measure()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import broker_process
+from support.waiting import HANG_S
 
 from rmq.demo.ports import free_port
 
@@ -42,15 +43,16 @@ def floor(request, floor_program, tmp_path):
     assert word == "ready"
     yield process, int(port)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) in (0, 3)
+    assert process.wait(HANG_S) in (0, 3)
     assert not (tmp_path / "data").exists()
 
 
 def rmq_bench(*arguments, check=True):
     command = [sys.executable, "-m", "rmq", "bench", *map(str, arguments)]
     return subprocess.run(
-        command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, check=check, timeout=240
-    )
+        command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, check=check,
+        timeout=HANG_S,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_a_malformed_frame_closes_only_its_connection(floor):
 def test_an_unknown_row_of_the_table_is_refused():
     failed = subprocess.run(
         [sys.executable, "bench/run.py", "--only", "nonsense"],
-        env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert failed.returncode == 2
     assert "nonsense" in failed.stderr and "single" in failed.stderr

@@ -19,7 +19,7 @@ import pytest
 from support.command_line import rmq
 from support.replica_set import Server
 from support.stopping import stand_still
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer
 from rmq.client.blocking import admin
@@ -169,7 +169,7 @@ def _remove(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     assert "stopped, by you" in done.stdout
     assert {each.broker_name for each in view.route(TOPIC).readable()} == {"broker-b"}
     brokers.servers["broker-a"].process.terminate()
-    assert brokers.servers["broker-a"].process.wait(60) == 0
+    assert brokers.servers["broker-a"].process.wait(HANG_S) == 0
     wait_until(lambda: [each.name for each in view.brokers()] == ["broker-b"])
     assert "nothing to stop" in brokers.rmq("plan", "remove", "broker-a").stdout
     before = traffic.sent
@@ -292,7 +292,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
             view.drop(brokers.servers["broker-a"].address)  # that connection ended with it
             admin.commit_offset(view, "late", queue, 1)
             assert "broker-a is drained" in drain.stdout.read()
-            assert drain.wait(60) == 0
+            assert drain.wait(HANG_S) == 0
         finally:
             drain.kill()
             drain.wait()

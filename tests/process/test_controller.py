@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from support.controllers import Replica, in_sync
 from support.etcd_server import etcd_server
+from support.waiting import HANG_S
 
 READY = re.compile(r"is ready in [\d.]+ s: controller (\S+):(\d+), state in (.+)")
 
@@ -34,7 +35,7 @@ class Process:
         self.process.send_signal(number)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        return self.process.wait(60)
+        return self.process.wait(HANG_S)
 
 
 async def elected(port: int) -> None:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 COMMAND = [sys.executable, "-m", "rmq", "demo", "cluster"]
 LAST = re.compile(r"(\d+) failovers; nothing lost: (\d+) sent, (\d+) received, \d+ twice")
@@ -35,7 +35,7 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     environment = os.environ if has_etcd else {**os.environ, "PATH": "/bin-without-etcd"}
     done = subprocess.run(
         [*COMMAND, "--dir", str(tmp_path / "d"), "--kill-master", "3", "--seconds", "5"],
-        capture_output=True, text=True, timeout=300, env=environment,
+        capture_output=True, text=True, timeout=HANG_S, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     last = LAST.search(done.stdout)
@@ -63,7 +63,7 @@ def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals)
     assert len(pids) >= 4
     process.send_signal(number)
     process.stdout.read()
-    assert process.wait(60) == (0 if number == signal.SIGINT else -number)
+    assert process.wait(HANG_S) == (0 if number == signal.SIGINT else -number)
     process.stdout.close()
     wait_until(lambda: all(map(is_gone, pids)))
 

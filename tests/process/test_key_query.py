@@ -12,6 +12,7 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.waiting import HANG_S
 
 from rmq.format.index_file import read_header
 from rmq.format.message import Host, decode_messages, encode_message_id
@@ -112,7 +113,7 @@ def test_without_an_index_queries_say_so(tmp_path: Path) -> None:
 def rmq(broker: BrokerProcess, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rmq", *words, "-n", broker.namesrv],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from support.broker_process import broker_process
 from support.calm_clock import calm_seconds
 from support.live_broker import live_broker
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.broker.broker import Broker
 from rmq.format import fastjson
@@ -252,7 +252,7 @@ def test_consume_takes_an_expression_and_says_what_is_wrong_with_one(tmp_path: P
     def rmq(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "rmq", *arguments, "-n", broker.namesrv],
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 

@@ -16,6 +16,7 @@ import pytest
 from support.calm_clock import calm_seconds
 from support.name_server import Client
 from support.sanitized import SANITIZED, SLOWNESS
+from support.waiting import HANG_S
 
 from rmq.demo.ports import free_port
 
@@ -57,13 +58,13 @@ def test_values_answered_for_survive_the_process(tmp_path: Path, end: signal.Sig
         assert resident_kib < MEMORY_KIB_MAX
         begun = calm_seconds()
         os.kill(process.pid, end)
-        assert process.wait(60) == (0 if end != signal.SIGKILL else -end)
+        assert process.wait(HANG_S) == (0 if end != signal.SIGKILL else -end)
         assert calm_seconds() - begun < 15 * SLOWNESS
         process = start(tmp_path)
         assert asyncio.run(ask(101, namespace="N", key="k")) == {"value": end.name}
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(HANG_S)
 
 
 def test_importing_the_name_server_pulls_in_no_more_than_it_needs() -> None:

@@ -17,6 +17,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.machine import machine
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
 SMALL = ("--set", "mappedFileSizeCommitLog=4194304")
@@ -26,7 +27,7 @@ EVERYTHING = {"subscription": "*", "expressionType": "TAG", "sysFlag": 4}
 def fetch(broker: BrokerProcess, path: str) -> tuple[int, str]:
     found = re.search(r"metrics at (http://\S+)/metrics", broker.log())
     assert found is not None
-    with urllib.request.urlopen(found[1] + path, timeout=60) as answer:
+    with urllib.request.urlopen(found[1] + path, timeout=HANG_S) as answer:
         return answer.status, answer.read().decode()
 
 
@@ -102,7 +103,7 @@ def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> No
         assert process.stdout is not None
         looks = [json.loads(process.stdout.readline())[0] for _ in range(3)]
         process.terminate()
-        process.wait(60)
+        process.wait(HANG_S)
         process.stdout.close()
         ages = [look["uptime_s"] for look in looks]
         assert ages == sorted(ages) and ages[0] < ages[2]
@@ -124,7 +125,7 @@ def test_status_of_nobody_is_an_error(tmp_path: Path) -> None:
         assert (done.returncode, "no broker is registered at" in done.stderr) == (3, True)
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG_S)
 
 
 def test_json_logs_are_one_object_a_line(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
         urls = re.findall(r"metrics at (http://\S+/metrics)", both.log())
         assert len(set(urls)) == 2
         for url in urls:
-            with urllib.request.urlopen(url, timeout=60) as answer:
+            with urllib.request.urlopen(url, timeout=HANG_S) as answer:
                 text = answer.read().decode()
             counts = [
                 value(text, "rocketmq_messages_in_total", topic="t", shard=shard) for shard in "01"
@@ -187,7 +188,7 @@ def test_the_units_of_systemd_start_what_their_samples_say(tmp_path: Path) -> No
     finally:
         for process in started:
             process.terminate()
-        codes = [process.wait(60) for process in started]
+        codes = [process.wait(HANG_S) for process in started]
         for process in started:
             assert process.stdout is not None
             process.stdout.close()

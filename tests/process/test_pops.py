@@ -34,7 +34,7 @@ from support.popping import (
     popped,
 )
 from support.stored_table import stored
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.format import fastjson
 
@@ -136,7 +136,7 @@ class PopLoad:
 
 def end(broker: BrokerProcess) -> None:
     broker.process.kill()
-    broker.process.wait(60)
+    broker.process.wait(HANG_S)
     broker.process.stdout.close()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from support.sanitized import SLOWNESS
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq.pytest_plugin import embedded_broker
 
@@ -40,7 +41,7 @@ def test_users_tests_get_a_broker(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "rmq.pytest_plugin", "-p", "no:cacheprovider",
          str(tmp_path)],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=240,
+        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=HANG_S,
     )  # fmt: skip
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 

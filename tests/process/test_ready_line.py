@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.machine import Machine, machine
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.demo.ports import free_port
 
@@ -40,7 +40,7 @@ def two_shards(tmp_path: Path) -> Machine:
 def test_shards_that_are_all_given_up_end_the_start_with_the_cause(two_shards: Machine) -> None:
     for store in (two_shards.store, two_shards.store / "shard-1"):
         damage(store)
-    done = subprocess.run(two_shards.command(2), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(two_shards.command(2), capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode not in (0, -signal.SIGKILL)
     assert "is ready" not in done.stdout
     last = done.stderr.splitlines()[-1]
@@ -57,7 +57,7 @@ def test_a_shard_that_is_given_up_is_said_in_the_ready_line(two_shards: Machine)
     assert process.stdout is not None
     line = process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(HANG_S) == 0
     process.stdout.close()
     assert re.search(r"is ready in [\d.]+ s with 1 of 2 shards \(broker-a-1: given up after", line)
     assert "topics.json" in line
@@ -71,7 +71,7 @@ def test_shards_that_are_all_given_up_later_end_the_process_too(tmp_path: Path) 
             damage(store)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        assert broker.process.wait(60) not in (0, -signal.SIGKILL)
+        assert broker.process.wait(HANG_S) not in (0, -signal.SIGKILL)
         assert "rmq: no shard of broker-a is left: " in broker.log()
 
 
@@ -85,7 +85,7 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(HANG_S)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -115,7 +115,7 @@ def test_a_broker_without_a_name_server_says_so_and_when_that_is_over(
             assert ("broker-a-1" in line) == (shards == 2)
             advice = line.partition("Try: ")[2].partition(" && ")[0].split()
             done = subprocess.run(
-                [sys.executable, "-m", *advice], capture_output=True, text=True, timeout=60
+                [sys.executable, "-m", *advice], capture_output=True, text=True, timeout=HANG_S
             )
             assert done.returncode == 0, done.stderr
             options = ["--store", str(tmp_path / "other"), "--port", "0"]

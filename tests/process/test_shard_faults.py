@@ -25,7 +25,7 @@ from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
 from support.stopping import stand_still
 from support.stored_table import stored
-from support.waiting import TOLD_S, wait_until
+from support.waiting import HANG_S, TOLD_S, wait_until
 
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
@@ -226,11 +226,11 @@ def test_second_supervisor_on_a_store_is_told_who_holds_it(two: Machine, tmp_pat
     own, broker.namesrv_port = broker.namesrv_port, str(free_port())
     command, single = broker.command(2), broker.command(None)
     broker.namesrv_port = own
-    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
     assert second.returncode == 4
     assert f"store {broker.store} is held by process {broker.process.pid} (" in second.stderr
     (broker.store / "config" / "shards.json").rename(tmp_path / "aside")
-    third = subprocess.run(single, capture_output=True, text=True, timeout=60)
+    third = subprocess.run(single, capture_output=True, text=True, timeout=HANG_S)
     assert third.returncode == 4
     assert f"is held by process {broker.pids[0]} (" in third.stderr
     (tmp_path / "aside").rename(broker.store / "config" / "shards.json")

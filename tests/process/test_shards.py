@@ -18,7 +18,7 @@ from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.machine import Machine, machine
 from support.sanitized import SLOWNESS
-from support.waiting import TOLD_S, wait_until
+from support.waiting import HANG_S, TOLD_S, wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking import admin
@@ -290,7 +290,7 @@ def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None
         with Cluster(broker.namesrv) as cluster:
             assert [m.body for m in tail(cluster, "kept", start=Start("first"))] == [b"before"]
         assert broker.stop() == 0
-        fewer = subprocess.run(broker.command(1), capture_output=True, text=True, timeout=60)
+        fewer = subprocess.run(broker.command(1), capture_output=True, text=True, timeout=HANG_S)
         assert fewer.returncode == 2
         assert "has 2 shards" in fewer.stderr
         assert f"rmq broker shrink --store {broker.store} --shards 1" in fewer.stderr
@@ -316,7 +316,7 @@ def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path)
         other = tmp_path / "other"
         command = [sys.executable, "-m", "rmq", "broker", "--store", str(other), "--shards", "2",
                    "--port", str(port), "-n", broker.namesrv]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 2
         assert f"rmq: shard broker-a: cannot listen on 127.0.0.1:{port}" in done.stderr
         assert json.loads((other / "config" / "shards.json").read_text())["shards"] == 2

@@ -17,6 +17,7 @@ from support.broker_client import BrokerClient
 from support.lasting_load import QUEUES, TOPICS, LastingLoad
 from support.ledger import Ledger, read
 from support.machine import Machine, machine
+from support.waiting import HANG_S
 
 from rmq.client.blocking.cluster import Cluster
 from shards.messages import AllStats, AllStatsReply
@@ -135,7 +136,7 @@ def test_shard_leaves_under_load_when_all_it_has_is_consumed(tmp_path: Path) -> 
                 shrink = [sys.executable, "-m", "rmq", "broker", "shrink", "--shards", "1",
                           "--store", str(broker.store), "--wait", "90"]  # fmt: skip
                 done = await asyncio.to_thread(
-                    subprocess.run, shrink, capture_output=True, text=True, timeout=180
+                    subprocess.run, shrink, capture_output=True, text=True, timeout=HANG_S
                 )
                 assert done.returncode == 0, done.stderr
                 assert str(broker.store / "shard-1") in done.stdout

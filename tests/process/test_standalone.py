@@ -14,6 +14,7 @@ import pytest
 from support import command_line
 from support.broker_process import broker_process, command, start_broker
 from support.sanitized import SLOWNESS
+from support.waiting import HANG_S
 
 
 def rmq(*arguments: str, namesrv: str, input: str = "") -> subprocess.CompletedProcess[str]:
@@ -82,7 +83,9 @@ def test_a_store_that_nobody_uses_takes_little_of_the_disk(tmp_path: Path) -> No
 
 def test_second_start_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
     with broker_process(tmp_path) as broker:
-        second = subprocess.run(command(broker.store), capture_output=True, text=True, timeout=60)
+        second = subprocess.run(
+            command(broker.store), capture_output=True, text=True, timeout=HANG_S
+        )
         assert second.returncode == 4
         assert f"is held by process {broker.pid} (" in second.stderr
         assert f"kill {broker.pid}" in second.stderr
@@ -94,7 +97,7 @@ def test_taken_port_is_an_error_that_names_it(tmp_path: Path) -> None:
         port = broker.address.rpartition(":")[2]
         second = subprocess.run(
             [*command(tmp_path / "other"), "--port", port],
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
         assert second.returncode != 0
         assert port in second.stderr
@@ -142,4 +145,4 @@ def test_follow_prints_what_arrives(tmp_path: Path) -> None:
             assert sorted([follower.stdout.readline(), follower.stdout.readline()]) == [
                 "now\n", "then\n",
             ]  # fmt: skip
-            assert follower.wait(60) == 0
+            assert follower.wait(HANG_S) == 0

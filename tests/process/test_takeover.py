@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.command_line import rmq
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking.cluster import Cluster
@@ -153,7 +153,7 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
     process = machine.take_over("--yes", "--stop-command", f"kill {machine.old.pid}")
     machine.said(" is ready ")
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(HANG_S) == 0
     command = [*RMQ, "broker", "-c", str(machine.folder / "new" / "takeover.conf")]
     again = Child("again", command, machine.folder)
     again.start()
@@ -183,7 +183,7 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(lasting: Machine, way: 
         lasting.said("stop the old master now")
         assert send_code(lasting.address) == ResponseCode.SYSTEM_ERROR
         process.send_signal(getattr(signal, way))
-    text, _ = process.communicate(timeout=60)
+    text, _ = process.communicate(timeout=HANG_S)
     assert process.returncode != 0
     if way == "command":
         assert "ended with code 3" in text

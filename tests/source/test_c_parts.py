@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Icext/c"]
 
@@ -18,7 +19,7 @@ FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Icext/c"]
 def compiled(directory: Path, compiler: str, *flags: str) -> Path:
     program = directory / f"c_parts-{'-'.join([compiler, *flags]).replace('/', '_')}"
     command = [compiler, *FLAGS, *flags, "-o", str(program), "tests/support/c_parts.c"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     return program
 
@@ -29,7 +30,7 @@ def test_c_parts_do_what_plain_code_does(tmp_path: Path) -> None:
         pytest.skip("no C compiler")
     program = compiled(tmp_path, Path(compiler).name, "-O3")
     done = subprocess.run(
-        [program, str(tmp_path / "page"), "5000"], capture_output=True, text=True, timeout=120
+        [program, str(tmp_path / "page"), "5000"], capture_output=True, text=True, timeout=HANG_S
     )
     assert (done.returncode, done.stdout) == (0, "5000 rounds\n")
 
@@ -44,6 +45,6 @@ def test_c_parts_do_the_same_on_aarch64(tmp_path: Path) -> None:
     program = compiled(tmp_path, "aarch64-linux-gnu-gcc", "-O3", "-static")
     done = subprocess.run(
         [emulator, program, str(tmp_path / "page"), "2000"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "2000 rounds\n"), done.stderr

@@ -12,6 +12,7 @@ import click
 import pytest
 from support.pages import BLOCK, DOCS, pages
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.cli.main import cli
@@ -153,7 +154,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html",
          str(DOCS), str(tmp_path)],
-        capture_output=True, text=True, timeout=240, env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, timeout=HANG_S, env={**os.environ, "LC_ALL": "C.UTF-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "index.html").is_file()

@@ -18,6 +18,7 @@ import pytest
 from support.broker_process import broker_process
 from support.pages import BLOCK, EXAMPLES, blocks
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq import Message, Producer
 from rmq.cli.main import cli
@@ -76,7 +77,7 @@ def test_commands_run_in_order_against_a_broker(environment: dict[str, str]) -> 
             arguments = [*arguments, "-n", environment["NAMESRV_ADDR"], "--duration", "0.2"]
         done = subprocess.run(
             [sys.executable, "-m", "rmq", *arguments],
-            env=environment, capture_output=True, text=True, timeout=60,
+            env=environment, capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
         assert done.returncode == 0, f"rmq {' '.join(arguments)}\n{done.stdout}{done.stderr}"
 
@@ -103,8 +104,9 @@ def greeted(environment: dict[str, str]) -> None:
 def test_python_blocks_run(text: str, environment: dict[str, str]) -> None:
     text = text.replace("127.0.0.1:9876", environment["NAMESRV_ADDR"])
     done = subprocess.run(
-        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True,
+        timeout=HANG_S,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "hello from Python" in done.stdout
     for group, said in SAID.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq.cli.addresses import settle_addresses
 from rmq.cli.main import cli
@@ -52,7 +53,7 @@ def test_systemd_takes_the_unit(path: Path, tmp_path: Path) -> None:
         copy.write_text(unit.read_text().replace("/opt/rmq/bin/rmq", "/bin/true"))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(tmp_path / path.name)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if "rmq-" in line]
     assert told == []

@@ -16,7 +16,7 @@ from support.broker_pair import SMALL, Pair
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.spark_topics import fill, make, producer, read, remove, send, send_as_batch
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message
 from rmq.client.blocking.admin import runtime_info, topic_queues
@@ -219,7 +219,7 @@ def bare_name_server(port: int) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG_S)
 
 
 def test_a_topic_is_unknown_only_to_a_name_server_that_knows_a_broker(pair: Pair) -> None:
@@ -316,7 +316,7 @@ def test_a_broker_that_joins_while_a_stream_runs_is_read_from_its_first_message(
         assert [batch.column(0).to_pylist() for batch in found] == [[b"new", b"newer"]]
     finally:
         other.terminate()
-        other.communicate(timeout=60)
+        other.communicate(timeout=HANG_S)
         reader.stop()
 
 

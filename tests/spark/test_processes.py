@@ -20,6 +20,7 @@ from support.machine import machine
 from support.reading import read_all
 from support.source_tree import ROOT
 from support.spark_topics import make, producer
+from support.waiting import HANG_S
 
 from rmq import Message
 from rmq.demo.ports import free_port
@@ -219,6 +220,6 @@ def test_the_example_and_the_shell_run_as_programs(broker: BrokerProcess, tmp_pa
         ([*shell, "print('rows', topic('clickstream').count())"], "rows 101"),
     ):
         done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
-                              env=ENVIRONMENT, timeout=240)  # fmt: skip
+                              env=ENVIRONMENT, timeout=HANG_S)  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         assert said in done.stdout

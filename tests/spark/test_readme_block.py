@@ -11,6 +11,7 @@ from support.broker_process import BrokerProcess
 from support.pages import DOCS, blocks_of
 from support.source_tree import ROOT
 from support.spark_topics import fill
+from support.waiting import HANG_S
 
 GUIDE = DOCS / "spark-guide.md"
 
@@ -32,7 +33,7 @@ def test_the_program_of_the_page_runs_as_it_stands(
                    if not name.startswith(("PYSPARK", "SPARK"))}  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", program.replace("127.0.0.1:9876", greetings.namesrv)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S,
         env={**environment, **spark_defaults, "PYTHONPATH": str(ROOT), "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

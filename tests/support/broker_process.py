@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.calm_clock import calm_seconds
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 READY = re.compile(
     r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
@@ -59,7 +59,7 @@ class BrokerProcess:
         """Sends the signal and waits; the exit code."""
         began = calm_seconds()
         self.process.send_signal(number)
-        code = self.process.wait(60)
+        code = self.process.wait(HANG_S)
         self.stop_seconds = calm_seconds() - began
         return code
 

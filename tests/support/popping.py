@@ -8,6 +8,7 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.driven_clock import pass_some_time
+from support.waiting import HANG_S
 
 from rmq.base import clock
 from rmq.format import fastjson
@@ -126,8 +127,9 @@ async def change(client: BrokerClient, group: str, one: Popped, invisible_ms: in
 
 
 async def pop_all(
-    client: BrokerClient, group: str, topic: str, count: int, timeout_s: float = 60.0, **fields: Any
-) -> list[Popped]:
+    client: BrokerClient, group: str, topic: str, count: int, timeout_s: float = HANG_S,
+    **fields: Any,
+) -> list[Popped]:  # fmt: skip
     """Pops until so many messages have come."""
     end = time.monotonic() + timeout_s
     out: list[Popped] = []

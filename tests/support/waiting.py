@@ -11,11 +11,13 @@ from typing import Any
 
 from support import driven_clock
 
+# After which something hangs: how long it takes where other work has the machine is no fault.
+HANG_S = 600.0
 TOLD_S = 15.0  # for what comes by being told: clients would find it out by themselves after 20 s
 
 
 async def until(
-    condition: Callable[[], object], timeout_s: float = 60.0, *, still: bool = False
+    condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False
 ) -> None:
     """still: a driven clock stands meanwhile."""
     end = time.monotonic() + timeout_s
@@ -26,7 +28,7 @@ async def until(
         await asyncio.sleep(0.005)
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = HANG_S) -> None:
     """The same without a loop."""
     end = time.monotonic() + timeout_s
     while not condition():

@@ -1,7 +1,7 @@
 """Admission of requests. See admission.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp
 
 from cext.base.status cimport NOT_FOUND, OK, TOO_LARGE
 from cext.flow.auth.user_table cimport (
@@ -9,7 +9,6 @@ from cext.flow.auth.user_table cimport (
     ACTION_PUB,
     ACTION_SUB,
     ACTION_UPDATE,
-    ADDRESS_BYTES,
     TYPE_GROUP,
     TYPE_TOPIC,
     VERDICT_ALLOW,
@@ -23,6 +22,7 @@ from cext.flow.auth.user_table cimport (
 from cext.flow.auth.white_list cimport WhiteList, white_list_covers
 from cext.flow.context.outcome cimport GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport address_text, log_event, reply_error
+from cext.net.address_network cimport ADDRESS_BYTES, source_of
 from cext.wire.codes cimport (
     ACK_MESSAGE,
     BATCH_ACK_MESSAGE,
@@ -187,16 +187,6 @@ cdef inline bint name_of(const Text* text, uint8_t* buffer, Name* out) noexcept 
     out.bytes = buffer
     out.length = <uint32_t> max(length, 0)
     return length >= 0
-
-
-cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
-    """The client's address; of IPv4 as ::ffff:a.b.c.d."""
-    if c.address_bytes == ADDRESS_BYTES + 4:
-        memcpy(out, c.address, ADDRESS_BYTES)
-        return
-    memset(out, 0, 10)
-    out[10] = out[11] = 0xFF
-    memcpy(out + 12, c.address, 4)
 
 
 cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* user_name,

@@ -9,6 +9,8 @@ from cext.flow.auth.user_table cimport UserTable
 from cext.flow.auth.white_list cimport WhiteList
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
+from cext.net.connection cimport Transport
+from cext.net.proxy_protocol cimport ProxyServer
 from cext.net.tls cimport TlsServer
 from cext.wire.signature cimport SignatureCheck
 
@@ -25,6 +27,9 @@ cdef class AuthService(Service):
     cdef uint32_t unauthenticated
     cdef uint32_t unauthorized
     cdef TlsServer tls                  # of the listeners, where TLS is spoken
-    cdef bint speaks_tls
+    cdef ProxyServer proxy              # likewise, where balancers are believed
+    cdef const Transport* transport     # of the listeners; NULL: plain
     cdef uint64_t allowed               # counters
     cdef uint64_t refused
+
+    cdef int open_proxy(self, bytes balancers) except -1

@@ -1,11 +1,13 @@
 """Auth service. See auth_service.pxd."""
 cimport cython
+from libc.stdint cimport uint8_t, uint32_t
 
 from cext.base.status cimport OK
 from cext.flow.auth.user_table cimport user_table_close, user_table_open
 from cext.flow.auth.white_list cimport white_list_close
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena
+from cext.net.proxy_protocol cimport proxy_server_close, proxy_server_open
 from cext.net.tls cimport TlsContext, tls_server_close, tls_server_open, tls_server_set
 from cext.wire.signature cimport signature_check_close, signature_check_open
 
@@ -18,16 +20,26 @@ cdef class AuthService:
         self.authenticates = bool(given.get("authenticates", False))
         if tls_server_open(&self.tls) != OK:
             no_memory("TLS")
-        self.speaks_tls = given.get("tls") is not None
-        if self.speaks_tls:
+        if given.get("tls") is not None:
             context, is_permissive = given["tls"]
             tls_server_set(&self.tls, (<TlsContext?> context).context, is_permissive)
+            self.transport = &self.tls.transport
+        if given.get("balancers"):
+            self.open_proxy(given["balancers"])
+        return 0
+
+    cdef int open_proxy(self, bytes balancers) except -1:
+        if proxy_server_open(&self.proxy, self.transport, <const uint8_t*> balancers,
+                             <uint32_t> len(balancers)) != OK:
+            no_memory("balancers")
+        self.transport = &self.proxy.transport
         return 0
 
     cdef void close(self) noexcept:
         user_table_close(&self.users)
         white_list_close(&self.white)
         signature_check_close(&self.check)
+        proxy_server_close(&self.proxy)
         tls_server_close(&self.tls)
 
     cdef dict stats(self):

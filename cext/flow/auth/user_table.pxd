@@ -6,7 +6,7 @@ the other (rmq/auth/packed.py), integers big-endian:
     u8 policy (0 Custom, 1 Default) | u8 type (0 all, 1 cluster, 2 topic, 3 group)
     u8 pattern (0 the whole name, 1 its beginning, 2 every name) | u8 decision (0 Allow, 1 Deny)
     u16 actions (bits) | u16 networks | u16 bytes and name
-    of each network: u8 bits that count, 16 bytes of the address; of IPv4 as ::ffff:a.b.c.d
+    of each network: as address_network.pxd says
 
 A verdict goes through the user's entries, without a cache: that there are few of a user is what
 makes it fast, and a change counts from the next request on.
@@ -18,10 +18,8 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from cext.flow.auth.white_list cimport WhiteList
 from cext.memory.name_map cimport NameMap
+from cext.net.address_network cimport Network
 from cext.wire.signature cimport SigningKey
-
-cdef enum:
-    ADDRESS_BYTES = 16
 
 cdef enum ResourceType:
     TYPE_ALL = 0
@@ -43,10 +41,6 @@ cdef enum Verdict:
     VERDICT_NONE = 0                # no entry matches
     VERDICT_ALLOW = 1
     VERDICT_DENY = 2
-
-cdef struct Network:                # as it is packed
-    uint8_t bits
-    uint8_t address[ADDRESS_BYTES]
 
 cdef struct PolicyEntry:
     uint64_t rank                   # of those that match the lowest counts

@@ -15,6 +15,7 @@ from cext.memory.name_map cimport (
     name_map_put,
     name_map_remove,
 )
+from cext.net.address_network cimport Network, in_networks
 from cext.wire.signature cimport signing_key_set
 
 cdef enum:
@@ -145,20 +146,8 @@ cdef inline bint covers(const PolicyEntry* e, ResourceType type, const uint8_t* 
     return length == e.name_length and memcmp(name, e.name, length) == 0
 
 
-cdef bint is_from(const PolicyEntry* e, const uint8_t* address) noexcept nogil:
-    cdef const Network* network
-    cdef uint32_t i, whole, rest
-    if e.network_count == 0:
-        return True
-    for i in range(e.network_count):
-        network = &e.networks[i]
-        whole = network.bits // 8
-        rest = network.bits % 8
-        if memcmp(network.address, address, whole) != 0:
-            continue
-        if rest == 0 or (network.address[whole] ^ address[whole]) >> (8 - rest) == 0:
-            return True
-    return False
+cdef inline bint is_from(const PolicyEntry* e, const uint8_t* address) noexcept nogil:
+    return e.network_count == 0 or in_networks(e.networks, e.network_count, address)
 
 
 cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* name,

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from support.stored_records import record
+from support.waiting import HANG_S
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[spark]")
 
@@ -131,7 +132,7 @@ def test_messages_are_given_before_the_answer_is_here_to_its_end() -> None:
     def reply(to: socket.socket, offset: int, opaque: int) -> None:
         frame = answer(b"".join(record(at, b"x" * 1000) for at in range(1000)), 1000, opaque)
         to.sendall(frame[: len(frame) // 2])
-        assert half_is_read.wait(60)
+        assert half_is_read.wait(HANG_S)
         to.sendall(frame[len(frame) // 2 :])
 
     with peer(reply) as other:
@@ -169,7 +170,7 @@ def test_a_connection_with_the_rest_of_an_answer_still_to_come_is_not_in_step() 
     def reply(to: socket.socket, offset: int, opaque: int) -> None:
         frame = answer(b"".join(record(at, b"x" * 1000) for at in range(10)), 10, opaque)
         to.sendall(frame[:-9])
-        assert range_is_read.wait(60)
+        assert range_is_read.wait(HANG_S)
 
     with peer(reply) as other:
         reading = decoder()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from cext._build import PROFILE
 
@@ -89,7 +90,7 @@ def planted(kind: str, folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", "import tempfile, sys; tempfile.tempdir = sys.argv[1]; "
          f"from cext.testing.broken_invariant import plant; plant({kind!r})", folder],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     return done.returncode, done.stderr
 

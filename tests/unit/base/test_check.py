@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 BROKEN_CALLER = """
 import sys
@@ -40,7 +41,7 @@ int main(void)
 def test_a_broken_invariant_ends_the_process_with_its_text_and_values(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BROKEN_CALLER, str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode == -signal.SIGABRT
     assert done.stdout == "0\n"
@@ -57,9 +58,9 @@ def test_a_debug_check_is_there_in_a_debug_build_only(tmp_path: Path, flags: lis
     subprocess.run(
         [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", *flags, "-Icext/c",
          "-o", str(program), "-x", "c", "-"],
-        input=HEADER, cwd=ROOT, text=True, check=True, timeout=120,
+        input=HEADER, cwd=ROOT, text=True, check=True, timeout=HANG_S,
     )  # fmt: skip
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=HANG_S)
     if flags == ["-DNDEBUG"]:
         assert (done.returncode, done.stderr) == (0, "")
         return

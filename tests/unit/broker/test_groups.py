@@ -9,6 +9,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 from support.stored_table import stored
+from support.waiting import HANG_S
 
 from rmq.base.journal_file import JournalFile
 from rmq.broker.tables.groups import GroupConfig
@@ -45,7 +46,7 @@ async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
         assert (await first.call(200, body("g"))).code == 0
         await broker.topics.create(TopicConfig("t", 1, 1))
         monkeypatch.setattr(
-            JournalFile, "append", lambda *given: (disk.wait(60), real_append(*given))[1]
+            JournalFile, "append", lambda *given: (disk.wait(HANG_S), real_append(*given))[1]
         )
         asked = [
             asyncio.create_task(client.call(code, **{field: name}))

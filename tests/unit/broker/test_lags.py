@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.broker.status import consumer_lag as module
 from rmq.broker.status.consumer_lag import CoreTopics, LagTimes, lags
@@ -83,13 +83,13 @@ def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
 
     def look() -> None:
         entered.set()
-        leave.wait(60)
+        leave.wait(HANG_S)
 
     queues.on_ask = look
     rows = lags(TABLE, {b"t@g": {0: 90}, b"t@h": {0: 91}}, {})
     filler = threading.Thread(target=times.fill, args=(rows, NOW))
     filler.start()
-    assert entered.wait(60)
+    assert entered.wait(HANG_S)
     stopper = threading.Thread(target=lambda: (times.stop(), done.set()))
     stopper.start()
     wait_until(lambda: times._stopped)

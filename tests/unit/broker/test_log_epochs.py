@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.broker.replication.epoch_file import EpochFile
 from rmq.broker.replication.epochs import NO_EPOCH, Epochs
@@ -87,7 +88,7 @@ class HeldFile(EpochFile):
     def write(self, epochs: Epochs) -> None:
         if not self.began.is_set():
             self.began.set()
-            assert self.may_go_on.wait(60)
+            assert self.may_go_on.wait(HANG_S)
         super().write(epochs)
 
 

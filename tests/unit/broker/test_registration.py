@@ -14,6 +14,7 @@ from support.fake_core import control
 from support.name_server import Client, in_loop, name_server
 from support.scripted_peer import ScriptedPeer
 from support.unwritable import not_saved
+from support.waiting import HANG_S
 
 from rmq.broker.broker import Broker
 from rmq.broker.registration import registration
@@ -214,7 +215,7 @@ async def test_who_is_silent_is_waited_for_once(tmp_path: Path) -> None:
             answer = peer.answers[217]
 
             def late(request: Command) -> Command:
-                heard.wait(60)
+                heard.wait(HANG_S)
                 return answer(request)
 
             peer.answers[217] = late

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support.scripted_peer import ScriptedPeer
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
@@ -104,7 +104,7 @@ def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -
 
     def answer(request: Command) -> Command:
         if request.fields["wait"] == "true":
-            given_up.wait(60)
+            given_up.wait(HANG_S)
         return request.reply(0, request.fields["wait"])
 
     with ScriptedPeer({30: answer}) as peer:
@@ -149,7 +149,7 @@ def test_requests_of_the_peer_come_as_notices_and_can_be_answered(engine: Engine
     with ScriptedPeer({30: ask_back, 0: lambda command: answers.append(command)}) as peer:
         engine.call(link_to(engine, peer), encode_request(30), 60_000)
         assert engine.notices.deliver(60_000) == 1
-        assert asked.wait(60)
+        assert asked.wait(HANG_S)
         wait_until(lambda: answers)
     assert (answers[0].opaque, answers[0].is_response, answers[0].body) == (77, True, b"yes")
 
@@ -215,7 +215,7 @@ def test_threads_that_want_an_address_at_once_get_the_same_link(
     found, together = socket.getaddrinfo, threading.Barrier(4)
 
     def look_up(*arguments: Any, **more: Any) -> Any:
-        together.wait(60)  # none has its link yet
+        together.wait(HANG_S)  # none has its link yet
         return found(*arguments, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -381,5 +381,5 @@ if pid == 0:
 engine.stop()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", script], timeout=120, env=child_environment())
+    done = subprocess.run([sys.executable, "-c", script], timeout=HANG_S, env=child_environment())
     assert done.returncode == 7

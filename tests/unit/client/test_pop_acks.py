@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.ack_counter import BATCH, SINGLE, AckCounter
 from support.consuming import create, numbers, once_each, send
+from support.waiting import HANG_S
 
 from rmq import MessageExt, PopConsumer, RemoteError, aio
 from rmq.pytest_plugin import RunningBroker
@@ -117,7 +118,7 @@ def test_a_refusal_reaches_the_message_it_is_about(broker: RunningBroker) -> Non
         for each in (one, two, three):
             consumer.ack_async(each, end_of(each))
         for _ in range(3):
-            assert done.acquire(timeout=60)
+            assert done.acquire(timeout=HANG_S)
         assert (ends[one.body], ends[three.body]) == (None, None)
         assert isinstance(ends[two.body], RemoteError)
 

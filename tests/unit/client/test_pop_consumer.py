@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.calm_clock import calm_seconds
 from support.consuming import create, numbers, once_each, send
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import ClosedError, ConfigError, Message, MessageError, MessageExt, PopConsumer
 from rmq.pytest_plugin import RunningBroker
@@ -57,7 +57,7 @@ def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
                     found.extend(bodies(got))
                     by_consumer[number] += len(got)
                 if is_first:
-                    together.wait(60)  # nobody takes all before the others have some
+                    together.wait(HANG_S)  # nobody takes all before the others have some
 
     threads = [threading.Thread(target=read, args=(i,)) for i in range(3)]
     for each in threads:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.reading import read_all
 from support.scripted_cluster import Cluster, refused, silent, stored
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
 from rmq import (
@@ -378,7 +378,7 @@ def test_too_much_under_way_waits_and_is_refused_in_time() -> None:
     release = threading.Event()
 
     def held(request: Command) -> Command:
-        release.wait(60)
+        release.wait(HANG_S)
         return stored(request)
 
     with Cluster(held) as cluster, cluster.producer(
@@ -414,7 +414,7 @@ def test_a_callback_may_send_and_may_raise() -> None:
             raise KeyError("of the user")
 
         producer.send_async(Message("t", b"1"), first)
-        assert done.wait(60)
+        assert done.wait(HANG_S)
         assert isinstance(results[0], SendResult)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.broker_pair import Pair
 from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
-from support.waiting import TOLD_S, wait_until
+from support.waiting import HANG_S, TOLD_S, wait_until
 
 from rmq import (
     Admin,
@@ -51,7 +51,7 @@ def test_every_message_is_told_once_with_all_it_has(broker: RunningBroker) -> No
     def decide(messages: list[MessageExt], context: Any) -> None:
         if not hasattr(seen, "has_begun"):
             seen.has_begun = True
-            together.wait(60)  # no thread has done all before another one began
+            together.wait(HANG_S)  # no thread has done all before another one began
 
     kept = Kept(decide)
     with consumer_of(address, "push-once", kept, persist_consumer_offset_interval=100) as consumer:
@@ -392,7 +392,7 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     kept = Kept(decide)
     changes = {"consume_thread_min": 1, "subscription": {"push-close": "*"}}
     consumer = consumer_of(address, "push-close", kept, **changes).start()
-    assert begun.wait(60)
+    assert begun.wait(HANG_S)
     consumer.close()
     assert len(kept.messages) in (1, 2)
     assert committed(address, "push-close", [queue]) == [len(kept.messages)]
@@ -421,7 +421,7 @@ def test_a_listener_may_close_its_consumer(broker: RunningBroker) -> None:
     consumer = consumer_of(address, "push-suicide", listener, consume_thread_min=1)
     consumer.subscribe("push-suicide")
     consumer.start()
-    assert closed.wait(60)
+    assert closed.wait(HANG_S)
 
 
 def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:

@@ -25,7 +25,7 @@ from support.consuming import (
     once_each,
     send,
 )
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
@@ -77,7 +77,7 @@ def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(broker: RunningBr
 
     one = consumer_of(address, "push-close-locked", decide, **changes)
     one.start()
-    assert closed.wait(60)
+    assert closed.wait(HANG_S)
     kept = Kept()
     with consumer_of(address, "push-close-locked", kept, **changes):
         time.sleep(1.5)
@@ -139,7 +139,7 @@ def test_offsets_are_told_in_the_order_in_which_they_were_read(broker: RunningBr
         consumer.subscribe("push-back")
         kept.wait(20)
         store.busy.clear()
-        assert store.busy.wait(60)
+        assert store.busy.wait(HANG_S)
         kept.wait(len(kept.bodies) + 5)
     time.sleep(0.4)
     assert store.told == sorted(store.told)
@@ -195,7 +195,7 @@ def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> 
             child = os.fork()
             if child == 0:
                 threading.Thread(target=lambda: (consumer.close(), held.set())).start()
-                os._exit(0 if held.wait(60) else 1)
+                os._exit(0 if held.wait(HANG_S) else 1)
         assert os.waitpid(child, 0)[1] == 0
         send(address, numbers("push-fork", 5, 10))
         assert once_each(kept.wait(10), 0, 10)

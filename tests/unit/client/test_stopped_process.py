@@ -19,6 +19,7 @@ import pytest
 from support.consuming import create
 from support.scripted_broker import ScriptedBroker
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
@@ -95,7 +96,7 @@ def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_pa
     stopped: Queue[int] = Queue()
 
     def answers_after_a_stop(command: Command) -> list[Command]:
-        caller_id = stopped.get(timeout=60)  # it may ask before Popen has returned here
+        caller_id = stopped.get(timeout=HANG_S)  # it may ask before Popen has returned here
         os.kill(caller_id, signal.SIGSTOP)
         time.sleep(2.4)
         os.kill(caller_id, signal.SIGCONT)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.scripted_peer import ScriptedPeer
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import PushConsumer
 from rmq.client.connection.timers import Timers
@@ -30,7 +30,7 @@ def timers() -> Iterator[Timers]:
 def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
     gate, ticks, done = threading.Event(), [], []
     for _ in range(3):
-        timers.after(0, lambda: gate.wait(60) and done.append(1), chore=True)
+        timers.after(0, lambda: gate.wait(HANG_S) and done.append(1), chore=True)
     timers.every(5, lambda: ticks.append(1))
     timers.every(5, lambda: done.append(2), chore=True)  # the fourth thread
     wait_until(lambda: len(ticks) >= 5 and done.count(2) >= 5)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from support.pages import DOCS, blocks_of
 from support.stored_records import record
+from support.waiting import HANG_S
 
 from rmq.errors import ConfigError
 from rmq.filters.functions import (
@@ -149,14 +150,14 @@ def test_the_process_answers_until_its_socket_is_closed(module: Path) -> None:
         stream.close()
         channel.shutdown(socket.SHUT_RDWR)
         channel.close()
-        assert process.wait(60) == 0
+        assert process.wait(HANG_S) == 0
         assert process.stderr is not None and "seen 0" in process.stderr.read()
 
 
 def test_a_process_that_cannot_import_its_function_says_why(module: Path) -> None:
     with worker("ownfilters:absent", module) as (process, channel):
         assert channel.recv(1) == b""
-        assert process.wait(60) != 0
+        assert process.wait(HANG_S) != 0
         assert process.stderr is not None and "absent" in process.stderr.read()
 
 
@@ -167,4 +168,4 @@ def test_a_function_that_ends_the_process_ends_it(module: Path) -> None:
         stream = channel.makefile("rb")
         assert received(stream).number == READY
         assert stream.read(1) == b""
-        assert process.wait(60) == 7
+        assert process.wait(HANG_S) == 7

@@ -16,6 +16,7 @@ from support.shard import (
     request,
     send,
 )
+from support.waiting import HANG_S
 
 from rmq.format.remoting import ROCKETMQ, Command, decode, encode
 
@@ -260,6 +261,6 @@ def test_a_shard_that_is_forgotten_serves_on_and_is_not_freed(tmp_path: Path) ->
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", ABANDON, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from tests.ha import network
 from tests.ha.network import NAMESPACES, Network
@@ -40,7 +40,7 @@ def hosts() -> Iterator[Network]:
             assert server.stdout is not None and server.stdout.readline() == b"ready\n"
         yield made
     for server in servers:  # they have ended with their namespaces
-        server.wait(60)
+        server.wait(HANG_S)
         assert server.stdout is not None
         server.stdout.close()
 
@@ -106,7 +106,7 @@ def test_what_a_killed_test_left_is_swept_away(hosts: Network) -> None:
     lives_on = subprocess.Popen(["nsenter", f"--net={network.NAMESPACES / name}", "sleep", "600"])
     wait_until(lambda: str(lives_on.pid) in network.ip("netns", "pids", name))
     assert network.sweep() == [name]
-    assert lives_on.wait(60) == -9
+    assert lives_on.wait(HANG_S) == -9
     assert not (NAMESPACES / name).exists()
     assert all((NAMESPACES / host.namespace).exists() for host in hosts.hosts.values())
 

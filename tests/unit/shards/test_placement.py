@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_machine import fake_machine
+from support.waiting import HANG_S
 
 from rmq.config import load_properties
 from rmq.errors import ConfigError
@@ -243,7 +244,7 @@ def test_spreading_leaves_the_reactor_where_it_is() -> None:
         os.sched_setaffinity(0, {one})
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         ready.release()
-        spreading.wait(60)
+        spreading.wait(HANG_S)
         found[name] = (os.sched_getaffinity(0), os.sched_getscheduler(0))
 
     ready = threading.Semaphore(0)
@@ -251,7 +252,7 @@ def test_spreading_leaves_the_reactor_where_it_is() -> None:
     threads = [threading.Thread(target=stay, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
-        assert ready.acquire(timeout=60)
+        assert ready.acquire(timeout=HANG_S)
     failure = affinity.spread(everywhere, names[0])
     spreading.set()
     for thread in threads:

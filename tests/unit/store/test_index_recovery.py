@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.faults import fault_shim, faults  # noqa: F401 (fixtures)
 from support.keyed_log import ENTRIES, SLOTS, Keyed, KeyedLog
+from support.waiting import HANG_S
 
 from rmq.format.index_file import ENTRY, HEAD, build, read_header
 
@@ -280,7 +281,7 @@ class Worker:
             [sys.executable, "-m", "support.index_worker", str(root), str(count), str(first),
              str(end)],
             env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-            capture_output=True, text=True, timeout=60,
+            capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
         lines = [json.loads(line) for line in self.process.stdout.splitlines()]
         self.records = [Keyed(line[0].encode(), *line[1:-1]) for line in lines]

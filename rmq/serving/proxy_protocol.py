@@ -1,0 +1,162 @@
+"""PROXY protocol: who the client is that comes by a balancer. cext/net/proxy_protocol.pxd is the
+same for the reactor, and says what a balancer says.
+
+    balancers = Balancers.of(settings)              rmqProxyProtocolFrom; None: nobody is believed
+    await client_of(accepted)                       ("192.0.2.7", 40000); None: the balancer itself
+
+Nothing that is behind its words is taken from the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import msgspec
+
+from rmq.base import networks
+from rmq.base.networks import Network
+from rmq.config import Settings
+from rmq.errors import ConfigError
+
+LINE_BYTES = 107  # most of a line of version 1, its end included
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+HEAD_BYTES = 16  # of version 2
+LOCAL, PROXY = 0x20, 0x21
+TCP_OVER_V4, TCP_OVER_V6 = 0x11, 0x21
+FAMILIES = {b"TCP4": IPv4Address, b"TCP6": IPv6Address}
+SKIP_BYTES = 256
+
+Client = tuple[str, int]
+
+
+class Balancers(msgspec.Struct, frozen=True):
+    networks: tuple[Network, ...]
+
+    @classmethod
+    def of(cls, settings: Settings) -> Balancers | None:
+        """ConfigError for what is no address."""
+        texts = [each.strip() for each in settings.rmqProxyProtocolFrom.split(",") if each.strip()]
+        try:
+            found = tuple(map(networks.network, texts))
+        except ValueError:
+            raise ConfigError(
+                f"rmqProxyProtocolFrom={settings.rmqProxyProtocolFrom:.100}: addresses and "
+                "networks of balancers with commas between, such as 10.0.0.5,10.1.0.0/16"
+            ) from None
+        return cls(found) if found else None
+
+    def packed(self) -> bytes:
+        return b"".join(map(networks.packed, self.networks))
+
+    def hold(self, accepted: socket.socket) -> bool:
+        """Whether it comes from one of them."""
+        try:
+            address = ip_address(accepted.getpeername()[0].partition("%")[0])
+        except (OSError, ValueError):  # it is gone
+            return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self.networks)
+
+
+async def client_of(accepted: socket.socket) -> Client | None:
+    """OSError: the connection has ended, or what was said is wrong."""
+    first = await received(accepted, 1, socket.MSG_PEEK)
+    if first == b"P":
+        return _client_of_line(await _line(accepted))
+    if first == b"\r":
+        return await _client_of_version_2(accepted)
+    return None
+
+
+async def received(accepted: socket.socket, room: int, flags: int = 0) -> bytes:
+    """Waits for some bytes; ConnectionAbortedError at their end."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            found = accepted.recv(room, flags)
+        except BlockingIOError:
+            readable = loop.create_future()
+            loop.add_reader(accepted, _wake, readable)
+            try:
+                await readable
+            finally:
+                loop.remove_reader(accepted)
+            continue
+        if not found:
+            raise ConnectionAbortedError
+        return found
+
+
+def _wake(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
+async def _exactly(accepted: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        found += await received(accepted, count - len(found))
+    return found
+
+
+# ---- version 1
+
+
+async def _line(accepted: socket.socket) -> bytes:
+    found = b""
+    while not found.endswith(b"\n"):
+        if len(found) == LINE_BYTES:
+            raise _wrong()
+        more = await received(accepted, LINE_BYTES - len(found), socket.MSG_PEEK)
+        found += await received(accepted, more.find(b"\n") + 1 or len(more))
+    return found
+
+
+def _client_of_line(line: bytes) -> Client | None:
+    if not line.endswith(b"\r\n"):
+        raise _wrong()
+    words = line[:-2].split(b" ")
+    if words[:2] == [b"PROXY", b"UNKNOWN"]:
+        return None
+    if len(words) != 6 or words[0] != b"PROXY" or words[1] not in FAMILIES:
+        raise _wrong()
+    try:
+        of = FAMILIES[words[1]]
+        source = of(words[2].decode("ascii"))
+        of(words[3].decode("ascii"))
+        port, _ = map(_port, words[4:])
+    except ValueError:
+        raise _wrong() from None
+    return str(source), port
+
+
+def _port(word: bytes) -> int:
+    if not word.isdigit() or len(word) > 5 or int(word) > 65535:
+        raise ValueError
+    return int(word)
+
+
+# ---- version 2
+
+
+async def _client_of_version_2(accepted: socket.socket) -> Client | None:
+    head = await _exactly(accepted, HEAD_BYTES)
+    command, family, length = head[12], head[13], int.from_bytes(head[14:], "big")
+    size = {TCP_OVER_V4: 4, TCP_OVER_V6: 16}.get(family, 0) if command == PROXY else 0
+    kept = 2 * size + 4 if size else 0
+    if not head.startswith(SIGNATURE) or command not in (LOCAL, PROXY) or length < kept:
+        raise _wrong()
+    found = await _exactly(accepted, kept)
+    left = length - kept
+    while left > 0:
+        left -= len(await received(accepted, min(left, SKIP_BYTES)))
+    if not size:
+        return None
+    return str(ip_address(found[:size])), int.from_bytes(found[2 * size : 2 * size + 2], "big")
+
+
+def _wrong() -> ConnectionAbortedError:
+    return ConnectionAbortedError("no PROXY protocol")

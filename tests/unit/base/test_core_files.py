@@ -1,0 +1,31 @@
+"""A process that has passwords leaves no core file.
+
+Method: processes that end by abort(). Cannot show that there would have been a file, where this
+machine makes none anyway; so the kernel is asked as well.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import ctypes, os, resource
+from rmq.base import core_files
+hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+core_files.leave_none()
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)  # PR_GET_DUMPABLE
+os.abort()
+"""
+
+
+def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "0\n", done.stderr
+    assert done.returncode == -signal.SIGABRT
+    assert list(tmp_path.iterdir()) == []

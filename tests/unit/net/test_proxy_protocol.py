@@ -1,0 +1,215 @@
+"""Who comes by a balancer: what it says of its clients, to the reactor and to servers in Python.
+
+Method: one core that believes 127.0.0.9; a client at that address says what a balancer would, and a
+message that it sends has the address it was taken for. The same bytes are given to the reader of
+the asyncio servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.certificates import Authority
+from support.shard import TIMEOUT_S, Client, Shard, messages, pull, send
+
+from cext.net.tls import TlsContext
+from rmq.base import networks
+from rmq.config import load_properties
+from rmq.errors import ConfigError
+from rmq.serving.proxy_protocol import SIGNATURE, Balancers, client_of
+
+BALANCER, STRANGER = "127.0.0.9", "127.0.0.8"
+V4 = socket.inet_aton("192.0.2.7") + socket.inet_aton("10.0.0.5") + b"\x9c\x40\x2a\x9f"
+V6 = (socket.inet_pton(socket.AF_INET6, "2001:db8::7") + bytes(15) + b"\1") + b"\x9c\x40\x2a\x9f"
+
+
+def version_2(command: int, family: int, words: bytes) -> bytes:
+    return SIGNATURE + bytes((command, family)) + len(words).to_bytes(2, "big") + words
+
+
+SAID = {  # -> who the client is; None: the balancer itself
+    b"PROXY TCP4 192.0.2.7 10.0.0.5 40000 10911\r\n": ("192.0.2.7", 40000),
+    b"PROXY TCP6 2001:db8::7 ::1 40000 10911\r\n": ("2001:db8::7", 40000),
+    b"PROXY UNKNOWN\r\n": None,
+    b"PROXY UNKNOWN ffff:f::1 ffff::1 65535 65535\r\n": None,
+    version_2(0x21, 0x11, V4): ("192.0.2.7", 40000),
+    version_2(0x21, 0x21, V6): ("2001:db8::7", 40000),
+    version_2(0x21, 0x11, V4 + b"\x04\x01\x00" + bytes(256)): ("192.0.2.7", 40000),
+    version_2(0x21, 0x11, V4 + bytes(60000)): ("192.0.2.7", 40000),
+    version_2(0x20, 0x00, b""): None,
+    version_2(0x20, 0x11, V4): None,
+    version_2(0x21, 0x00, b"\x04\x00\x00"): None,
+    version_2(0x21, 0x31, bytes(216)): None,
+    b"": None,
+}
+WRONG = [
+    b"PROXY\r\n", b"PROXY TCP4 192.0.2.7 10.0.0.5 40000\r\n", b"PROXY TCP5 1.2.3.4 1.2.3.4 1 1\r\n",
+    b"PROXY TCP4 192.0.2.7 10.0.0.5 40000 10911\n", b"PROXY TCP4 ::1 ::1 1 1\r\n",
+    b"PROXY TCP4 192.0.2.7 10.0.0.5 65536 10911\r\n", b"PROXY TCP4  10.0.0.5 1 1\r\n",
+    b"PROXY TCP4 192.0.2.7 10.0.0.5 1 1 \r\n", b"PROXY TCP4 192.0.2.7 10.0.0.5 -1 1\r\n",
+    b"POST / HTTP/1.1\r\n", b"P" * 107, b"PROXY TCP4 192.0.2.7\0 10.0.0.5 1 1\r\n",
+    b"Proxy TCP4 192.0.2.7 10.0.0.5 1 1\r\n", b"PROXY UNKNOWNX\r\n",
+    version_2(0x11, 0x11, V4), version_2(0x22, 0x11, V4), version_2(0x21, 0x11, V4[:-1]),
+    version_2(0x21, 0x21, V4), b"\r\n\r\n\0\r\nQUIT\r" + bytes(4),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
+    pair = authority.pair("server")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    balancers = networks.packed(networks.network("127.0.0.9/32"))
+    with Shard(tmp_path, tls=(context, True), balancers=balancers) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        yield shard
+
+
+class By(Client):
+    """A client that connects from an address of this machine, and says something first."""
+
+    def __init__(self, shard: Shard, source: str, *said: bytes, tls: Authority | None = None):
+        super().__init__(shard.core.port)
+        self.close()
+        self.socket = socket.create_connection(
+            ("127.0.0.1", shard.core.port), TIMEOUT_S, source_address=(source, 0)
+        )
+        self.own = self.socket.getsockname()[:2]
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # it may be closed before the last of it
+            for each in said:
+                self.socket.sendall(each)
+        if tls is not None:
+            context = ssl.create_default_context(cafile=str(tls.certificate))
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+        self._stream = self.socket.makefile("rb")
+
+    def is_refused(self) -> bool:
+        """Once nothing more comes from here."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self.socket.shutdown(socket.SHUT_WR)
+        return self.is_closed()
+
+    def taken_for(self) -> tuple[str, int]:
+        """What the broker writes into a message of this client."""
+        sent = self.ask(send("t", b"x", opaque=7))
+        assert sent.code == 0, sent.remark
+        offset = int(sent.fields["queueOffset"])
+        (message,) = messages(self.ask(pull("g", "t", offset, opaque=8)))
+        return message.born_host[0], message.born_host[1]
+
+
+@pytest.mark.parametrize("said", SAID, ids=range(len(SAID)))
+def test_a_client_is_who_its_balancer_says(shard: Shard, said: bytes) -> None:
+    for pieces in ([said], [said[:5], said[5:16], said[16:]], [bytes((b,)) for b in said[:400]]):
+        client = By(shard, BALANCER, *pieces, said[sum(map(len, pieces)) :])
+        assert client.taken_for() == (SAID[said] or client.own)
+        client.close()
+
+
+def test_its_first_request_may_come_with_it(shard: Shard) -> None:
+    for said in SAID:
+        client = By(shard, BALANCER, said + send("t", b"x", opaque=3))
+        assert client.reply().opaque == 3
+        assert client.taken_for() == (SAID[said] or client.own)
+        client.close()
+
+
+def test_tls_comes_behind_it(shard: Shard, authority: Authority) -> None:
+    for said in SAID:
+        client = By(shard, BALANCER, said, tls=authority)
+        assert client.taken_for() == (SAID[said] or client.own)
+        client.close()
+
+
+def test_nobody_else_is_believed(shard: Shard) -> None:
+    other = shard.connect()
+    for said in SAID:
+        client = By(shard, STRANGER, said)
+        if said:
+            assert client.is_refused()
+        else:
+            assert client.taken_for() == client.own
+        client.close()
+    assert other.ask(send("t", b"x", opaque=1)).code == 0
+
+
+@pytest.mark.parametrize("said", WRONG, ids=range(len(WRONG)))
+def test_what_is_no_such_word_closes_the_connection(shard: Shard, said: bytes) -> None:
+    other = shard.connect()
+    client = By(shard, BALANCER, said)
+    assert client.is_refused()
+    client.close()
+    assert other.ask(send("t", b"x", opaque=1)).code == 0
+
+
+def taken_in_python(said: bytes) -> tuple[str, int] | str | None:
+    """And nothing of what is behind it; "wrong" where it is refused."""
+
+    async def taken() -> tuple[str, int] | str | None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours, theirs:
+            theirs.sendall(said + b"\0\0\0\5")
+            theirs.shutdown(socket.SHUT_WR)
+            try:
+                found = await asyncio.wait_for(client_of(ours), TIMEOUT_S)
+            except OSError:
+                return "wrong"
+            left = said if said[:1] not in (b"P", b"\r") else b""
+            assert ours.recv(1000) == left + b"\0\0\0\5"
+            return found
+
+    return asyncio.run(taken())
+
+
+def test_servers_in_python_take_it_alike() -> None:
+    for said, client in SAID.items():
+        assert taken_in_python(said) == client
+    for said in WRONG:
+        assert taken_in_python(said) == "wrong"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_take_damaged_words_alike(shard: Shard, seed: int) -> None:
+    source = random.Random(seed)
+    short = [said for said in SAID if len(said) < 400]
+    for _ in range(150):
+        said = bytearray(source.choice([*short, *WRONG]))
+        for _ in range(source.randrange(1, 3)):
+            at = source.randrange(len(said) or 1)
+            if said and not (said.startswith(SIGNATURE) and at in (14, 15)):  # how much there is
+                said[at] = source.choice(b"\0\r\n :.019PT\x21\x11\xff")
+        expected = taken_in_python(bytes(said))
+        client = By(shard, BALANCER, bytes(said), send("t", b"x", opaque=5))
+        if expected == "wrong" or said[:1] not in (b"P", b"\r", b""):
+            assert client.is_refused(), bytes(said)
+        else:
+            assert client.reply().opaque == 5, bytes(said)
+            assert client.taken_for() == (expected or client.own), bytes(said)
+        client.close()
+
+
+def test_what_settings_may_say() -> None:
+    def of(text: str) -> Balancers | None:
+        return Balancers.of(load_properties(None, {"rmqProxyProtocolFrom": text}))
+
+    assert of("") is None
+    found = of("10.0.0.5, 10.1.0.0/16,::1")
+    assert found is not None
+    assert list(map(str, found.networks)) == ["10.0.0.5/32", "10.1.0.0/16", "::1/128"]
+    for wrong in ("balancer", "10.0.0.256", "10.0.0.0/33"):
+        with pytest.raises(ConfigError, match="rmqProxyProtocolFrom"):
+            of(wrong)
