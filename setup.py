@@ -54,6 +54,7 @@ PROFILES = {
 LIBRARIES = {
     "cext.wire.signature": ["crypto"],
     "cext.net.tls": ["ssl", "crypto"],
+    "cext.net.tls_stream": ["ssl", "crypto"],
     "cext.net.self_signed": ["crypto"],
 }
 # What Cython itself generates trips these; everything else that gcc warns of is ours to mend.

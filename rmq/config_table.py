@@ -201,6 +201,8 @@ BROKER: tuple[Setting, ...] = (
     _text("rmqMasterAddress", ""),  # of a slave: the master; empty: the name servers know it
     _bool("enableSlaveActingMaster", False),  # only said to name servers (supportActingMaster)
     _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine may
+    # The log's way. permissive: slaves by TLS and others; enforcing: no others, and as slave by TLS
+    _choice("rmqReplicaTls", "disabled", "disabled", "permissive", "enforcing"),
     # What a slave says it has: auto: as its flushDiskType, what is on the disk or in the file
     _choice("rmqSlaveAck", "auto", "auto", "written", "durable"),
     # Brokers that have a send before it is answered, with SYNC_MASTER; this one is one of them, and

@@ -8,10 +8,11 @@
     transport           bytes changed on their way
     proxy_protocol      one of these: who comes by a balancer
     tls                 another one, by OpenSSL
+    tls_stream          TLS that begins outside of the reactor
     self_signed         a certificate where none is named
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
-    peer_address, address_network, socket_api
+    peer_address, address_network, socket_api, openssl
 
 A frame's meaning is its protocol's matter: callbacks of the listener (connection.pxd).
 """

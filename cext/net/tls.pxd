@@ -2,6 +2,7 @@
 
     TlsContext      certificate, key and whom to trust; made by the control thread
     TlsServer       what a listener has: the context of now, and whether plain clients are served
+    OfferedTls      of connections whose handshake is over when they come (tls_stream.pxd)
 
 A client's first byte says which it is: 0x16 begins a TLS handshake. Where plain clients are served,
 too (permissive), one that begins otherwise gets rid of its transport and is as fast as ever; else
@@ -17,10 +18,7 @@ speaks plainly, one with useTLS sends 0x16.
 from libc.stdint cimport uint8_t
 
 from cext.net.connection cimport Transport
-
-cdef extern from "<openssl/ssl.h>" nogil:
-    ctypedef struct SSL_CTX:
-        pass
+from cext.net.openssl cimport SSL, SSL_CTX
 
 cdef enum:
     RECORD_BYTES = 16384
@@ -35,11 +33,25 @@ cdef struct TlsServer:
     unsigned long long resumed
     unsigned long long failed
 
+cdef struct OfferedTls:
+    Transport transport             # its owner is this
+    TlsServer* server               # whose buffer and counters it uses; borrowed
+    SSL* offered                    # of the next connection that is added; owned until then
+
 cdef class TlsContext:
     cdef SSL_CTX* context           # owned
+
+# OpenSSL's own words for the first thing that went wrong in this thread.
+cdef str last_error()
+# Of a key, as OpenSSL asks for it: `data` is the text, or NULL.
+cdef int give_password(char* out, int size, int writes, void* data) noexcept nogil
 
 # OK | POOL_EMPTY. Close whatever came of it.
 cdef int tls_server_open(TlsServer* server) noexcept nogil
 cdef void tls_server_close(TlsServer* server) noexcept nogil
 # The context of connections from now on; what it was is freed when its last connection is.
 cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive) noexcept nogil
+
+cdef void tls_offered_open(OfferedTls* offered, TlsServer* server) noexcept nogil
+# The transport for a connection that is added next, and that owns `ssl` from then on.
+cdef const Transport* tls_offer(OfferedTls* offered, SSL* ssl) noexcept nogil

@@ -11,59 +11,62 @@ from cext.net.connection cimport (
     WANT_WRITE,
     Connection,
 )
+from cext.net.openssl cimport (
+    ERR_clear_error,
+    ERR_error_string_n,
+    ERR_get_error,
+    SSL,
+    SSL_CTX,
+    SSL_CTX_check_private_key,
+    SSL_CTX_clear_mode,
+    SSL_CTX_free,
+    SSL_CTX_load_verify_locations,
+    SSL_CTX_new,
+    SSL_CTX_set_ciphersuites,
+    SSL_CTX_set_default_passwd_cb,
+    SSL_CTX_set_default_passwd_cb_userdata,
+    SSL_CTX_set_min_proto_version,
+    SSL_CTX_set_mode,
+    SSL_CTX_set_num_tickets,
+    SSL_CTX_set_options,
+    SSL_CTX_set_session_id_context,
+    SSL_CTX_set_verify,
+    SSL_CTX_up_ref,
+    SSL_CTX_use_PrivateKey_file,
+    SSL_CTX_use_certificate_chain_file,
+    SSL_ERROR_WANT_READ,
+    SSL_ERROR_WANT_WRITE,
+    SSL_ERROR_ZERO_RETURN,
+    SSL_FILETYPE_PEM,
+    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+    SSL_MODE_AUTO_RETRY,
+    SSL_MODE_ENABLE_PARTIAL_WRITE,
+    SSL_MODE_RELEASE_BUFFERS,
+    SSL_OP_CIPHER_SERVER_PREFERENCE,
+    SSL_OP_IGNORE_UNEXPECTED_EOF,
+    SSL_OP_NO_RENEGOTIATION,
+    SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+    SSL_VERIFY_PEER,
+    SSL_do_handshake,
+    SSL_free,
+    SSL_get_error,
+    SSL_new,
+    SSL_pending,
+    SSL_read,
+    SSL_session_reused,
+    SSL_set_accept_state,
+    SSL_set_fd,
+    SSL_shutdown,
+    SSL_write,
+    TLS1_2_VERSION,
+    TLS_server_method,
+)
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
 
 from rmq.errors import ConfigError, not_copied
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_PEEK
-
-cdef extern from "<openssl/ssl.h>" nogil:
-    ctypedef struct SSL:
-        pass
-    ctypedef struct SSL_METHOD:
-        pass
-    enum:
-        SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
-        SSL_FILETYPE_PEM, TLS1_2_VERSION
-        SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
-        SSL_MODE_AUTO_RETRY
-        SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
-        SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
-    const SSL_METHOD* TLS_server_method()
-    SSL_CTX* SSL_CTX_new(const SSL_METHOD* method)
-    void SSL_CTX_free(SSL_CTX* context)
-    int SSL_CTX_up_ref(SSL_CTX* context)
-    int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
-    int SSL_CTX_set_ciphersuites(SSL_CTX* context, const char* names)
-    unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
-    long SSL_CTX_set_mode(SSL_CTX* context, long mode)
-    long SSL_CTX_clear_mode(SSL_CTX* context, long mode)
-    int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* path)
-    int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* path, int type)
-    int SSL_CTX_check_private_key(const SSL_CTX* context)
-    int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* file, const char* folder)
-    void SSL_CTX_set_verify(SSL_CTX* context, int mode, void* callback)
-    void SSL_CTX_set_default_passwd_cb_userdata(SSL_CTX* context, void* data)
-    void SSL_CTX_set_default_passwd_cb(SSL_CTX* context, int (*give)(char*, int, int, void*))
-    int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
-    int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
-    SSL* SSL_new(SSL_CTX* context)
-    void SSL_free(SSL* ssl)
-    int SSL_set_fd(SSL* ssl, int fd)
-    void SSL_set_accept_state(SSL* ssl)
-    int SSL_do_handshake(SSL* ssl)
-    int SSL_read(SSL* ssl, void* at, int room)
-    int SSL_write(SSL* ssl, const void* at, int length)
-    int SSL_get_error(const SSL* ssl, int result)
-    int SSL_pending(const SSL* ssl)
-    int SSL_shutdown(SSL* ssl)
-    int SSL_session_reused(const SSL* ssl)
-
-cdef extern from "<openssl/err.h>" nogil:
-    void ERR_clear_error()
-    unsigned long ERR_get_error()
-    void ERR_error_string_n(unsigned long error, char* out, size_t size)
 
 cdef enum:
     HELLO = 0x16                    # the first byte of a TLS handshake
@@ -75,7 +78,6 @@ cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
 # ---- contexts
 
 cdef str last_error():
-    """OpenSSL's own words for the first thing that went wrong."""
     cdef char text[256]
     cdef unsigned long error = ERR_get_error()
     ERR_clear_error()
@@ -328,3 +330,32 @@ cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive
     SSL_CTX_free(server.context)
     server.context = context
     server.is_permissive = is_permissive
+
+
+# ---- connections whose handshake is over
+
+cdef bint offered_open(void* owner, Connection* c) noexcept nogil:
+    cdef OfferedTls* offered = <OfferedTls*> owner
+    cdef TlsState* s = <TlsState*> calloc(1, sizeof(TlsState))
+    c.transport_state = s
+    if s == NULL:
+        SSL_free(offered.offered)
+    else:
+        s.server = offered.server
+        s.ssl = offered.offered
+        c.transport_wants = 0
+    offered.offered = NULL
+    return s != NULL
+
+
+cdef void tls_offered_open(OfferedTls* offered, TlsServer* server) noexcept nogil:
+    offered.transport = server.transport
+    offered.transport.owner = offered
+    offered.transport.open = offered_open
+    offered.server = server
+    offered.offered = NULL
+
+
+cdef const Transport* tls_offer(OfferedTls* offered, SSL* ssl) noexcept nogil:
+    offered.offered = ssl
+    return &offered.transport

@@ -1,8 +1,9 @@
-"""Certificates: what the reactor shows clients that speak TLS."""
+"""Certificates: what the reactor shows clients that speak TLS, and replicas each other."""
 
 from __future__ import annotations
 
 from cext.net.tls import TlsContext
+from cext.net.tls_stream import TlsClientContext
 from rmq.broker.core_seam import AuthCalls
 from rmq.config import Settings
 from rmq.serving.certificate_watch import CertificateWatch
@@ -20,6 +21,23 @@ def server_context(settings: Settings) -> tuple[TlsContext, bool] | None:
     """For the core; with whether plain clients are served, too. None: no TLS."""
     files = TlsFiles.of(settings)
     return (context_of(files), files.is_permissive) if files is not None else None
+
+
+def replica_context(settings: Settings) -> TlsContext | None:
+    """What slaves are shown at the HA port, as the files are now. None: there is no certificate."""
+    files = TlsFiles.of(settings)
+    return context_of(files) if files is not None else None
+
+
+def master_context(settings: Settings) -> TlsClientContext:
+    """What is shown the master, and whether its certificate is looked at."""
+    def of(key: str) -> str | None:
+        return getattr(settings, f"tls.client.{key}") or None
+
+    return TlsClientContext(
+        of("trustCertPath"), of("authServer") == "true", of("certPath"), of("keyPath"),
+        of("keyPassword"),
+    )  # fmt: skip
 
 
 def certificate_watch(settings: Settings, core: AuthCalls) -> CertificateWatch:

@@ -393,12 +393,13 @@ class HACalls(Protocol):
     """Slaves and the master of this core (cext/flow/replication). Sockets come from here, bytes of
     the log go without us."""
 
-    def adopt_slave(self, fd: int, broker_id: int = 0) -> int:
+    def adopt_slave(self, fd: int, broker_id: int = 0, tls: Any = None) -> int:
         """A slave is served by this connected, non-blocking socket (with TCP_NODELAY), which is the
         core's from now on; the id of its connection. `broker_id`: who it is, as its greeting said,
-        which has been read; 0 where there is none."""
+        which has been read; 0 where there is none. `tls`: a TlsStream on this socket, whose
+        handshake is over; it is the core's from now on, too."""
 
-    def follow_master(self, fd: int, whole: int) -> int:
+    def follow_master(self, fd: int, whole: int, tls: Any = None) -> int:
         """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the
         core's from now on; the id of its connection. One before it is closed. StoreError: this
         core is no follower. A promotion ends it. When it ends poll() says CLOSED_CONNECTION of the

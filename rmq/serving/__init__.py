@@ -7,6 +7,7 @@
     identity        the account by which this process signs what it asks
     one_way         frames to addresses, which nobody answers
     remoting_client one connection to another server: a request, its reply
+    raw_socket      the first bytes of a connection
     proxy_protocol  who a client is that comes by a balancer
     tls             certificates, as settings name them
     own_certificate     what is shown where they name none

@@ -27,7 +27,8 @@ from rmq.format.remoting import Command
 from rmq.serving.acceptor import Acceptor
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.connection import Connection
-from rmq.serving.proxy_protocol import Balancers, client_of, received
+from rmq.serving.proxy_protocol import Balancers, client_of
+from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
 
 BACKLOG = 1024

@@ -9,7 +9,6 @@ Nothing that is behind its words is taken from the socket.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -19,6 +18,7 @@ from rmq.base import networks
 from rmq.base.networks import Network
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.serving.raw_socket import received
 
 LINE_BYTES = 107  # most of a line of version 1, its end included
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -69,30 +69,6 @@ async def client_of(accepted: socket.socket) -> Client | None:
     if first == b"\r":
         return await _client_of_version_2(accepted)
     return None
-
-
-async def received(accepted: socket.socket, room: int, flags: int = 0) -> bytes:
-    """Waits for some bytes; ConnectionAbortedError at their end."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            found = accepted.recv(room, flags)
-        except BlockingIOError:
-            readable = loop.create_future()
-            loop.add_reader(accepted, _wake, readable)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(accepted)
-            continue
-        if not found:
-            raise ConnectionAbortedError
-        return found
-
-
-def _wake(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
 
 
 async def _exactly(accepted: socket.socket, count: int) -> bytes:

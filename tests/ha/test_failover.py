@@ -7,10 +7,12 @@ shown here: clients of every kind under it (test_rounds.py).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,3 +282,28 @@ def offset(node: Broker, progress: dict[str, object]) -> int:
     except RmqError:
         return -1
     return int(reply.fields["offset"])
+
+
+def test_a_new_master_is_followed_by_tls(tmp_path: Path) -> None:
+    with Trio(tmp_path, settings=("rmqReplicaTls=enforcing",)) as trio:
+        with View(trio.namesrv) as view:
+            admin.create_topic(view, "t", 1)
+        sent = [b"first", b"second", b"third"]
+        for body in sent:
+            until_acked(trio, body)
+            trio.settle()
+            old = trio.nodes["master"]
+            old.kill()
+            until_acked(trio, body + b" again")
+            old.start()
+        trio.settle()
+        master = trio.nodes["master"]
+        assert bodies(master) == [each for body in sent for each in (body, body + b" again")]
+        for node in others(trio, master):
+            wait_until(lambda node=node: bodies(node) == bodies(master))
+            assert "the log comes from the master" in node.log()
+        host, _, port = master.address.rpartition(":")
+        with socket.create_connection((host, int(port) + 1), 60) as plain:
+            plain.sendall(bytes(8))
+            with contextlib.suppress(ConnectionResetError):
+                assert plain.recv(1) == b"", "who speaks no TLS gets nothing"

@@ -7,7 +7,9 @@ compared to the byte. Power cuts of the slave: not here.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -203,3 +205,70 @@ def bodies(address: str) -> list[bytes]:
     with Connection(address) as connection:
         found = connection.call(RequestCode.PULL_MESSAGE, pull).body
     return [each.body for each in decode_messages(found)]
+
+
+class Relay:
+    """Between a slave and its master's HA port; keeps what passes."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.passed = bytearray()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                taken = self._listening.accept()[0]
+            except OSError:
+                return
+            made = socket.create_connection(self._target)
+            for one, other in ((taken, made), (made, taken)):
+                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := one.recv(1 << 16):
+                self.passed += piece
+                other.sendall(piece)
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enforcing"])
+def test_who_listens_between_replicas_reads_nothing_by_tls(tmp_path: Path, mode: str) -> None:
+    secret = b"nobody shall read this " * 20
+    tls = ("--set", f"rmqReplicaTls={mode}")
+    with broker_process(tmp_path / "master", [*MASTER, *tls]) as master:
+        found = master.logged(r"slaves are served at (\S+:\d+)")
+        with contextlib.closing(Relay(found[1])) as relay:
+            options = slave_options(master, "--set", f"haMasterAddress={relay.address}", *tls)
+            with (
+                broker_process(tmp_path / "slave", options) as slave,
+                Connection(master.address) as connection,
+            ):
+                slave.logged("the log comes from the master")
+
+                def sent() -> bool:
+                    ask = (RequestCode.SEND_MESSAGE_V2, FIELDS, secret)
+                    return connection.ask(*ask).code == OK
+
+                wait_until(sent)
+                assert slave.stop() == 0
+            assert len(relay.passed) > len(secret)
+            assert (secret in relay.passed) == (mode == "disabled")
+
+
+def test_a_slave_that_speaks_no_tls_is_told_so_in_the_log(tmp_path: Path) -> None:
+    with (
+        broker_process(tmp_path / "master", [*MASTER, "--set", "rmqReplicaTls=enforcing"]) as one,
+        broker_process(tmp_path / "slave", slave_options(one)) as slave,
+    ):
+        one.logged("it speaks no TLS, and rmqReplicaTls=enforcing asks for it")
+        slave.logged("the log does not come")

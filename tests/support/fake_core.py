@@ -505,12 +505,12 @@ class FakeCore:
     def set_option(self, name: str, value: int) -> None:
         self.options[name] = value
 
-    def adopt_slave(self, fd: int, broker_id: int = 0) -> int:
+    def adopt_slave(self, fd: int, broker_id: int = 0, tls: Any = None) -> int:
         os.close(fd)
         self.slaves += 1
         return 1000 + self.slaves
 
-    def follow_master(self, fd: int, whole: int) -> int:
+    def follow_master(self, fd: int, whole: int, tls: Any = None) -> int:
         os.close(fd)
         self.following = 2000
         return self.following

@@ -8,7 +8,8 @@ from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, 
 from cext.flow.auth.white_list cimport white_list_set
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.net.tls cimport SSL_CTX, TlsContext, tls_server_set
+from cext.net.openssl cimport SSL_CTX
+from cext.net.tls cimport TlsContext, tls_server_set
 from cext.wire.text cimport Text
 
 

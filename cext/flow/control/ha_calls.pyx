@@ -12,12 +12,15 @@ from cext.flow.replication.ha_members cimport forget_members, move_replicated, s
 from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
 from cext.flow.replication.ha_slaves cimport adopt_slave
 from cext.net.connection cimport Connection
+from cext.net.openssl cimport SSL
+from cext.net.tls_stream cimport take_ssl
 
 from rmq.errors import StoreError
 
 
 cdef struct GivenSocket:
     int fd                      # the reactor's from now on, whatever comes of it
+    SSL* ssl                    # likewise; NULL: plain
     bint whole                  # of follow_master()
     int64_t broker_id           # of adopt_slave()
     # results
@@ -25,12 +28,12 @@ cdef struct GivenSocket:
 
 
 cdef void adopt_slave_call(HAService s, GivenSocket* x) noexcept nogil:
-    cdef Connection* c = adopt_slave(s, x.fd, x.broker_id)
+    cdef Connection* c = adopt_slave(s, x.fd, x.ssl, x.broker_id)
     x.connection = c.id if c != NULL else 0
 
 
 cdef void follow_master_call(HAService s, GivenSocket* x) noexcept nogil:
-    cdef Connection* c = follow_master(s, x.fd, x.whole)
+    cdef Connection* c = follow_master(s, x.fd, x.ssl, x.whole)
     x.connection = c.id if c != NULL else 0
 
 
@@ -143,18 +146,20 @@ cdef void set_lease(HAService s, const int64_t* end_ms) noexcept nogil:
 
 
 cdef class HACalls(ReplicaCalls):
-    def adopt_slave(self, int fd, int64_t broker_id=0):
+    def adopt_slave(self, int fd, int64_t broker_id=0, tls=None):
         cdef GivenSocket x
         x.fd = fd
+        x.ssl = take_ssl(tls)
         x.broker_id = broker_id
         self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection of a slave: there is "
                      "no room for it, or it is gone")
         return x.connection
 
-    def follow_master(self, int fd, int whole):
+    def follow_master(self, int fd, int whole, tls=None):
         cdef GivenSocket x
         x.fd = fd
+        x.ssl = take_ssl(tls)
         x.whole = whole != 0
         self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "

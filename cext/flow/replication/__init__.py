@@ -1,6 +1,7 @@
 """Replication: the log on its way to slaves, and from the master.
 
     ha_service      what this core has of both sides; settings, memory, numbers
+    ha_socket       a replica's socket becomes a connection, by TLS or plain
     ha_protocols    who is called for what comes on their connections
     ha_slaves       as master: who follows, and how far each is
     ha_members      as master: whose acks an answer waits for, and what consumers see

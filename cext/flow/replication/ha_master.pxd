@@ -23,16 +23,18 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from cext.flow.context.step cimport Step
 from cext.flow.replication.ha_service cimport HAService
 from cext.net.connection cimport Connection
+from cext.net.openssl cimport SSL
 
 # The protocol's callbacks.
 cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                       uint64_t* needed) noexcept nogil
 cdef void master_closed(HAService s, Connection* c) noexcept nogil
-# A connected socket, from now on the reactor's: the log comes by it. NULL: no memory, or this core
-# is no follower; it is closed. `whole`: an empty log is to have all of it from offset 0 on.
+# A connected socket, with `ssl` by TLS, from now on the reactor's: the log comes by it. NULL: no
+# memory, or this core is no follower; it is closed. `whole`: an empty log is to have all of it from
+# offset 0 on.
 # RocketMQ's masters begin with their last file for who says 0, and where they are told for who says
 # 1; the byte at 0 is known: the first of a record's size, which is below 16 MiB.
-cdef Connection* follow_master(HAService s, int fd, bint whole) noexcept nogil
+cdef Connection* follow_master(HAService s, int fd, SSL* ssl, bint whole) noexcept nogil
 cdef void leave_master(HAService s) noexcept nogil
 # What waits for room, once more. Before the turn's write.
 cdef Step take_log_step(HAService s) noexcept

@@ -32,8 +32,9 @@ from cext.flow.replication.ha_service cimport (
     UNKNOWN,
     HAMaster,
 )
+from cext.flow.replication.ha_socket cimport add_replica, close_replica
 from cext.net.connection cimport SCRATCH_BYTES
-from cext.net.socket_api cimport close, sockaddr_storage
+from cext.net.socket_api cimport sockaddr_storage
 from cext.store.record cimport AT_MAGIC, MAGIC_BLANK
 from cext.wire.ha_stream cimport (
     HA_BODY_BYTES_MAX,
@@ -252,15 +253,15 @@ cdef bint take_memory(HAService s) noexcept nogil:
     return m.partial != NULL
 
 
-cdef Connection* follow_master(HAService s, int fd, bint whole) noexcept nogil:
+cdef Connection* follow_master(HAService s, int fd, SSL* ssl, bint whole) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef sockaddr_storage nobody
     leave_master(s)
     memset(&nobody, 0, sizeof(nobody))
     if not s.turn.follower or not take_memory(s) or s.turn.net.is_full():
-        close(fd)
+        close_replica(fd, ssl)
         return NULL
-    m.connection = s.turn.net.add_connection(fd, &nobody, &s.master_protocol, NULL)
+    m.connection = add_replica(s, fd, ssl, &nobody, &s.master_protocol)
     if m.connection == NULL:
         return NULL
     m.connection.frames_in = 1

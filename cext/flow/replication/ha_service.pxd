@@ -17,6 +17,7 @@ from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.replication.ha_epochs cimport HAEpochs
 from cext.net.connection cimport Connection, Protocol
+from cext.net.tls cimport OfferedTls, TlsServer
 
 cdef enum:
     SLAVES_MAX = 16
@@ -72,6 +73,8 @@ cdef class HAService(Service):
     cdef HASlave slaves[SLAVES_MAX]
     cdef int32_t slave_count        # of them, connected
     cdef HAMaster master
+    cdef TlsServer tls              # what connections by TLS share
+    cdef OfferedTls offered
     cdef int32_t slaves_needed      # whose ack an answer waits for; 0: none
     cdef bint by_members            # an answer waits for all of `members`, and not for a number
     cdef int64_t members[SLAVES_MAX]    # broker ids of the sync state set but for our own

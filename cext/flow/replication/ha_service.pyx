@@ -3,6 +3,11 @@ cimport cython
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from cext.base.status cimport OK
+from cext.flow.context.service cimport no_memory
+from cext.memory.arena cimport Arena
+from cext.net.tls cimport tls_offered_open, tls_server_close, tls_server_open
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class HAService:
@@ -14,7 +19,14 @@ cdef class HAService:
         self.heartbeat_ms = 5000
         self.silence_ms = 20_000
 
+    cdef int open(self, Arena* arena, dict given) except -1:
+        if tls_server_open(&self.tls) != OK:
+            no_memory("TLS of replicas")
+        tls_offered_open(&self.offered, &self.tls)
+        return 0
+
     cdef void close(self) noexcept:
+        tls_server_close(&self.tls)
         free(self.master.partial)
         self.master.partial = self.master.stash = NULL
 

@@ -17,11 +17,12 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from cext.flow.replication.ha_service cimport HAService, HASlave
 from cext.net.connection cimport Connection
+from cext.net.openssl cimport SSL
 
-# A connected socket, from now on the reactor's: a slave is served by it. NULL: there is no room for
-# a connection; it is closed. `broker_id`: who it is, as its greeting said, and another connection
-# of the same one is closed; 0: the stream has no greeting.
-cdef Connection* adopt_slave(HAService s, int fd, int64_t broker_id) noexcept nogil
+# A connected socket, with `ssl` by TLS, from now on the reactor's: a slave is served by it. NULL:
+# there is no room for a connection; it is closed. `broker_id`: who it is, as its greeting said, and
+# another connection of the same one is closed; 0: the stream has no greeting.
+cdef Connection* adopt_slave(HAService s, int fd, SSL* ssl, int64_t broker_id) noexcept nogil
 # The protocol's callbacks.
 cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t* needed) noexcept nogil

@@ -6,19 +6,20 @@ from libc.string cimport memset
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.replication.ha_members cimport move_replicated
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
-from cext.net.socket_api cimport close, getpeername, sockaddr, sockaddr_storage, socklen_t
+from cext.flow.replication.ha_socket cimport add_replica, close_replica
+from cext.net.socket_api cimport getpeername, sockaddr, sockaddr_storage, socklen_t
 from cext.wire.ha_stream cimport HA_GREETING_BYTES, ha_report, ha_report_bytes, is_ha_greeting
 
 
-cdef Connection* adopt_slave(HAService s, int fd, int64_t broker_id) noexcept nogil:
+cdef Connection* adopt_slave(HAService s, int fd, SSL* ssl, int64_t broker_id) noexcept nogil:
     cdef Connection* c
     cdef sockaddr_storage peer
     cdef socklen_t length = sizeof(peer)
     memset(&peer, 0, sizeof(peer))
     if s.turn.net.is_full() or getpeername(fd, <sockaddr*> &peer, &length) != 0:
-        close(fd)
+        close_replica(fd, ssl)
         return NULL
-    c = s.turn.net.add_connection(fd, &peer, &s.slave_protocol, NULL)
+    c = add_replica(s, fd, ssl, &peer, &s.slave_protocol)
     if c == NULL or broker_id == 0:
         return c
     close_older(s, broker_id)

@@ -5,6 +5,7 @@
     joining          before a slave's store is opened: whose slave it is, and where its log begins
     master_search    where the master is, and what it says of itself
     ha_port          as master: who may have the log, by address
+    ha_socket        a connection between replicas, while the control thread has it
     log_stream       as slave: the connection that the log comes by, again and again
     metadata_copy    as slave: topics, groups, offsets and modes as the master has them
     exchange         what a slave asks its master for, and is told when it has changed

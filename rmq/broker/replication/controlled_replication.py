@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.epochs import consistent_point
 from rmq.broker.replication.greeting import greet_master, greet_slave
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
 from rmq.broker.replication.log_stream import SOON_TRIES, WIPE
@@ -309,7 +309,7 @@ class ControlledReplication(Replication):
 
     # ---- greetings
 
-    async def _greet_slave(self, sock: socket.socket) -> int:
+    async def _greet_slave(self, sock: HASocket) -> int:
         """As master; the broker id of who is there."""
         if self._watch is None:
             raise RmqError("this broker is no master")
@@ -322,7 +322,7 @@ class ControlledReplication(Replication):
             (ids.add if belongs else ids.discard)(greeting.broker_id)
         return greeting.broker_id
 
-    async def _greet_master(self, sock: socket.socket, master: Master) -> None:
+    async def _greet_master(self, sock: HASocket, master: Master) -> None:
         """As slave; returns when the log goes on where this one ends."""
         settings, broker_id = self._settings, self._role.broker_id
         assert broker_id is not None

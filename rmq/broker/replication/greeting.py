@@ -19,7 +19,6 @@ Example: greet_master(sock, broker_id=2) -> MasterGreeting(log_end=4096, last_ep
 from __future__ import annotations
 
 import asyncio
-import socket
 import struct
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -28,6 +27,7 @@ import msgspec
 
 from rmq.base.deadline import within
 from rmq.broker.replication.epochs import ENTRIES_MAX, EPOCH_MAX, NO_EPOCH, Epoch, Epochs
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import FIRST_ID
 from rmq.errors import ProtocolError, UnreachableError
 
@@ -61,7 +61,7 @@ class MasterGreeting(msgspec.Struct, frozen=True):
 
 
 async def greet_master(
-    sock: socket.socket,
+    sock: HASocket,
     broker_id: int,
     is_learner: bool = False,
     from_last_file: bool = False,
@@ -74,22 +74,21 @@ async def greet_master(
 
 
 async def greet_slave(
-    sock: socket.socket, log_end: int, epochs: Epochs, timeout_s: float = TIMEOUT_S
+    sock: HASocket, log_end: int, epochs: Epochs, timeout_s: float = TIMEOUT_S
 ) -> SlaveGreeting:
     """As master: reads who it is, and answers; errors as of greet_master."""
     return await _in_time(_greet_slave(sock, log_end, epochs), "the slave", timeout_s)
 
 
-async def _greet_master(sock: socket.socket, hello: bytes) -> MasterGreeting:
-    loop = asyncio.get_running_loop()
-    await loop.sock_sendall(sock, hello)  # in one piece: RocketMQ's reads no other
+async def _greet_master(sock: HASocket, hello: bytes) -> MasterGreeting:
+    await sock.sendall(hello)  # in one piece: RocketMQ's reads no other
     head = await _exactly(sock, MASTER_BYTES)
     return decode_master(head, await _exactly(sock, epoch_bytes(head)))
 
 
-async def _greet_slave(sock: socket.socket, log_end: int, epochs: Epochs) -> SlaveGreeting:
+async def _greet_slave(sock: HASocket, log_end: int, epochs: Epochs) -> SlaveGreeting:
     found = decode_slave(await _exactly(sock, SLAVE_BYTES))
-    await asyncio.get_running_loop().sock_sendall(sock, encode_master(log_end, epochs))
+    await sock.sendall(encode_master(log_end, epochs))
     return found
 
 
@@ -104,10 +103,10 @@ async def _in_time(work: Awaitable[T], who: str, timeout_s: float) -> T:
         raise ProtocolError(f"{who}: {error}") from None
 
 
-async def _exactly(sock: socket.socket, count: int) -> bytes:
-    loop, got = asyncio.get_running_loop(), bytearray()
+async def _exactly(sock: HASocket, count: int) -> bytes:
+    got = bytearray()
     while len(got) < count:
-        piece = await loop.sock_recv(sock, count - len(got))
+        piece = await sock.receive(count - len(got))
         if not piece:
             raise ConnectionResetError(f"it hung up after {len(got)} of {count} bytes")
         got += piece

@@ -6,6 +6,10 @@ machine's own; whoever else comes is named in the log.
 
     rmqReplicaAddresses=10.0.0.7;10.0.1.0/24
 
+With rmqReplicaTls=enforcing they speak TLS, as at the port of clients, and show a certificate where
+tls.server.need.client.auth asks for one; permissive: who does not, as a RocketMQ slave, is served
+as well.
+
 Accepted sockets go to the reactor (core.adopt_slave).
 """
 
@@ -17,8 +21,11 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 
+from rmq.base.deadline import within
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.broker.certificates import replica_context
 from rmq.broker.core_seam import HACalls
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
 from rmq.serving.acceptor import Acceptor
@@ -27,6 +34,8 @@ log = logging.getLogger("rmq.broker.ha_port")
 quiet = RateLimitedLog(log)
 
 BACKLOG = 16
+TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
+DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -39,13 +48,18 @@ class HAPort:
         self._core = core
         self._acceptor = Acceptor(self._take, "rmq.broker.ha_port")
         # Reads who it is before the reactor has the socket; the broker id.
-        self.greet: Callable[[socket.socket], Awaitable[int]] | None = None
+        self.greet: Callable[[HASocket], Awaitable[int]] | None = None
         self._greetings: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int) -> int:
         """The port (0: any free one). ConfigError when it is taken, or an address is none."""
         settings = self._settings
         networks(settings.rmqReplicaAddresses)
+        if settings.rmqReplicaTls != DISABLED and replica_context(settings) is None:
+            raise ConfigError(
+                f"rmqReplicaTls={settings.rmqReplicaTls}: there is no certificate; give "
+                "tls.server.certPath and tls.server.keyPath, and leave out tls.server.mode=disabled"
+            )
         try:
             return await self._acceptor.open(settings.bindAddress, port, BACKLOG)
         except OSError as error:
@@ -61,6 +75,7 @@ class HAPort:
 
     def _take(self, accepted: socket.socket) -> None:
         try:
+            accepted.setblocking(False)
             address = accepted.getpeername()[0]
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError:  # it is gone
@@ -74,32 +89,43 @@ class HAPort:
             )  # fmt: skip
             accepted.close()
             return
-        if self.greet is None:
-            self._adopt(accepted, address, 0)
+        connected = HASocket(accepted)
+        if self.greet is None and self._settings.rmqReplicaTls == DISABLED:
+            self._adopt(connected, address, 0)
         elif len(self._greetings) < BACKLOG:
-            task = asyncio.get_running_loop().create_task(self._greet(accepted, address))
+            task = asyncio.get_running_loop().create_task(self._greet(connected, address))
             self._greetings.add(task)
             task.add_done_callback(self._greetings.discard)
         else:
             accepted.close()
 
-    async def _greet(self, accepted: socket.socket, address: str) -> None:
-        assert self.greet is not None
+    async def _greet(self, connected: HASocket, address: str) -> None:
         try:
-            accepted.setblocking(False)
-            broker_id = await self.greet(accepted)
-        except (RmqError, OSError) as error:
-            accepted.close()
-            quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, error)
+            if self._settings.rmqReplicaTls != DISABLED:
+                await within(self._secure(connected), TLS_S)
+            broker_id = await self.greet(connected) if self.greet is not None else 0
+        except (RmqError, OSError, asyncio.TimeoutError) as error:
+            connected.close()
+            reason = error or f"it says nothing in {TLS_S:g} s"
+            quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, reason)
             return
         except BaseException:
-            accepted.close()
+            connected.close()
             raise
-        self._adopt(accepted, address, broker_id)
+        self._adopt(connected, address, broker_id)
 
-    def _adopt(self, accepted: socket.socket, address: str, broker_id: int) -> None:
+    async def _secure(self, connected: HASocket) -> None:
+        """As master; plain where that is allowed, and is what the slave speaks."""
+        if await connected.says_hello():
+            context = replica_context(self._settings)
+            assert context is not None
+            await connected.secure(context, serves=True)
+        elif self._settings.rmqReplicaTls == ENFORCING:
+            raise RmqError("it speaks no TLS, and rmqReplicaTls=enforcing asks for it")
+
+    def _adopt(self, connected: HASocket, address: str, broker_id: int) -> None:
         try:
-            self._core.adopt_slave(accepted.detach(), broker_id)
+            self._core.adopt_slave(connected.detach(), broker_id, connected.tls)
         except (RmqError, OSError) as error:
             log.warning("a slave at %s cannot be served: %s", address, error)
             return

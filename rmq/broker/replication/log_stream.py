@@ -1,6 +1,7 @@
 """Log stream: as slave, the connection that the log comes by, made again whenever it ends.
 
-    search the master -> connect to its HA port -> the socket is the reactor's (core.follow_master)
+    search the master -> connect to its HA port, by TLS with rmqReplicaTls=enforcing -> the socket
+    is the reactor's (core.follow_master)
     -> the reactor says that it is closed -> why? -> after RETRY_S, or MEND_S, from the beginning
 
 What will not pass by itself (the logs are not the same, bytes that are no record) is said as an
@@ -18,9 +19,13 @@ from typing import Protocol
 
 from rmq.base import clock
 from rmq.base.deadline import within
+from rmq.broker.certificates import master_context
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.core_seam import HACalls
+from rmq.broker.replication.ha_port import ENFORCING
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.master_search import Master, MasterSearch
+from rmq.config import Settings
 from rmq.errors import RmqError, StoreError
 from rmq.serving.remoting_client import parse_address
 
@@ -52,6 +57,7 @@ class StreamContext(Protocol):
     """What is used here of the broker."""
 
     connections: Connections
+    settings: Settings
 
 
 class LogStream:
@@ -64,7 +70,7 @@ class LogStream:
         self._closed = asyncio.Event()
         self._connection: Connection | None = None
         self._said = ""
-        self.greet: Callable[[socket.socket, Master], Awaitable[None]] | None = None
+        self.greet: Callable[[HASocket, Master], Awaitable[None]] | None = None
         self.tries_soon = 0  # so often it is tried again after a moment
         self._is_short = False  # the last connection ended as soon as it was made
         self.master: Master | None = None  # the last one that was found
@@ -99,13 +105,17 @@ class LogStream:
         """One connection from its beginning to its end; how long to wait after it."""
         try:
             master = await self._search.find()
-            accepted = await within(connect(master.ha_address), CONNECT_S)
-            if self.greet is not None:
-                with closing_at_failure(accepted):
-                    await self.greet(accepted, master)
+            connected = HASocket(await within(connect(master.ha_address), CONNECT_S))
+            with closing_at_failure(connected):
+                settings = self._context.settings
+                if settings.rmqReplicaTls == ENFORCING:
+                    context = master_context(settings)
+                    await within(connected.secure(context, serves=False), CONNECT_S)
+                if self.greet is not None:
+                    await self.greet(connected, master)
             self._closed.clear()
             whole = not master.is_rmq and master.log_start == 0
-            number = self._core.follow_master(accepted.detach(), int(whole))
+            number = self._core.follow_master(connected.detach(), int(whole), connected.tls)
         except StoreError as error:
             self._say(logging.ERROR, f"the log does not come: {error}")
             return MEND_S
@@ -144,7 +154,7 @@ class LogStream:
 
 
 @contextlib.contextmanager
-def closing_at_failure(sock: socket.socket) -> Iterator[None]:
+def closing_at_failure(sock: HASocket) -> Iterator[None]:
     try:
         yield
     except BaseException:

@@ -31,6 +31,7 @@ from rmq.broker.replication.greeting import (
     greet_master,
     greet_slave,
 )
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.errors import ProtocolError, UnreachableError
 
 EPOCHS = Epochs.of([(1, 0), (3, 4096)])
@@ -68,7 +69,8 @@ def test_the_bytes_are_those_of_rocketmq() -> None:
 async def test_both_sides_greet() -> None:
     with sockets() as (slave, master):
         answered, found = await asyncio.gather(
-            greet_slave(master, 8192, EPOCHS), greet_master(slave, 2, is_learner=True)
+            greet_slave(HASocket(master), 8192, EPOCHS),
+            greet_master(HASocket(slave), 2, is_learner=True),
         )
         assert answered == SlaveGreeting(2, is_learner=True)
         assert found == MasterGreeting(8192, 3, EPOCHS)
@@ -94,7 +96,7 @@ async def test_a_master_takes_exactly_the_greeting_wherever_it_is_cut() -> None:
     loop = asyncio.get_running_loop()
     for cut in range(1, len(SLAVE)):
         with sockets() as (slave, master):
-            greeting_slave = asyncio.ensure_future(greet_slave(master, 8192, EPOCHS))
+            greeting_slave = asyncio.ensure_future(greet_slave(HASocket(master), 8192, EPOCHS))
             await in_pieces(slave, master, [SLAVE[:cut]])
             await loop.sock_sendall(slave, SLAVE[cut:] + SLAVE + REPORT)
             assert await greeting_slave == SlaveGreeting(2, is_learner=True)
@@ -107,7 +109,9 @@ async def test_a_slave_takes_exactly_the_greeting_wherever_it_is_cut() -> None:
     loop = asyncio.get_running_loop()
     for cut in range(1, len(MASTER)):
         with sockets() as (slave, master):
-            greeting_master = asyncio.ensure_future(greet_master(slave, 2, is_learner=True))
+            greeting_master = asyncio.ensure_future(
+                greet_master(HASocket(slave), 2, is_learner=True)
+            )
             assert await loop.sock_recv(master, 100) == SLAVE
             await in_pieces(master, slave, [MASTER[:cut]])
             await loop.sock_sendall(master, MASTER[cut:] + b"log")
@@ -121,7 +125,7 @@ async def test_byte_by_byte_and_with_as_many_epochs_as_there_may_be() -> None:
     hello = encode_master(1 << 40, epochs)
     assert len(hello) == 20 + 12 * ENTRIES_MAX
     with sockets() as (slave, master):
-        greeting_master = asyncio.ensure_future(greet_master(slave, 2))
+        greeting_master = asyncio.ensure_future(greet_master(HASocket(slave), 2))
         loop = asyncio.get_running_loop()
         for at in range(len(hello)):
             await loop.sock_sendall(master, hello[at : at + 1])
@@ -158,7 +162,7 @@ def test_a_slave_refuses_what_is_no_greeting(garbage: bytes) -> None:
         with sockets() as (slave, master):
             await asyncio.get_running_loop().sock_sendall(master, garbage)
             with pytest.raises(ProtocolError, match="the master: "):
-                await greet_master(slave, 2)
+                await greet_master(HASocket(slave), 2)
 
     run()
 
@@ -170,7 +174,7 @@ def test_a_master_refuses_what_is_no_greeting_and_answers_nothing(garbage: bytes
         with sockets() as (slave, master):
             await asyncio.get_running_loop().sock_sendall(slave, garbage)
             with pytest.raises(ProtocolError, match="the slave: "):
-                await greet_slave(master, 8192, EPOCHS)
+                await greet_slave(HASocket(master), 8192, EPOCHS)
             assert _waiting(slave) == b""
 
     run()
@@ -183,13 +187,13 @@ async def test_who_hangs_up_is_unreachable() -> None:
             slave.send(sent)
             slave.close()
             with pytest.raises(UnreachableError, match="the slave is gone"):
-                await greet_slave(master, 8192, EPOCHS)
+                await greet_slave(HASocket(master), 8192, EPOCHS)
     for sent in (b"", MASTER[:19], MASTER[:20], MASTER[:43]):
         with sockets() as (slave, master):
             master.send(sent)
             master.shutdown(socket.SHUT_WR)
             with pytest.raises(UnreachableError, match="the master is gone"):
-                await greet_master(slave, 2)
+                await greet_master(HASocket(slave), 2)
 
 
 def test_silence_ends_it(clock: DrivenClock) -> None:
@@ -199,8 +203,8 @@ def test_silence_ends_it(clock: DrivenClock) -> None:
             silent_slave.send(SLAVE[:3])
             silent_master.send(MASTER[:20])
             tasks = [
-                asyncio.ensure_future(greet_slave(master, 8192, EPOCHS)),
-                asyncio.ensure_future(greet_master(slave, 2)),
+                asyncio.ensure_future(greet_slave(HASocket(master), 8192, EPOCHS)),
+                asyncio.ensure_future(greet_master(HASocket(slave), 2)),
             ]
             await until(lambda: not _waiting(master) and not _waiting(slave), still=True)
             clock.advance(greeting.TIMEOUT_S - 1)

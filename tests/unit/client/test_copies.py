@@ -45,6 +45,7 @@ from cext.flow.shard_core import ShardCore
 from cext.load.histogram import Histogram
 from cext.load.template import FrameSet
 from cext.net.tls import TlsContext
+from cext.net.tls_stream import TlsClientContext, TlsStream
 from cext.store.commit_log import CommitLog
 from cext.store.truncation import Truncation
 from cext.wire.sql_program import Program
@@ -187,6 +188,10 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
     ),
     "cext.client.engine.Engine": lambda _: Engine(),
     "cext.net.tls.TlsContext": lambda folder: tls_context(folder),
+    "cext.net.tls_stream.TlsClientContext": lambda _: TlsClientContext(
+        None, False, None, None, None
+    ),
+    "cext.net.tls_stream.TlsStream": lambda folder: TlsStream(0, tls_context(folder), True),
     "cext.client.mailbox.EngineBase": lambda _: EngineBase(),
     "cext.client.mailbox.Mailbox": lambda _: Mailbox(Engine()),
     "cext.client.mailbox.Told": lambda _: Told(),
@@ -357,7 +362,10 @@ class Internal:
 def stage_of(kind: type, folder: str) -> Any:
     """One of the stages of the benchmarks."""
     program = compile_expression("a = 1").program
-    given = {"QueuePut": (folder.encode(), 100), "IndexPut": (folder.encode(),)}
+    given: dict[str, tuple[Any, ...]] = {
+        "QueuePut": (folder.encode(), 100), "IndexPut": (folder.encode(),),
+        "VerdictLook": (b"", b"t", [b"alice"]),
+    }  # fmt: skip
     return kind(*given.get(kind.__name__, (program, b"")))
 
 

@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.certificates import Authority, Pair
 from support.driven_clock import DrivenClock
 from support.followers import log_of, queues_of
 from support.page_cache import drop_page_cache
 from support.shard import EVENT, MIB, Shard, bodies, pull, send
 
+from cext.net.tls import TlsContext
+from cext.net.tls_stream import TlsClientContext, TlsStream
 from rmq.errors import StoreError
 
 CLOSED_CONNECTION = 1
@@ -161,6 +164,23 @@ class Slave(Shard):
 
     def follow(self, master: Master) -> int:
         return self.adopt(master.connection())
+
+    def follow_by_tls(self, master: Master, pair: Pair) -> int:
+        """pair: what the master shows. The slave does not look at it."""
+        ours = socket.create_connection(master.listener.getsockname())
+        accepted = master.listener.accept()[0]
+        for each in (ours, accepted):
+            each.setblocking(False)
+        shown = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+        client = TlsStream(ours.fileno(), TlsClientContext(None, False, None, None, None), False)
+        server = TlsStream(accepted.fileno(), shown, True)
+        done = {client: False, server: False}
+        while not all(done.values()):
+            for each in done:
+                done[each] = done[each] or bool(each.handshake())
+        master.core.adopt_slave(accepted.detach(), 0, server)
+        connection: int = self.core.follow_master(ours.detach(), 0, client)
+        return connection
 
     def adopt(self, end: socket.socket, whole: bool = False) -> int:
         end.setblocking(False)
@@ -473,3 +493,56 @@ def test_a_leader_takes_no_log(tmp_path: Path, log: bytes) -> None:
         assert slave.failure() == 1
         with pytest.raises(StoreError, match="no follower"):
             slave.by_hand()
+
+
+# ------------------------------------------------------------------- by TLS
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return Authority(tmp_path_factory.mktemp("authority")).pair("master")
+
+
+def test_the_log_is_the_same_by_tls(tmp_path: Path, shown: Pair) -> None:
+    with pair(tmp_path) as (master, slave):
+        end = 0
+        for number in range(4):
+            slave.follow_by_tls(master, shown)
+            end = fill(master, 3000, opaque=1 + 4000 * number)
+            slave.until_has(end)
+            master.until(lambda _, end=end: master.acked() == [end])
+            slave.core.leave_master()
+            assert slave.failure() == 1
+        assert master.core.stats()["ha_bytes_sent"] == end
+        slave.stop()
+        master.stop()
+    same_logs(tmp_path, end)
+
+
+def test_history_comes_by_tls_while_sends_wait_for_it(tmp_path: Path, shown: Pair) -> None:
+    with pair(tmp_path, ring_bytes=MIB, record_max_bytes=256 << 10) as (master, slave):
+        end = fill(master, 9000)
+        master.core.sync_log(end)
+        drop_page_cache(tmp_path / "master" / "store" / "commitlog")
+        slave.follow_by_tls(master, shown)
+        slave.until_has(end)
+        master.needs(1)
+        end = fill(master, 1000, opaque=20_000)
+        slave.until_has(end)
+        slave.stop()
+        master.stop()
+    same_logs(tmp_path, end)
+
+
+def test_a_core_takes_a_stream_once_and_frees_what_it_cannot_take(
+    tmp_path: Path, shown: Pair
+) -> None:
+    with Master(tmp_path / "master") as master:
+        ours = socket.create_connection(master.listener.getsockname())
+        stream = TlsStream(ours.fileno(), TlsClientContext(None, False, None, None, None), False)
+        with pytest.raises(StoreError, match="no follower"):
+            master.core.follow_master(ours.detach(), 0, stream)
+        with pytest.raises(ValueError, match="is the reactor's now"):
+            stream.handshake()
+        with pytest.raises(TypeError):
+            master.core.adopt_slave(0, 0, object())

@@ -1,0 +1,57 @@
+"""OpenSSL: what is used of it here (declarations only)."""
+from libc.stdint cimport uint8_t
+
+cdef extern from "<openssl/ssl.h>" nogil:
+    ctypedef struct SSL_CTX:
+        pass
+    ctypedef struct SSL:
+        pass
+    ctypedef struct SSL_METHOD:
+        pass
+    enum:
+        SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
+        SSL_FILETYPE_PEM, TLS1_2_VERSION
+        SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        SSL_MODE_AUTO_RETRY
+        SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
+        SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
+        X509_V_OK
+    const SSL_METHOD* TLS_server_method()
+    const SSL_METHOD* TLS_client_method()
+    SSL_CTX* SSL_CTX_new(const SSL_METHOD* method)
+    void SSL_CTX_free(SSL_CTX* context)
+    int SSL_CTX_up_ref(SSL_CTX* context)
+    int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
+    int SSL_CTX_set_ciphersuites(SSL_CTX* context, const char* names)
+    unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
+    long SSL_CTX_set_mode(SSL_CTX* context, long mode)
+    long SSL_CTX_clear_mode(SSL_CTX* context, long mode)
+    int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* path)
+    int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* path, int type)
+    int SSL_CTX_check_private_key(const SSL_CTX* context)
+    int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* file, const char* folder)
+    int SSL_CTX_set_default_verify_paths(SSL_CTX* context)
+    void SSL_CTX_set_verify(SSL_CTX* context, int mode, void* callback)
+    void SSL_CTX_set_default_passwd_cb_userdata(SSL_CTX* context, void* data)
+    void SSL_CTX_set_default_passwd_cb(SSL_CTX* context, int (*give)(char*, int, int, void*))
+    int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
+    int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
+    SSL* SSL_new(SSL_CTX* context)
+    void SSL_free(SSL* ssl)
+    int SSL_set_fd(SSL* ssl, int fd)
+    void SSL_set_accept_state(SSL* ssl)
+    void SSL_set_connect_state(SSL* ssl)
+    int SSL_do_handshake(SSL* ssl)
+    int SSL_read(SSL* ssl, void* at, int room)
+    int SSL_write(SSL* ssl, const void* at, int length)
+    int SSL_get_error(const SSL* ssl, int result)
+    int SSL_pending(const SSL* ssl)
+    int SSL_shutdown(SSL* ssl)
+    int SSL_session_reused(const SSL* ssl)
+    long SSL_get_verify_result(const SSL* ssl)
+    const char* X509_verify_cert_error_string(long result)
+
+cdef extern from "<openssl/err.h>" nogil:
+    void ERR_clear_error()
+    unsigned long ERR_get_error()
+    void ERR_error_string_n(unsigned long error, char* out, size_t size)

@@ -1,0 +1,174 @@
+"""TLS stream. See tls_stream.pxd."""
+from libc.stdint cimport uint8_t
+
+from cext.net.openssl cimport (
+    ERR_clear_error,
+    SSL,
+    SSL_CTX,
+    SSL_CTX_check_private_key,
+    SSL_CTX_clear_mode,
+    SSL_CTX_free,
+    SSL_CTX_load_verify_locations,
+    SSL_CTX_new,
+    SSL_CTX_set_default_passwd_cb,
+    SSL_CTX_set_default_passwd_cb_userdata,
+    SSL_CTX_set_default_verify_paths,
+    SSL_CTX_set_min_proto_version,
+    SSL_CTX_set_mode,
+    SSL_CTX_set_options,
+    SSL_CTX_set_verify,
+    SSL_CTX_use_PrivateKey_file,
+    SSL_CTX_use_certificate_chain_file,
+    SSL_ERROR_WANT_READ,
+    SSL_ERROR_WANT_WRITE,
+    SSL_ERROR_ZERO_RETURN,
+    SSL_FILETYPE_PEM,
+    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+    SSL_MODE_AUTO_RETRY,
+    SSL_MODE_ENABLE_PARTIAL_WRITE,
+    SSL_MODE_RELEASE_BUFFERS,
+    SSL_OP_IGNORE_UNEXPECTED_EOF,
+    SSL_OP_NO_RENEGOTIATION,
+    SSL_VERIFY_PEER,
+    SSL_do_handshake,
+    SSL_free,
+    SSL_get_error,
+    SSL_get_verify_result,
+    SSL_new,
+    SSL_read,
+    SSL_set_accept_state,
+    SSL_set_connect_state,
+    SSL_set_fd,
+    SSL_write,
+    TLS1_2_VERSION,
+    TLS_client_method,
+    X509_V_OK,
+    X509_verify_cert_error_string,
+)
+from cext.net.tls cimport TlsContext, give_password, last_error
+
+from rmq.errors import ConfigError, not_copied
+
+cdef enum:
+    READ_BYTES = 4096
+
+
+cdef class TlsClientContext:
+    """What this process shows servers, and which it believes.
+
+    trusted: a PEM file of authorities, or None for the machine's; verifies: whether the server's
+    certificate has to be of one of them; certificate, key, password: its own, or None. Names are
+    not looked at: servers are known by address. ConfigError, which names the file.
+    """
+
+    def __cinit__(self, trusted, bint verifies, certificate, key, password):
+        cdef bytes secret = (password or "").encode()
+        ERR_clear_error()
+        self.context = SSL_CTX_new(TLS_client_method())
+        if self.context == NULL:
+            raise MemoryError("no memory for TLS")
+        SSL_CTX_set_min_proto_version(self.context, TLS1_2_VERSION)
+        SSL_CTX_set_options(self.context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF)
+        SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
+                         | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+        SSL_CTX_clear_mode(self.context, SSL_MODE_AUTO_RETRY)
+        if trusted and SSL_CTX_load_verify_locations(self.context, trusted.encode(), NULL) != 1:
+            raise ConfigError(f"tls.client.trustCertPath={trusted}: {last_error()}")
+        if verifies:
+            if not trusted:
+                SSL_CTX_set_default_verify_paths(self.context)
+            SSL_CTX_set_verify(self.context, SSL_VERIFY_PEER, NULL)
+        if certificate:
+            SSL_CTX_set_default_passwd_cb(self.context, give_password)
+            SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
+            if SSL_CTX_use_certificate_chain_file(self.context, certificate.encode()) != 1:
+                raise ConfigError(f"tls.client.certPath={certificate}: {last_error()}")
+            key = key or certificate
+            if (SSL_CTX_use_PrivateKey_file(self.context, key.encode(), SSL_FILETYPE_PEM) != 1
+                    or SSL_CTX_check_private_key(self.context) != 1):
+                raise ConfigError(f"tls.client.keyPath={key}: {last_error()}")
+            SSL_CTX_set_default_passwd_cb_userdata(self.context, NULL)
+
+    def __dealloc__(self):
+        SSL_CTX_free(self.context)
+
+    def __reduce__(self):
+        raise not_copied(self, "it is of one process")
+
+
+cdef class TlsStream:
+    """On a socket that does not block. What cannot be done yet gives None, and again when the
+    socket is readable, or writable where `wants_write` says so. OSError: the connection is of no
+    use any more, and why."""
+
+    def __cinit__(self, int fd, context, bint serves):
+        cdef SSL_CTX* made
+        if serves:
+            made = (<TlsContext?> context).context
+        else:
+            made = (<TlsClientContext?> context).context
+        self.ssl = SSL_new(made)
+        if self.ssl == NULL or SSL_set_fd(self.ssl, fd) != 1:
+            raise MemoryError("no memory for TLS")
+        if serves:
+            SSL_set_accept_state(self.ssl)
+        else:
+            SSL_set_connect_state(self.ssl)
+
+    def __dealloc__(self):
+        drop_ssl(self.ssl)
+
+    def __reduce__(self):
+        raise not_copied(self, "it is of one process")
+
+    cdef object waits(self, int result):
+        cdef int error = SSL_get_error(self.ssl, result)
+        cdef long verdict = SSL_get_verify_result(self.ssl)
+        if error == SSL_ERROR_WANT_READ or error == SSL_ERROR_WANT_WRITE:
+            self.wants_write = error == SSL_ERROR_WANT_WRITE
+            return None
+        reason = last_error()
+        if verdict != X509_V_OK:
+            reason = f"{reason}: {X509_verify_cert_error_string(verdict).decode()}"
+        raise OSError(f"TLS: {reason}")
+
+    cdef SSL* opened(self) except NULL:
+        if self.ssl == NULL:
+            raise ValueError("this stream is the reactor's now")
+        ERR_clear_error()
+        return self.ssl
+
+    def handshake(self):
+        """True when it is over."""
+        cdef int result = SSL_do_handshake(self.opened())
+        return True if result == 1 else self.waits(result)
+
+    def receive(self, int room):
+        """Bytes, and none at the end."""
+        cdef uint8_t got[READ_BYTES]
+        cdef int result = SSL_read(self.opened(), got, min(room, <int> READ_BYTES))
+        if result > 0:
+            return got[:result]
+        if SSL_get_error(self.ssl, result) == SSL_ERROR_ZERO_RETURN:
+            return b""
+        return self.waits(result)
+
+    def send(self, bytes given not None):
+        """How many were taken, from the first on; of `given` there is one byte at least."""
+        cdef int result = SSL_write(self.opened(), <const char*> given, <int> len(given))
+        return result if result > 0 else self.waits(result)
+
+
+cdef SSL* take_ssl(stream) except? NULL:
+    cdef TlsStream given
+    cdef SSL* ssl
+    if stream is None:
+        return NULL
+    given = <TlsStream?> stream
+    ssl = given.opened()
+    given.ssl = NULL
+    return ssl
+
+
+cdef void drop_ssl(SSL* ssl) noexcept nogil:
+    SSL_free(ssl)
