@@ -360,6 +360,9 @@ BROKER: tuple[Setting, ...] = (
     ),
     _text("metricsPromExporterHost", ""),  # empty: 127.0.0.1. Apache: every address
     _int("metricsPromExporterPort", 5557, 0, 65535),  # 0: any free port
+    _bool("rmqMetricsTls", False),  # with the certificate of tls.server.certPath
+    # {"username":"..","password":".."}, or the path of a file that holds it, for /metrics
+    _secret("rmqMetricsCredentials"),
     _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
     _choice("rmqLogFormat", "text", "text", "json"),
     _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted

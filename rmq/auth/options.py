@@ -74,6 +74,12 @@ def inner_credentials(settings: Settings) -> Credentials | None:
                         "accessKey", "secretKey")  # fmt: skip
 
 
+def metrics_credentials(settings: Settings) -> Credentials | None:
+    """What who reads metrics has to know; None: nothing."""
+    return _credentials("rmqMetricsCredentials", settings.rmqMetricsCredentials,
+                        "username", "password")  # fmt: skip
+
+
 def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | None:
     if not text:
         return None

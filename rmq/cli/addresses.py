@@ -40,18 +40,30 @@ def with_port(address: str, port: int) -> str:
     return address if ":" in address else f"{address}:{port}"
 
 
+ACCOUNTS = (
+    "authenticationEnabled, authorizationEnabled and initAuthenticationUser; or add --insecure if "
+    "everybody who can reach this port may read, write and administer"
+)
+METRICS = (
+    "rmqMetricsCredentials (and rmqMetricsTls); or add --insecure if everybody who can reach this "
+    "port may read them"
+)
+
+
 def settle_addresses(settings: Settings, insecure: bool) -> None:
     """Fills in what follows from what was given; ConfigError for what needs --insecure."""
     is_open = not (settings.authenticates and settings.authorizes)
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
-        address = getattr(settings, key) if key in settings else ""
-        asks_nobody = is_open or key == "metricsPromExporterHost"
+        if key not in settings:
+            continue
+        address = getattr(settings, key)
+        asks_nobody, remedy = is_open, ACCOUNTS
+        if key == "metricsPromExporterHost":
+            asks_nobody, remedy = not settings.rmqMetricsCredentials, METRICS
         if address and asks_nobody and not insecure and not is_loopback(address):
             raise ConfigError(
                 f"{key}={address}: other machines could connect, and nobody is asked who he is. "
-                "Leave it at 127.0.0.1; or set authenticationEnabled, authorizationEnabled and "
-                "initAuthenticationUser; or add --insecure if everybody who can reach this port "
-                "may read, write and administer"
+                f"Leave it at 127.0.0.1; or set {remedy}"
             )
     if "brokerIP1" not in settings:
         return

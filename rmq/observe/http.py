@@ -3,6 +3,9 @@
     server = HttpServer("127.0.0.1", 5557, {"/healthz": health})    # async () -> Answer
     await server.start(); server.port; await server.stop()
 
+By TLS where a context is given, which is asked for each connection; paths that are `guarded` want
+a user and a password (Basic, RFC 7617), without which they answer 401.
+
 It runs on the control thread's loop, so it costs no thread and its answers show that this thread is
 alive. GET and HEAD of the paths it is given, nothing else: no bodies, no files, one request after
 the other on a connection. A client that is slow, silent or sends nonsense is dropped; there are at
@@ -14,9 +17,12 @@ most CONNECTIONS_MAX at once.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
 
@@ -31,8 +37,9 @@ HEADERS_MAX = 100
 IDLE_S = 75.0  # between two requests; scrapers come back every 15 to 60 s
 HEAD_S = 10.0  # from a request's first line to the end of its headers
 WRITE_S = 30.0
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
-           500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found",
+           405: "Method Not Allowed", 500: "Internal Server Error",
+           503: "Service Unavailable"}  # fmt: skip
 
 
 class Answer(msgspec.Struct):
@@ -44,6 +51,15 @@ class Answer(msgspec.Struct):
 Handler = Callable[[], Awaitable[Answer]]
 
 
+class Head(msgspec.Struct):
+    """Of a request."""
+
+    method: str
+    path: str
+    keep: bool  # the connection
+    authorization: str
+
+
 class BadRequestError(Exception):
     """The request is malformed or not served here; the connection is closed after the answer."""
 
@@ -51,9 +67,22 @@ class BadRequestError(Exception):
 class HttpServer:
     """Owned by one asyncio loop."""
 
-    def __init__(self, host: str, port: int, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handlers: Mapping[str, Handler],
+        context: Callable[[], ssl.SSLContext] | None = None,
+        credentials: tuple[str, str] | None = None,
+        guarded: Collection[str] = (),
+    ) -> None:
+        """guarded: paths that want the credentials, where there are some."""
         self._host, self._port = host, port
         self._handlers = dict(handlers)
+        self._context = context
+        self._guarded = frozenset(guarded) if credentials is not None else frozenset()
+        text = ":".join(credentials or ()).encode()
+        self._authorization = b"basic " + base64.b64encode(text)
         self._acceptor: Acceptor | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -85,10 +114,13 @@ class HttpServer:
 
     async def _serve(self, accepted: socket.socket) -> None:
         try:
-            reader, writer = await asyncio.open_connection(sock=accepted, limit=HEAD_BYTES_MAX)
-        except OSError:  # it is gone already
+            reader, writer = await self._streams(accepted)
+        except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks no TLS
             accepted.close()
             return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
         try:
             while await self._serve_one(reader, writer):
                 pass
@@ -99,32 +131,54 @@ class HttpServer:
         finally:
             writer.close()
 
+    async def _streams(
+        self, accepted: socket.socket
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        context = self._context() if self._context is not None else None
+        reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol, accepted, ssl=context,
+            ssl_handshake_timeout=HEAD_S if context is not None else None,
+        )  # fmt: skip
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answers one request; whether the connection stays."""
         first = await asyncio.wait_for(_line(reader), IDLE_S)
         if not first:
             return False
         try:
-            method, path, keep = await asyncio.wait_for(_head(first, reader), HEAD_S)
+            head = await asyncio.wait_for(_head(first, reader), HEAD_S)
         except BadRequestError as error:
             await _send(writer, Answer(400, f"{error}\n".encode()), False, False)
             return False
-        answer = await self._answer(method, path)
-        await asyncio.wait_for(_send(writer, answer, method == "HEAD", keep), WRITE_S)
-        return keep
+        answer = await self._answer(head)
+        await asyncio.wait_for(_send(writer, answer, head.method == "HEAD", head.keep), WRITE_S)
+        return head.keep
 
-    async def _answer(self, method: str, path: str) -> Answer:
+    async def _answer(self, head: Head) -> Answer:
+        method, path = head.method, head.path
         handler = self._handlers.get(path.partition("?")[0])
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             return Answer(404, f"nothing here; try {known}\n".encode())
         if method not in ("GET", "HEAD"):
             return Answer(405, b"GET only\n")
+        if path.partition("?")[0] in self._guarded and not self._is_let_in(head):
+            return Answer(401, b"a user and a password, please (rmqMetricsCredentials)\n")
         try:
             return await handler()
         except Exception as error:
             log.error("%s: %s: %s", path.partition("?")[0], type(error).__name__, error)
             return Answer(500, f"{type(error).__name__}: {error}\n".encode())
+
+
+    def _is_let_in(self, head: Head) -> bool:
+        scheme, _, rest = head.authorization.partition(" ")
+        given = f"{scheme.lower()} {rest.strip()}".encode("latin-1")
+        return hmac.compare_digest(given, self._authorization)
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
@@ -140,20 +194,23 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     return line.rstrip(b"\r\n")
 
 
-async def _head(first: bytes, reader: asyncio.StreamReader) -> tuple[str, str, bool]:
-    """(method, path, whether to keep the connection) of a request with no body."""
+async def _head(first: bytes, reader: asyncio.StreamReader) -> Head:
+    """Of a request with no body."""
     parts = first.decode("latin-1").split(" ")
     if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
         raise BadRequestError("not an HTTP/1 request")
-    keep = parts[2] == "HTTP/1.1"
+    keep, authorization = parts[2] == "HTTP/1.1", ""
     for _ in range(HEADERS_MAX):
         line = await _line(reader)
         if not line:
-            return parts[0], parts[1], keep
+            return Head(parts[0], parts[1], keep, authorization)
         name, colon, value = line.decode("latin-1").partition(":")
         if not colon:
             raise BadRequestError("a header line without a colon")
-        name, value = name.strip().lower(), value.strip().lower()
+        name = name.strip().lower()
+        if name == "authorization":
+            authorization = value.strip()
+        value = value.strip().lower()
         if name == "connection":
             keep = value != "close" and (keep or value == "keep-alive")
         if name == "transfer-encoding" or (name == "content-length" and value != "0"):
@@ -168,6 +225,7 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer, head: bool, keep: 
         f"Content-Length: {len(answer.body)}",
         "Cache-Control: no-store",
         f"Connection: {'keep-alive' if keep else 'close'}",
+        *(['WWW-Authenticate: Basic realm="rmq"'] if answer.status == 401 else []),
     ]
     writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + (b"" if head else answer.body))
     await writer.drain()

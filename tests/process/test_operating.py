@@ -1,23 +1,27 @@
 """A broker process as its operators see it: /metrics, /healthz, /readyz, top, status, JSON logs."""
 
 import asyncio
+import base64
 import json
 import os
 import re
 import shlex
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.certificates import Authority
 from support.command_line import rmq
 from support.machine import machine
 from support.source_tree import ROOT
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
 SMALL = ("--set", "mappedFileSizeCommitLog=4194304")
@@ -67,11 +71,50 @@ def test_nothing_listens_unless_asked(tmp_path: Path) -> None:
         assert "metrics at" not in broker.log()
 
 
+def test_metrics_by_tls_with_a_password(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair("server")
+    secret = tmp_path / "prom.json"
+    secret.write_text('{"username":"prom","password":"geheim"}')
+    secret.chmod(0o600)
+    options = (*PROM, *pair.settings("permissive"), "--set", "rmqMetricsTls=true",
+               "--set", f"rmqMetricsCredentials={secret}")  # fmt: skip
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    with broker_process(tmp_path / "broker", options) as broker:
+        url = broker.logged(r"metrics at (https://\S+)/metrics")[1]
+
+        def fetched(path: str, **headers: str) -> tuple[int, str]:
+            asked = urllib.request.Request(url + path, headers=headers)
+            try:
+                with urllib.request.urlopen(asked, timeout=HANG_S, context=trusting) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                return error.code, error.read().decode()
+
+        assert fetched("/healthz")[0] == 200
+        assert fetched("/metrics")[0] == 401
+        basic = "Basic " + base64.b64encode(b"prom:geheim").decode()
+        status, text = fetched("/metrics", Authorization=basic)
+        assert status == 200
+        assert "rocketmq_" in text
+        assert "geheim" not in broker.log()
+        other = authority.pair("another")
+        os.replace(other.certificate, pair.certificate)
+        os.replace(other.key, pair.key)
+        wait_until(lambda: certificate_of(url) == pair.certificate.read_text())
+
+
+def certificate_of(url: str) -> str:
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    return ssl.get_server_certificate((host, int(port)))
+
+
 def test_metrics_beyond_this_machine_need_a_consent(tmp_path: Path) -> None:
     words = ("broker", "--store", str(tmp_path), "--set", "metricsPromExporterHost=0.0.0.0")
     done = subprocess.run([sys.executable, "-m", "rmq", *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "metricsPromExporterHost=0.0.0.0" in done.stderr and "--insecure" in done.stderr
+    assert "rmqMetricsCredentials" in done.stderr
 
 
 def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:

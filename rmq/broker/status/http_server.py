@@ -9,14 +9,18 @@
 
 It is off by default, as in RocketMQ; a second broker on the machine would find the port taken. It
 listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
-any free one). The reactor takes a turn every 0.5 s even when nothing happens, so one that takes
-none for STUCK_S is stuck.
+any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials numbers want a user and a
+password; whether all is well everybody may ask. The reactor takes a turn every 0.5 s even when
+nothing happens, so one that takes none for STUCK_S is stuck.
 """
 
 import asyncio
 import logging
+import ssl
+from collections.abc import Callable
 from typing import Protocol
 
+from rmq.auth.options import metrics_credentials
 from rmq.base import clock
 from rmq.broker.core_seam import StatCalls
 from rmq.broker.registration.registration import Registration
@@ -24,11 +28,12 @@ from rmq.broker.siblings import Siblings
 from rmq.broker.status.sampler import Sampler
 from rmq.codes import RequestCode
 from rmq.config import Settings
-from rmq.errors import ProtocolError
+from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
 from rmq.observe.sample import Sample, decode
+from rmq.serving.tls import TlsFiles
 
 log = logging.getLogger("rmq.broker.http_server")
 
@@ -48,6 +53,36 @@ class StatusContext(Protocol):
     def core(self) -> StatCalls: ...
 
 
+def _context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
+    """For each connection, as the certificate is then. None: no TLS. ConfigError: there is none."""
+    if not settings.rmqMetricsTls:
+        return None
+    files = TlsFiles.of(settings)
+    if files is None:
+        raise ConfigError(
+            "rmqMetricsTls=true: there is no certificate; give tls.server.certPath and "
+            "tls.server.keyPath, and leave out tls.server.mode=disabled"
+        )
+    stamp, context = files.stamp(), files.context()
+
+    def current() -> ssl.SSLContext:
+        nonlocal stamp, context
+        if (now := files.stamp()) != stamp:
+            stamp = now
+            try:
+                context = files.context()
+            except ConfigError as error:
+                log.error("metrics go on with the certificate as it was: %s", error)
+        return context
+
+    return current
+
+
+def _credentials_of(settings: Settings) -> tuple[str, str] | None:
+    found = metrics_credentials(settings)
+    return (found.access_key, found.secret_key) if found is not None else None
+
+
 class StatusServer:
     """Owned by the control thread."""
 
@@ -63,6 +98,9 @@ class StatusServer:
                 "/healthz": self.health,
                 "/readyz": self.ready,
             },
+            context=_context_of(settings),
+            credentials=_credentials_of(settings),
+            guarded=("/metrics", "/metrics/own"),
         )
         self._turns = -1
         self._moved_at = clock.monotonic()
@@ -81,7 +119,8 @@ class StatusServer:
             )  # fmt: skip
             return
         self._watch = asyncio.get_running_loop().create_task(self._watch_turns())
-        log.info("metrics at http://%s:%d/metrics", host, self._server.port)
+        scheme = "https" if self._context.settings.rmqMetricsTls else "http"
+        log.info("metrics at %s://%s:%d/metrics", scheme, host, self._server.port)
 
     async def stop(self) -> None:
         if self._watch is not None:

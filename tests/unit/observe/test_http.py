@@ -1,11 +1,16 @@
 """The HTTP server: what it answers, and what it does with clients that do not behave."""
 
 import asyncio
+import base64
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+from support.certificates import Authority
 from support.name_server import in_loop
 from support.waiting import until
 
@@ -22,8 +27,8 @@ async def broken() -> Answer:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[HttpServer]:
-    server = HttpServer("127.0.0.1", 0, {"/healthz": ok, "/broken": broken})
+async def served(**more: Any) -> AsyncIterator[HttpServer]:
+    server = HttpServer("127.0.0.1", 0, {"/healthz": ok, "/broken": broken}, **more)
     await server.start()
     try:
         yield server
@@ -31,9 +36,9 @@ async def served() -> AsyncIterator[HttpServer]:
         await asyncio.wait_for(server.stop(), 60)
 
 
-async def raw(server: HttpServer, request: bytes) -> bytes:
+async def raw(server: HttpServer, request: bytes, tls: ssl.SSLContext | None = None) -> bytes:
     """Everything the server says until it closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls)
     writer.write(request)
     answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
@@ -121,3 +126,47 @@ async def test_stop_does_not_wait_for_a_silent_client() -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await asyncio.sleep(0.02)
     writer.close()
+
+
+def get(path: str, credentials: str | None = None, scheme: str = "Basic") -> bytes:
+    lines = [f"GET {path} HTTP/1.0"]
+    if credentials is not None:
+        lines.append(f"AUTHORIZATION: {scheme}  {base64.b64encode(credentials.encode()).decode()}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+@in_loop
+async def test_guarded_paths_want_a_user_and_a_password() -> None:
+    given = ("prom", "geh:eim")
+    async with served(credentials=given, guarded=("/healthz",)) as server:
+        for request in (
+            get("/healthz"), get("/healthz?x"), get("/healthz", "prom:wrong"), get("/healthz", ""),
+            get("/healthz", "prom:geh:eim", "Bearer"), get("/healthz", "prom:geh:eim\xff"),
+            b"GET /healthz HTTP/1.0\r\nAuthorization: Basic \xff\xfe\r\n\r\n",
+        ):  # fmt: skip
+            answer = await raw(server, request)
+            assert answer.startswith(b"HTTP/1.1 401 Unauthorized\r\n"), request
+            assert b'WWW-Authenticate: Basic realm="rmq"\r\n' in answer
+            assert b"eim" not in answer
+        for scheme in ("Basic", "basic"):
+            found = await raw(server, get("/healthz", "prom:geh:eim", scheme))
+            assert found.endswith(b"ok\n")
+        assert (await raw(server, get("/broken"))).startswith(b"HTTP/1.1 500")
+
+
+@in_loop
+async def test_it_speaks_tls_alone_where_it_has_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair("server")
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(pair.certificate, pair.key)
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    async with served(context=lambda: shown) as server:
+        assert (await raw(server, get("/healthz"))) == b"", "a plain client is closed"
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"\x16\x03\x01\x00\x05hello")
+        with contextlib.suppress(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 60)
+        writer.close()
+        found = await raw(server, get("/healthz"), trusting)
+        assert found.endswith(b"ok\n")
