@@ -10,8 +10,15 @@ from libc.string cimport memcmp, memcpy, memset
 
 from cext.net.connection cimport Connection
 
+cdef extern from *:
+    """
+    static const unsigned char address_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+    """
+    const uint8_t* MAPPED "address_mapped"      # what an IPv4 address follows, as an IPv6 one
+
 cdef enum:
     ADDRESS_BYTES = 16
+    MAPPED_BYTES = 12
 
 cdef struct Network:                # as it is packed
     uint8_t bits                    # 128 at most
@@ -31,6 +38,8 @@ cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
 cdef inline bint in_network(const Network* network, const uint8_t* address) noexcept nogil:
     cdef uint32_t whole = network.bits // 8
     cdef uint32_t rest = network.bits % 8
+    if network.bits < 8 * MAPPED_BYTES and memcmp(address, MAPPED, MAPPED_BYTES) == 0:
+        return False                    # IPv4 is no part of ::/0
     if memcmp(network.address, address, whole) != 0:
         return False
     return rest == 0 or (network.address[whole] ^ address[whole]) >> (8 - rest) == 0

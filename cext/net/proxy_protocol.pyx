@@ -5,7 +5,13 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from cext.base.byteorder cimport load_u16
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.net.address_network cimport ADDRESS_BYTES, in_networks, source_of
+from cext.net.address_network cimport (
+    ADDRESS_BYTES,
+    MAPPED,
+    MAPPED_BYTES,
+    in_networks,
+    source_of,
+)
 from cext.net.connection cimport (
     HANDSHAKE_BEGUN,
     TRANSPORT_FAILED,
@@ -106,10 +112,29 @@ cdef int port_of(const uint8_t* word, int length) noexcept nogil:
     return found if found <= 65535 else -1
 
 
-cdef void take_port(Connection* c, int port) noexcept nogil:
-    memset(c.address + c.address_bytes - 4, 0, 2)
-    c.address[c.address_bytes - 2] = <uint8_t> (port >> 8)
-    c.address[c.address_bytes - 1] = <uint8_t> port
+cdef bint is_local(const uint8_t* address, uint32_t size) noexcept nogil:
+    """127.0.0.0/8, 0.0.0.0, ::1, ::, and the first two as IPv6."""
+    cdef uint32_t i
+    if size == ADDRESS_BYTES:
+        if memcmp(address, MAPPED, MAPPED_BYTES) == 0:
+            return is_local(address + MAPPED_BYTES, 4)
+        for i in range(ADDRESS_BYTES - 1):
+            if address[i] != 0:
+                return False
+        return address[ADDRESS_BYTES - 1] <= 1
+    return address[0] == 127 or (address[0] | address[1] | address[2] | address[3]) == 0
+
+
+cdef void take_address(Connection* c, const uint8_t* address, uint32_t size,
+                       int port) noexcept nogil:
+    """A client on the balancer's own machine is not on this one: it counts as the balancer."""
+    if is_local(address, size):
+        return
+    c.address_bytes = size + 4
+    memcpy(c.address, address, size)
+    memset(c.address + size, 0, 2)
+    c.address[size + 2] = <uint8_t> (port >> 8)
+    c.address[size + 3] = <uint8_t> port
 
 
 cdef bint take_line(Connection* c) noexcept nogil:
@@ -124,7 +149,7 @@ cdef bint take_line(Connection* c) noexcept nogil:
     if s.got < 2 or words[s.got - 2] != c'\r':
         return False
     words[s.got - 2] = 0
-    if memcmp(words, b"PROXY UNKNOWN", 13) == 0 and words[13] <= c' ':
+    if memcmp(words, b"PROXY UNKNOWN", 13) == 0 and (words[13] == 0 or words[13] == c' '):
         return True
     for i in range(6):
         begins[i] = at
@@ -144,9 +169,7 @@ cdef bint take_line(Connection* c) noexcept nogil:
             or inet_pton(family, <const char*> words + begins[3], address) != 1
             or inet_pton(family, <const char*> words + begins[2], address) != 1):
         return False
-    c.address_bytes = ADDRESS_BYTES + 4 if family == AF_INET6 else 8
-    memcpy(c.address, address, c.address_bytes - 4)
-    take_port(c, port)
+    take_address(c, address, ADDRESS_BYTES if family == AF_INET6 else 4, port)
     return True
 
 
@@ -193,11 +216,10 @@ cdef inline uint32_t bytes_kept(const ProxyState* s) noexcept nogil:
 cdef void take_addresses(Connection* c) noexcept nogil:
     cdef const ProxyState* s = state_of(c)
     cdef uint32_t kept = bytes_kept(s)
+    cdef uint32_t size = 4 if kept == V4_BYTES else ADDRESS_BYTES
     if kept == 0:
         return
-    c.address_bytes = 8 if kept == V4_BYTES else ADDRESS_BYTES + 4
-    memcpy(c.address, s.words + HEAD_BYTES, c.address_bytes - 4)
-    take_port(c, load_u16(s.words + HEAD_BYTES + 2 * (c.address_bytes - 4)))
+    take_address(c, s.words + HEAD_BYTES, size, load_u16(s.words + HEAD_BYTES + 2 * size))
 
 
 cdef int read_to(Connection* c, uint32_t end) noexcept nogil:

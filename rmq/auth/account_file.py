@@ -106,11 +106,9 @@ class AccountFile:
             raise StoreError(f"{self.path} is damaged: {error}") from None
 
     def _accounts(self, content: Mapping[Any, Any]) -> Accounts:
-        accounts = Accounts()
         try:
-            accounts.load(content)
-            self.last_change = msgspec.convert(content.get("lastChange") or {}, LastChange)
-        except (ProtocolError, msgspec.ValidationError) as error:
+            accounts, self.last_change = read_content(content)
+        except ProtocolError as error:
             raise ConfigError(f"{self._file.path}: {error}") from None
         return accounts
 
@@ -118,6 +116,16 @@ class AccountFile:
         """And its copy: one that knows of a user who is gone would let him in again."""
         self._file.save({**accounts.content(), "lastChange": self.last_change})
         self._file.settle()
+
+
+def read_content(content: Mapping[Any, Any]) -> tuple[Accounts, LastChange]:
+    """Of a file, or of another server. ProtocolError: these are no accounts."""
+    accounts = Accounts()
+    accounts.load(content)
+    try:
+        return accounts, msgspec.convert(content.get("lastChange") or {}, LastChange)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"lastChange: {error}") from None
 
 
 def _is_locked(fd: int) -> bool:

@@ -4,6 +4,7 @@
     store.open(first)                       reads the file; makes the Super users that lack
     await store.change(b"delete alice", lambda accounts: accounts.delete_user("alice", True))
                                             on the disk when it returns; or Refusal, StoreError
+    await store.copy(content, own)          as slave: becomes what the master's content() is
     await store.follow()                    for ever: what other processes change counts here LOOK_S
                                             later at most
 
@@ -24,11 +25,11 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from rmq.auth.account_file import AccountFile, LastChange, Stamp
+from rmq.auth.account_file import AccountFile, LastChange, Stamp, read_content
 from rmq.auth.accounts import Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.options import FIRST_USER
@@ -45,6 +46,9 @@ Change = Callable[[Accounts], None]
 
 
 class FixedFiles(Protocol):
+    def read(self) -> FixedAccounts:
+        """At a start. ConfigError for what cannot be used. Blocks."""
+
     def changed(self) -> FixedAccounts | None:
         """None: they are as at the call before. ConfigError for what cannot be used. Blocks."""
 
@@ -74,7 +78,7 @@ class AccountStore:
         the file cannot be used."""
         try:
             if self._fixed is not None:
-                self.accounts.fixed = self._fixed.changed() or self.accounts.fixed
+                self.accounts.fixed = self._fixed.read()
             self._take(*self._opened(first))
         except (OSError, StoreError) as error:
             raise ConfigError(f"the accounts cannot be used: {error}") from None
@@ -101,6 +105,34 @@ class AccountStore:
             if found.version != before:
                 self._file.save(found)
             return self._file.stamp(), found
+
+    def content(self) -> dict[str, Any]:
+        """For a slave's copy(): with the passwords."""
+        return {**self.accounts.content(), "lastChange": self._file.last_change}
+
+    async def copy(self, content: Mapping[Any, Any], own: Iterable[Credentials]) -> None:
+        """Takes another server's accounts as a whole; of `own` each stays a Super user, or is made
+        one. ProtocolError for what are none; OSError, StoreError: they cannot be written."""
+        kept = tuple(own)
+        await asyncio.shield(asyncio.ensure_future(self._copy(content, kept)))
+
+    async def _copy(self, content: Mapping[Any, Any], own: tuple[Credentials, ...]) -> None:
+        async with self._one_change:
+            self._take(*await asyncio.to_thread(self._copied, content, own))
+
+    def _copied(
+        self, content: Mapping[Any, Any], own: tuple[Credentials, ...]
+    ) -> tuple[Stamp | None, Accounts]:
+        file = self._file
+        with file.locked():
+            found, last_change = read_content(content)
+            for each in own:
+                found.ensure_super(each.access_key, each.secret_key)
+            before = self.accounts if file.stamp() == self._stamp else file.read()
+            if found.content() != before.content():
+                file.last_change = last_change
+                file.save(found)
+            return file.stamp(), found
 
     async def change(self, asked: bytes, change: Change) -> None:
         """asked: what is asked for, the same wherever it is asked."""
@@ -147,11 +179,24 @@ class AccountStore:
 
     async def look(self) -> None:
         """Takes what another process, or a person, has changed."""
+        try:
+            await self._look_at_fixed()
+        finally:
+            await self._look_at_own()
+
+    async def _look_at_fixed(self) -> None:
         fixed = None if self._fixed is None else await asyncio.to_thread(self._fixed.changed)
-        if fixed is not None:
-            log.info("%d accounts are read anew", len(fixed.users))
-            self.accounts.fixed = fixed
-            self._tell()
+        if fixed is None:
+            return
+        tried = self.accounts.copy()
+        tried.fixed = fixed
+        if tried.some_super() is None:
+            raise ConfigError("the files have no account with admin: true, and no other is Super")
+        log.info("%d accounts of files are read anew", len(fixed.users))
+        self.accounts.fixed = fixed
+        self._tell()
+
+    async def _look_at_own(self) -> None:
         if self._file.stamp() != self._stamp:
             async with self._one_change:
                 self._take(*await asyncio.to_thread(self._read))

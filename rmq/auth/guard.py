@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from rmq.auth import admin
 from rmq.auth.account_file import NAME
@@ -102,6 +102,12 @@ class Guard:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await following
+
+    async def copy(self, content: Mapping[Any, Any]) -> None:
+        """As slave: the master's accounts are this server's, beside the one that it signs with."""
+        options = self.options
+        own = options.inner or options.first_user
+        await self.store.copy(content, () if own is None else (own,))
 
     def verdict(self, request: Command, peer: str) -> Verdict:
         return self._gate.verdict(request, peer) if self.is_on else OPEN

@@ -22,7 +22,7 @@ Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "123456
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ from rmq.errors import ConfigError, ProtocolError
 
 KEY_CHARACTERS_MIN = 7  # of accessKey and secretKey, as RocketMQ demands
 FILE_BYTES_MAX = 64 << 20
+
+Stamps = tuple[tuple[Path, int, int, int, int], ...]
 
 _ACTIONS = {
     "PUB": frozenset((Action.PUB,)),
@@ -63,28 +65,51 @@ class PlainAclFiles:
     def __init__(self, path: Path) -> None:
         """path: of plain_acl.yml; the others are in the directory acl beside it."""
         self.path = path
-        self._stamp: tuple[tuple[Path, int, int, int], ...] | None = None
+        self._taken: Stamps | None = None  # of what was read last, whatever came of it
+        self._seen: Stamps | None = None  # at the look before
+
+    def read(self) -> FixedAccounts:
+        """At a start. ConfigError for what cannot be used."""
+        self._taken = self._stamps()
+        return self._read(self._taken)
 
     def changed(self) -> FixedAccounts | None:
-        """None: all files are as they were at the call before. ConfigError for what cannot be
-        used, once for each change."""
-        stamp = tuple(_stamps(files(self.path, self.path.parent / "acl")))
-        if stamp == self._stamp:
+        """None: all files are as they were, or somebody is writing one: what counts is what stays
+        from one call to the next. ConfigError for what cannot be used, once for each change; it is
+        read again when it could not be read at all."""
+        stamps, seen = self._stamps(), self._seen
+        self._seen = stamps
+        if stamps == self._taken or stamps != seen:
             return None
-        self._stamp = stamp
-        if not self.path.is_file():
-            raise ConfigError(f"{self.path} is not there")
-        found = read(each for each, *_ in stamp)
-        for name, acl in found.acls.items():
-            found.acls[name] = acl.merged(PolicyType.CUSTOM, [_TRACES])
+        self._taken = stamps
+        try:
+            found = self._read(stamps)
+        except ConfigError as error:
+            if isinstance(error.__cause__, OSError):
+                self._taken = None
+            raise
+        if self._stamps() != stamps:
+            self._taken = None  # it has changed meanwhile
+            return None
         return found
 
+    def _read(self, stamps: Stamps) -> FixedAccounts:
+        if not any(path == self.path for path, *_ in stamps):
+            raise ConfigError(f"{self.path} is not there, or cannot be read")
+        found = read(path for path, *_ in stamps)
+        for name, acl in found.acls.items():
+            entries = acl.policies.get(PolicyType.CUSTOM, ())
+            if all(each.resource != _TRACES.resource for each in entries):
+                found.acls[name] = acl.merged(PolicyType.CUSTOM, [_TRACES])
+        return found
 
-def _stamps(paths: Iterable[Path]) -> Iterator[tuple[Path, int, int, int]]:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):  # it has just gone
-            found = path.stat()
-            yield path, found.st_ino, found.st_mtime_ns, found.st_size
+    def _stamps(self) -> Stamps:
+        found = []
+        for path in files(self.path, self.path.parent / "acl"):
+            with contextlib.suppress(FileNotFoundError):  # it has just gone
+                stat = path.stat()
+                found.append((path, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size))
+        return tuple(found)
 
 
 def read(paths: Iterable[Path]) -> FixedAccounts:
@@ -157,7 +182,9 @@ def _content(path: Path) -> Mapping[Any, Any]:
             raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes")
         # Every value is a text: a secret of digits is no number.
         content = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
     if content is None or content == "":
         return {}

@@ -11,16 +11,23 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+MAPPED_BITS = 96
 _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows, as an IPv6 one
 
 
 def network(text: str) -> Network:
-    """An address is a network of one. ValueError for what is neither."""
-    return ip_network(text, strict=False)
+    """An address is a network of one; ::ffff:10.0.0.0/104 is 10.0.0.0/8. ValueError for what is
+    neither."""
+    found = ip_network(text, strict=False)
+    if isinstance(found, IPv6Network) and found.prefixlen >= MAPPED_BITS:
+        mapped = found.network_address.ipv4_mapped
+        if mapped is not None:
+            return IPv4Network((mapped, found.prefixlen - MAPPED_BITS))
+    return found
 
 
 def packed(network: Network) -> bytes:
     address = network.network_address.packed
     if isinstance(network, IPv4Network):
-        return bytes((network.prefixlen + 96,)) + _MAPPED + address
+        return bytes((network.prefixlen + MAPPED_BITS,)) + _MAPPED + address
     return bytes((network.prefixlen,)) + address

@@ -59,7 +59,8 @@ def settle_addresses(settings: Settings, insecure: bool) -> None:
         address = getattr(settings, key)
         asks_nobody, remedy = is_open, ACCOUNTS
         if key == "metricsPromExporterHost":
-            asks_nobody, remedy = not settings.rmqMetricsCredentials, METRICS
+            has_password = "rmqMetricsCredentials" in settings and settings.rmqMetricsCredentials
+            asks_nobody, remedy = not has_password, METRICS
         if address and asks_nobody and not insecure and not is_loopback(address):
             raise ConfigError(
                 f"{key}={address}: other machines could connect, and nobody is asked who he is. "

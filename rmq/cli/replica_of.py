@@ -24,7 +24,7 @@ from rmq.errors import ConfigError, ProtocolError, RmqError, UnreachableError
 
 PORT = 10911
 TAKEN = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "maxMessageSize",
-         "namesrvAddr", "messageDelayLevel")  # fmt: skip
+         "namesrvAddr", "messageDelayLevel", "rmqReplicaTls")  # fmt: skip
 FILE = Path("config") / "rmqReplicaOf.json"
 
 

@@ -25,7 +25,8 @@ from rmq.errors import RmqError, UnreachableError
 ALSO = ("flushDiskType", "allAckInSyncStateSet", "minInSyncReplicas", "controllerAddr",
         "rmqReplicaAddresses")  # fmt: skip
 CONNECT_S = 3.0
-OFF = {"allAckInSyncStateSet": "false", "minInSyncReplicas": "1"}  # what the broker says of unset
+# What the broker says of what is unset.
+OFF = {"allAckInSyncStateSet": "false", "minInSyncReplicas": "1", "rmqReplicaTls": "disabled"}
 
 
 def checked_settings(

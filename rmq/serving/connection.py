@@ -54,7 +54,8 @@ class Connection(asyncio.Protocol):
     def come_from(self, peer: tuple[Any, ...] | None) -> None:
         """host, port, ..; None: that is not known."""
         if peer:
-            self.peer = f"{peer[0]}:{peer[1]}"
+            host, port = peer[:2]
+            self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def close(self) -> None:
         """Closes after what is already written has left."""

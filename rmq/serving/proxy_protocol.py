@@ -15,7 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import msgspec
 
 from rmq.base import networks
-from rmq.base.networks import Network
+from rmq.base.deadline import within
+from rmq.base.networks import Address, Network
 from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.serving.raw_socket import received
@@ -25,8 +26,11 @@ SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 HEAD_BYTES = 16  # of version 2
 LOCAL, PROXY = 0x20, 0x21
 TCP_OVER_V4, TCP_OVER_V6 = 0x11, 0x21
-FAMILIES = {b"TCP4": IPv4Address, b"TCP6": IPv6Address}
+FAMILIES: dict[bytes, type[IPv4Address] | type[IPv6Address]] = {
+    b"TCP4": IPv4Address, b"TCP6": IPv6Address,
+}  # fmt: skip
 SKIP_BYTES = 256
+WORDS_S = 10.0
 
 Client = tuple[str, int]
 
@@ -62,13 +66,18 @@ class Balancers(msgspec.Struct, frozen=True):
 
 
 async def client_of(accepted: socket.socket) -> Client | None:
-    """OSError: the connection has ended, or what was said is wrong."""
+    """OSError: the connection has ended, or what was said is wrong; asyncio.TimeoutError: it has
+    begun, and does not end."""
     first = await received(accepted, 1, socket.MSG_PEEK)
+    if first not in (b"P", b"\r"):
+        return None
+    return await within(_said(accepted, first), WORDS_S)
+
+
+async def _said(accepted: socket.socket, first: bytes) -> Client | None:
     if first == b"P":
         return _client_of_line(await _line(accepted))
-    if first == b"\r":
-        return await _client_of_version_2(accepted)
-    return None
+    return await _client_of_version_2(accepted)
 
 
 async def _exactly(accepted: socket.socket, count: int) -> bytes:
@@ -99,6 +108,8 @@ def _client_of_line(line: bytes) -> Client | None:
         return None
     if len(words) != 6 or words[0] != b"PROXY" or words[1] not in FAMILIES:
         raise _wrong()
+    if b"%" in line:  # a scope, which is of one machine alone
+        raise _wrong()
     try:
         of = FAMILIES[words[1]]
         source = of(words[2].decode("ascii"))
@@ -106,7 +117,15 @@ def _client_of_line(line: bytes) -> Client | None:
         port, _ = map(_port, words[4:])
     except ValueError:
         raise _wrong() from None
-    return str(source), port
+    return _client(source, port)
+
+
+def _client(source: Address, port: int) -> Client | None:
+    """A client on the balancer's own machine is not on this one: it counts as the balancer."""
+    mapped = source.ipv4_mapped if isinstance(source, IPv6Address) else None
+    seen = mapped or source
+    is_local = seen.is_loopback or seen.is_unspecified
+    return None if is_local else (str(source), port)
 
 
 def _port(word: bytes) -> int:
@@ -131,7 +150,8 @@ async def _client_of_version_2(accepted: socket.socket) -> Client | None:
         left -= len(await received(accepted, min(left, SKIP_BYTES)))
     if not size:
         return None
-    return str(ip_address(found[:size])), int.from_bytes(found[2 * size : 2 * size + 2], "big")
+    port = int.from_bytes(found[2 * size : 2 * size + 2], "big")
+    return _client(ip_address(found[:size]), port)
 
 
 def _wrong() -> ConnectionAbortedError:

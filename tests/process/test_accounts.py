@@ -413,6 +413,24 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
                 wait_until(lambda: producer.send(Message("orders", b"x")).status == "SEND_OK")
             with Connection(slave.address) as connection:
                 wait_until(lambda: read(connection) > 0)
+            # The slave has a name server of its own: nobody but its master tells it of alice.
+            wait_until(lambda: "alice" in users_of(slave))
+            ask = {"topic": "orders"}
+            with account(ALICE):
+                told = asked(slave.address, 202, ask)[1] or ""
+                assert "User:alice has no permission to access Topic:orders" in told, "she is known"
+                refused = asked(master.address, 906, {"rmqAccounts": "1"})
+                assert refused[0] == NO_PERMISSION
+            command(master, "user", "delete", "alice", "--yes")
+            wait_until(lambda: "alice" not in users_of(slave))
+            assert "in" in users_of(slave), "whom it signs as"
+
+
+def users_of(broker: BrokerProcess) -> list[str]:
+    """As a slave itself knows them: it is at no name server."""
+    with Connection(broker.address) as connection:
+        body = connection.call(RequestCode.AUTH_LIST_USER, {"filter": ""}).body
+    return [each["username"] for each in json.loads(body)]
 
 
 def read(connection: Connection) -> int:

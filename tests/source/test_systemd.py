@@ -60,6 +60,33 @@ def test_systemd_takes_the_unit(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# What the compiled half and Python call here beyond reading, writing and sockets.
+CALLS = ("accept4", "cachestat", "copy_file_range", "epoll_wait", "eventfd2", "fadvise64",
+         "fallocate", "fdatasync", "flock", "madvise", "mbind", "memfd_create", "mincore", "mlock2",
+         "preadv2", "pwritev", "sched_setaffinity", "set_mempolicy", "timerfd_create")  # fmt: skip
+
+
+def calls_of(names: str) -> set[str]:
+    """System calls that these names of SystemCallFilter= let through."""
+    found = set(names.split())
+    for group in [name for name in found if name.startswith("@")]:
+        done = subprocess.run(
+            ["systemd-analyze", "syscall-filter", group], capture_output=True, text=True,
+            check=True, timeout=HANG_S,
+        )  # fmt: skip
+        lines = [line.strip() for line in done.stdout.splitlines()[1:]]
+        found |= calls_of(" ".join(line for line in lines if line and not line.startswith("#")))
+    return found
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_no_call_that_is_made_is_filtered(path: Path) -> None:
+    service = parsed(path)["Service"]
+    assert set(CALLS) <= calls_of(service["SystemCallFilter"])
+    assert service["SystemCallErrorNumber"] == "EPERM", "what is forgotten fails, and kills nothing"
+
+
 def test_the_samples_load_listen_here_only_and_every_key_does_something() -> None:
     for name, namesrv in (("broker.conf", False), ("namesrv.conf", True)):
         settings = load_properties(FOLDER / name, server="namesrv" if namesrv else "broker")

@@ -5,15 +5,12 @@ from libc.string cimport memcmp, memcpy
 
 from cext.base.byteorder cimport load_u16
 from cext.base.status cimport MALFORMED, OK, POOL_EMPTY
+from cext.net.address_network cimport MAPPED, MAPPED_BYTES
 
 cdef enum:
     V4_PARTS = 4
     V6_PARTS = 8
     RANGE_BYTES = 4
-
-cdef const uint8_t* MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"
-cdef enum:
-    MAPPED_BYTES = 12
 
 
 cdef bint is_whole(const uint8_t* packed, uint32_t length) noexcept nogil:

@@ -11,6 +11,7 @@ from cext.flow.replication.ha_master cimport follow_master, leave_master
 from cext.flow.replication.ha_members cimport forget_members, move_replicated, set_members
 from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
 from cext.flow.replication.ha_slaves cimport adopt_slave
+from cext.flow.replication.ha_socket cimport close_replica
 from cext.net.connection cimport Connection
 from cext.net.openssl cimport SSL
 from cext.net.tls_stream cimport take_ssl
@@ -151,7 +152,11 @@ cdef class HACalls(ReplicaCalls):
         x.fd = fd
         x.ssl = take_ssl(tls)
         x.broker_id = broker_id
-        self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
+        try:
+            self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
+        except StoreError:
+            close_replica(x.fd, x.ssl)      # the call has not come there
+            raise
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection of a slave: there is "
                      "no room for it, or it is gone")
         return x.connection
@@ -161,7 +166,11 @@ cdef class HACalls(ReplicaCalls):
         x.fd = fd
         x.ssl = take_ssl(tls)
         x.whole = whole != 0
-        self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
+        try:
+            self._call(<CallFn> follow_master_call, <void*> self.ha, &x)
+        except StoreError:
+            close_replica(x.fd, x.ssl)
+            raise
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "
                      "is no memory for it, or this core is no follower")
         return x.connection

@@ -23,7 +23,8 @@ from rmq.base import clock
 from rmq.base.deadline import within
 
 LOOK_S = 1.0
-PROMPT = ("topics", "groups", "modes")  # the others change with each message that is consumed
+# The others change with each message that is consumed.
+PROMPT = ("topics", "groups", "modes", "accounts")
 WAIT_MS_MAX = 30_000
 SLAVES_MAX = 16
 GONE_S = 15.0  # a slave that has not asked for so long is not waited for

@@ -60,6 +60,11 @@ class HAPort:
                 f"rmqReplicaTls={settings.rmqReplicaTls}: there is no certificate; give "
                 "tls.server.certPath and tls.server.keyPath, and leave out tls.server.mode=disabled"
             )
+        if settings.rmqReplicaTls == ENFORCING and not asks_both(settings):
+            log.warning(
+                "rmqReplicaTls=enforcing hides the log from who only listens; to know who has it, "
+                "and whose it is: tls.server.need.client.auth=require, tls.client.authServer=true"
+            )
         try:
             return await self._acceptor.open(settings.bindAddress, port, BACKLOG)
         except OSError as error:
@@ -97,6 +102,10 @@ class HAPort:
             self._greetings.add(task)
             task.add_done_callback(self._greetings.discard)
         else:
+            quiet.warning(
+                "greetings", "a slave at %s is refused: %d others have not said yet who they are",
+                address, len(self._greetings),
+            )  # fmt: skip
             accepted.close()
 
     async def _greet(self, connected: HASocket, address: str) -> None:
@@ -106,7 +115,7 @@ class HAPort:
             broker_id = await self.greet(connected) if self.greet is not None else 0
         except (RmqError, OSError, asyncio.TimeoutError) as error:
             connected.close()
-            reason = error or f"it says nothing in {TLS_S:g} s"
+            reason = str(error) or f"it says nothing in {TLS_S:g} s"
             quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, reason)
             return
         except BaseException:
@@ -130,6 +139,12 @@ class HAPort:
             log.warning("a slave at %s cannot be served: %s", address, error)
             return
         log.info("a slave at %s is served", address)
+
+
+def asks_both(settings: Settings) -> bool:
+    """Whether replicas look at each other's certificates."""
+    asks = bool(getattr(settings, "tls.server.need.client.auth") == "require")
+    return asks and bool(getattr(settings, "tls.client.authServer") == "true")
 
 
 def networks(text: str) -> list[Network]:

@@ -123,7 +123,8 @@ class LogStream:
             if self.tries_soon > 0:  # the master gets ready, and nothing is wrong yet
                 self.tries_soon -= 1
                 return SOON_S
-            self._say(logging.WARNING, f"the log does not come: {error or 'no answer in time'}")
+            reason = str(error) or "no answer in time"
+            self._say(logging.WARNING, f"the log does not come: {reason}")
             return RETRY_S
         self.master = master
         self._connection = self._context.connections.opened(number, master.ha_address)

@@ -5,6 +5,7 @@ RocketMQ's all is asked for each syncControllerMetadataPeriod.
 
     topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
     how far timed messages are: with the answer to 906; of RocketMQ's masters 60
+    accounts: of a master of rmq, by 906 once more; not in plain text to another machine
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
 request. Offsets are taken also where they are lower than ours: a reset at the master is one here.
@@ -15,10 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 import msgspec
 
+from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
@@ -36,7 +39,8 @@ from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.format.timer_position import NUMBER_DIGITS_MAX, read_timer_check, read_timers
 from rmq.refusal import Refusal
-from rmq.serving.remoting_client import CallError, RemotingClient
+from rmq.serving import identity
+from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 log = logging.getLogger("rmq.broker.metadata_copy")
 
@@ -56,6 +60,7 @@ class CopyContext(Protocol):
     """What is used here of the broker."""
 
     delays: DelayLevels
+    guard: Guard
     groups: GroupTable
     offsets: OffsetTable
     queue_mappings: QueueMappings
@@ -73,6 +78,7 @@ class MetadataCopy:
         self._search = search
         self._known: dict[str, str] = {}
         self._said = ""
+        self._kept_back = ""  # why accounts are not copied
         self._asked_at = 0  # where the log here ended when the last table was asked for
         self._takers: dict[str, tuple[int, Callable[[dict[Any, Any], str], Awaitable[None]]]] = {
             "topics": (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
@@ -149,14 +155,43 @@ class MetadataCopy:
                 self._known[name] = versions.get(name, "")
         if versions is None:
             await self._fired(link)
-        elif versions.get("timers") != self._known.get("timers", ""):
-            await self._timers(link, versions.get("timers", ""))
+        else:
+            await self._others(link, versions)
+        if self._kept_back:
+            lacks.append(self._kept_back)
         if lacks:
             self._say(logging.WARNING, "; ".join(lacks))
         else:
             self._said = ""
         if versions is None:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
+
+    async def _others(self, link: RemotingClient, versions: Mapping[str, str]) -> None:
+        """What no request of RocketMQ's asks for."""
+        for name, take in (("timers", self._timers), ("accounts", self._accounts)):
+            version = versions.get(name, "")
+            if version != self._known.get(name, ""):
+                await take(link, version)
+
+    async def _accounts(self, link: RemotingClient, version: str) -> None:
+        self._known["accounts"] = version
+        self._kept_back = ""
+        guard = self._context.guard
+        if not guard.is_on:
+            return
+        if identity.tls() is None and not is_of_this_machine(link.address):
+            self._kept_back = (
+                "accounts: passwords do not go to another machine in plain text; set "
+                "tls.enable=true here, or make users at each replica"
+            )
+            return
+        reply = await link.call(
+            Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields={"rmqAccounts": "1"}), TABLE_S
+        )
+        if reply.code != ResponseCode.SUCCESS:
+            self._kept_back = f"accounts: {link.address}: {reply.remark}"
+            return
+        await guard.copy(fastjson.loads_object(reply.body))
 
     async def _timers(self, link: RemotingClient, version: str) -> None:
         """How far timed messages are: should this slave be promoted, it goes on from there."""
@@ -231,6 +266,13 @@ class MetadataCopy:
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))
+
+
+def is_of_this_machine(address: str) -> bool:
+    try:
+        return ip_address(parse_address(address)[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def told_end(told: Command) -> int:

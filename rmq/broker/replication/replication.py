@@ -192,6 +192,7 @@ class Replication:
 
 def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callable[[], int]]:
     """Of each table that a slave copies: how often it has changed."""
+    accounts = context.guard.store.accounts
     return {
         "topics": lambda: context.topics.registered.version.counter,
         "groups": lambda: context.groups.version.counter,
@@ -199,6 +200,7 @@ def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callabl
         "offsets": lambda: core.offsets_version,
         "delays": lambda: sum(context.delays.offsets()),
         "timers": lambda: timers_count(core.timers_delivered()),
+        **({"accounts": lambda: accounts.version} if context.guard.is_on else {}),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -40,6 +41,7 @@ class Context(Protocol):
     """What these handlers use of the broker."""
 
     delays: DelayLevels
+    guard: Guard
     replication: Replication
 
     @property
@@ -70,6 +72,8 @@ def get_timer_metrics(context: Context, request: Request) -> Reply:
 def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     if context.replication.is_slave:  # RocketMQ's masters tell their address, which we look for
         return request.command.reply()
+    if request.command.text_field("rmqAccounts"):
+        return _accounts(context, request)
     if request.command.text_field("rmqSlave"):
         return _exchange_tables(context, request)
     return request.command.reply(fields=_where(context))
@@ -83,6 +87,14 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     versions = await context.replication.exchange.changed(slave, known, wait_ms / 1000)
     text = msgspec.json.encode(versions).decode()
     return command.reply(fields={**_where(context), "rmqVersions": text})
+
+
+def _accounts(context: Context, request: Request) -> Reply:
+    """To a slave of rmq, which signs as a Super user; they hold passwords."""
+    if not context.guard.is_on or not request.asker.is_super:
+        text = "accounts are for Super users, where there are accounts"
+        raise Refusal(ResponseCode.NO_PERMISSION, text)
+    return request.command.reply(body=msgspec.json.encode(context.guard.store.content()))
 
 
 def _where(context: Context) -> dict[str, object]:

@@ -6,17 +6,20 @@ Method: stores on one file stand for the processes; each reads and writes as its
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rmq.auth import account_store
 from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.account_store import AccountStore
 from rmq.auth.accounts import Accounts
+from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.plain_acl import PlainAclFiles
-from rmq.errors import ConfigError, StoreError
+from rmq.errors import ConfigError, ProtocolError, StoreError
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
 
@@ -256,18 +259,43 @@ def test_accounts_of_files_are_followed(tmp_path: Path) -> None:
     assert names(store) == ["alice", "carol12"]
     assert "carol12" not in (tmp_path / NAME).read_text()
     told = len(heard)
-    path.write_text(PLAIN % "false" + "\nglobalWhiteRemoteAddresses: [10.0.0.*]")
-    asyncio.run(store.look())
+    path.write_text(PLAIN % "true" + "\nglobalWhiteRemoteAddresses: [10.0.0.*]")
+    look_twice(store)
     assert len(heard) == told + 1
-    carol = store.accounts.user("carol12")
-    assert carol is not None
-    assert not carol.is_super
     assert len(store.accounts.fixed.white) == 1
     path.write_text("accounts: [")
     with pytest.raises(ConfigError, match=r"plain_acl\.yml"):
-        asyncio.run(store.look())
+        look_twice(store)
+    path.write_text(PLAIN % "false")
+    with pytest.raises(ConfigError, match="no account with admin: true, and no other is Super"):
+        look_twice(store)
     asyncio.run(store.look())
     assert names(store) == ["alice", "carol12"], "as they were"
+    assert len(store.accounts.fixed.white) == 1
+
+
+def look_twice(store: AccountStore) -> None:
+    for _ in range(2):
+        asyncio.run(store.look())
+
+
+class Unreadable:
+    """Files of a disk that fails."""
+
+    def read(self) -> FixedAccounts:
+        return FixedAccounts()
+
+    def changed(self) -> FixedAccounts | None:
+        raise PermissionError(13, "Permission denied")
+
+
+def test_files_that_cannot_be_looked_at_hide_no_change_of_the_others(tmp_path: Path) -> None:
+    store = AccountStore(tmp_path / NAME, fixed=Unreadable())
+    store.open(FIRST)
+    asyncio.run(opened(tmp_path).change(b"alice", user("alice")))
+    with pytest.raises(PermissionError):
+        asyncio.run(store.look())
+    assert names(store) == ["admin", "alice"]
 
 
 def test_without_any_super_user_there_is_no_start(tmp_path: Path) -> None:
@@ -275,3 +303,29 @@ def test_without_any_super_user_there_is_no_start(tmp_path: Path) -> None:
     path.write_text(PLAIN % "false")
     with pytest.raises(ConfigError, match="an account with admin: true"):
         AccountStore(tmp_path / NAME, fixed=PlainAclFiles(path)).open(())
+
+
+def test_a_slave_becomes_what_its_master_is(tmp_path: Path) -> None:
+    master, slave = opened(tmp_path / "master"), opened(tmp_path / "slave")
+    own = (Credentials("inner", "side"),)
+    asyncio.run(slave.change(b"old", user("old")))
+    asyncio.run(master.change(b"alice", user("alice")))
+    asyncio.run(slave.copy(json.loads(msgspec.json.encode(master.content())), own))
+    assert names(slave) == ["admin", "alice", "inner"]
+    found = slave.accounts.user("inner")
+    assert found is not None and found.is_super
+    asyncio.run(slave.change(b"alice", user("alice")))  # a tool tells each of them the same
+    stamp = (tmp_path / "slave" / NAME).stat()
+    asyncio.run(slave.copy(json.loads(msgspec.json.encode(master.content())), own))
+    assert (tmp_path / "slave" / NAME).stat() == stamp, "nothing is written for nothing"
+    asyncio.run(master.change(b"gone", lambda it: it.delete_user("alice", True)))
+    asyncio.run(slave.copy(json.loads(msgspec.json.encode(master.content())), own))
+    assert names(slave) == names(opened(tmp_path / "slave")) == ["admin", "inner"]
+
+
+def test_what_is_no_accounts_leaves_a_slave_as_it_was(tmp_path: Path) -> None:
+    slave = opened(tmp_path)
+    for wrong in ({"users": []}, {"users": {"x": 1}}, {"users": {}, "lastChange": {"at_ms": "x"}}):
+        with pytest.raises(ProtocolError):
+            asyncio.run(slave.copy(wrong, ()))
+    assert names(slave) == names(opened(tmp_path)) == ["admin"]

@@ -175,37 +175,90 @@ def test_what_is_no_address_pattern(pattern: Any) -> None:
 
 def test_files_are_read_anew_when_one_changes(tmp_path: Path) -> None:
     main, more = tmp_path / "plain_acl.yml", tmp_path / "acl" / "more.yml"
-    found = PlainAclFiles(main)
+    files_of = PlainAclFiles(main)
     with pytest.raises(ConfigError, match=r"plain_acl\.yml is not there"):
-        PlainAclFiles(tmp_path / "none" / "plain_acl.yml").changed()
+        files_of.read()
     main.write_text(EXAMPLE)
-    first = found.changed()
-    trace = topic("RMQ_SYS_TRACE_TOPIC")
-    assert first is not None
+    first = files_of.read()
     assert sorted(first.users) == ["RocketMQ", "rocketmq2"]
+    trace = topic("RMQ_SYS_TRACE_TOPIC")
     assert first.acls["RocketMQ"].decision(trace, PUB, None) is Decision.ALLOW
-    assert found.changed() is None
+    assert files_of.changed() is None
     more.parent.mkdir()
     more.write_text("accounts: [{accessKey: another, secretKey: 12345678}]")
-    second = found.changed()
-    assert second is not None
-    assert "another" in second.users
+    assert settled(files_of) == ["RocketMQ", "another", "rocketmq2"]
     more.unlink()
-    third = found.changed()
-    assert third is not None
-    assert "another" not in third.users
+    assert settled(files_of) == ["RocketMQ", "rocketmq2"]
+    assert files_of.changed() is None
+
+
+def settled(files_of: PlainAclFiles) -> list[str]:
+    """A change counts from the second look on that sees it."""
+    assert files_of.changed() is None, "somebody may be writing it"
+    found = files_of.changed()
+    assert found is not None
+    return sorted(found.users)
+
+
+def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(EXAMPLE)
+    files_of = PlainAclFiles(path)
+    files_of.read()
+    text = EXAMPLE.replace("rocketmq2", "rocketmq3")
+    for end in range(0, len(text), 100):
+        path.write_text(text[:end])  # cut, and yet YAML
+        assert files_of.changed() is None
+    path.write_text(text)
+    assert settled(files_of) == ["RocketMQ", "rocketmq3"]
 
 
 def test_a_file_that_cannot_be_used_is_said_once(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
     path.write_text(EXAMPLE)
-    found = PlainAclFiles(path)
-    assert found.changed() is not None
+    files_of = PlainAclFiles(path)
+    files_of.read()
     for broken in ("accounts: [", None):
         if broken is None:
             path.unlink()
         else:
             path.write_text(broken)
+        assert files_of.changed() is None
         with pytest.raises(ConfigError, match=r"plain_acl\.yml"):
-            found.changed()
-        assert found.changed() is None
+            files_of.changed()
+        assert files_of.changed() is None
+
+
+def test_a_file_that_could_not_be_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(EXAMPLE)
+    files_of = PlainAclFiles(path)
+    files_of.read()
+    path.write_text(EXAMPLE.replace("rocketmq2", "rocketmq3"))
+    assert files_of.changed() is None
+
+    def refused(*_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", refused)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="Permission denied"):
+                files_of.changed()
+    found = files_of.changed()
+    assert found is not None
+    assert sorted(found.users) == ["RocketMQ", "rocketmq3"]
+
+
+def test_an_entry_for_traces_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    text = EXAMPLE.replace("topicA=DENY", "RMQ_SYS_TRACE_TOPIC=PUB|SUB")
+    path.write_text(text)
+    acl = PlainAclFiles(path).read().acls["RocketMQ"]
+    trace = topic("RMQ_SYS_TRACE_TOPIC")
+    assert acl.decision(trace, PUB, None) is acl.decision(trace, SUB, None) is Decision.ALLOW
+    path.write_text(text.replace("PUB|SUB\n      - topicB", "DENY\n      - topicB"))
+    acl = PlainAclFiles(path).read().acls["RocketMQ"]
+    assert acl.decision(trace, PUB, None) is Decision.DENY

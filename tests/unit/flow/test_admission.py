@@ -41,7 +41,8 @@ RESOURCES = ["*", "Topic:*", "Group:*", "Topic:orders", "Topic:orders*", "Topic:
              "Group:g", "Group:o*", "Cluster:*", "Namespace:n", "Topic:%DLQ%*"]  # fmt: skip
 ACTIONS = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"]
 SOURCES = [[], [], [], ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8"], ["::1"], ["0.0.0.0/0"],
-           ["10.0.0.0/8", "127.0.0.1/31"], ["127.0.0.8/29"]]  # fmt: skip
+           ["10.0.0.0/8", "127.0.0.1/31"], ["127.0.0.8/29"], ["::/0"], ["::ffff:0:0/96"],
+           ["::ffff:127.0.0.0/104"]]  # fmt: skip
 USERS = 12
 
 

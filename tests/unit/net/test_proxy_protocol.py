@@ -14,15 +14,18 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from support.certificates import Authority
 from support.shard import TIMEOUT_S, Client, Shard, messages, pull, send
 
 from cext.net.tls import TlsContext
+from rmq.auth.authorization import address
 from rmq.base import networks
 from rmq.config import load_properties
 from rmq.errors import ConfigError
+from rmq.serving.connection import Connection
 from rmq.serving.proxy_protocol import SIGNATURE, Balancers, client_of
 
 BALANCER, STRANGER = "127.0.0.9", "127.0.0.8"
@@ -48,6 +51,14 @@ SAID = {  # -> who the client is; None: the balancer itself
     version_2(0x21, 0x00, b"\x04\x00\x00"): None,
     version_2(0x21, 0x31, bytes(216)): None,
     b"": None,
+    # on the balancer's own machine, which is not this one
+    b"PROXY TCP4 127.0.0.1 10.0.0.5 40000 10911\r\n": None,
+    b"PROXY TCP4 0.0.0.0 10.0.0.5 40000 10911\r\n": None,
+    b"PROXY TCP6 ::1 ::1 40000 10911\r\n": None,
+    b"PROXY TCP6 ::ffff:127.8.0.1 ::1 40000 10911\r\n": None,
+    b"PROXY TCP6 ::2 ::1 40000 10911\r\n": ("::2", 40000),
+    version_2(0x21, 0x11, b"\x7f\0\0\1" + V4[4:]): None,
+    version_2(0x21, 0x21, bytes(15) + b"\1" + V6[16:]): None,
 }
 WRONG = [
     b"PROXY\r\n", b"PROXY TCP4 192.0.2.7 10.0.0.5 40000\r\n", b"PROXY TCP5 1.2.3.4 1.2.3.4 1 1\r\n",
@@ -56,6 +67,7 @@ WRONG = [
     b"PROXY TCP4 192.0.2.7 10.0.0.5 1 1 \r\n", b"PROXY TCP4 192.0.2.7 10.0.0.5 -1 1\r\n",
     b"POST / HTTP/1.1\r\n", b"P" * 107, b"PROXY TCP4 192.0.2.7\0 10.0.0.5 1 1\r\n",
     b"Proxy TCP4 192.0.2.7 10.0.0.5 1 1\r\n", b"PROXY UNKNOWNX\r\n",
+    b"PROXY UNKNOWN\t\r\n", b"PROXY TCP6 fe80::1%lo ::1 1 1\r\n",
     version_2(0x11, 0x11, V4), version_2(0x22, 0x11, V4), version_2(0x21, 0x11, V4[:-1]),
     version_2(0x21, 0x21, V4), b"\r\n\r\n\0\r\nQUIT\r" + bytes(4),
 ]  # fmt: skip
@@ -213,3 +225,19 @@ def test_what_settings_may_say() -> None:
     for wrong in ("balancer", "10.0.0.256", "10.0.0.0/33"):
         with pytest.raises(ConfigError, match="rmqProxyProtocolFrom"):
             of(wrong)
+
+
+def test_networks_are_packed_as_python_understands_them() -> None:
+    for text, same in (("::ffff:10.0.0.0/104", "10.0.0.0/8"), ("::ffff:0:0/96", "0.0.0.0/0"),
+                       ("::ffff:1.2.3.4", "1.2.3.4/32")):  # fmt: skip
+        assert networks.network(text) == networks.network(same)
+    for text in ("::/0", "::/95", "::ffff:0:0/95"):
+        assert networks.network(text).version == 6
+
+
+def test_the_address_of_a_client_by_ipv6_is_told_from_its_port() -> None:
+    for host, shown in (("fd00::1", "[fd00::1]:1024"), ("192.0.2.7", "192.0.2.7:1024")):
+        connection = Connection(cast(Any, None))
+        connection.come_from((host, 1024, 0, 0))
+        assert connection.peer == shown
+        assert str(address(connection.peer)) == host
