@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from rmq import logs
+from rmq import collector, logs  # noqa: F401
 from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core

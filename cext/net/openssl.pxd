@@ -10,7 +10,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         pass
     enum:
         SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
-        SSL_FILETYPE_PEM, TLS1_2_VERSION
+        SSL_FILETYPE_PEM, TLS1_2_VERSION, TLS1_3_VERSION, SSL_KEY_UPDATE_NOT_REQUESTED
         SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
         SSL_MODE_AUTO_RETRY
         SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
@@ -48,6 +48,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_pending(const SSL* ssl)
     int SSL_shutdown(SSL* ssl)
     int SSL_session_reused(const SSL* ssl)
+    int SSL_version(const SSL* ssl)
+    int SSL_key_update(SSL* ssl, int type)
     long SSL_get_verify_result(const SSL* ssl)
     const char* X509_verify_cert_error_string(long result)
 

@@ -10,28 +10,33 @@ it is closed.
 
 A context is replaced for the connections that come from then on; those that are there keep theirs.
 OpenSSL reads and writes the socket itself. What is sent is gathered to records of up to 16 KiB,
-so that a reply's pieces do not become a record each.
+so that a reply's pieces do not become a record each. Of so many records TLS 1.3's keys are good
+for (RFC 8446, 5.5: 2^24.5 of AES-GCM, some 390 GB) that only a stream of the log lives to see it:
+each KEY_RECORDS of them they are changed.
 
 Example: transport of a listener on port 10911, permissive: an old Java client sends 0x00 first and
 speaks plainly, one with useTLS sends 0x16.
 """
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from cext.net.connection cimport Transport
 from cext.net.openssl cimport SSL, SSL_CTX
 
 cdef enum:
     RECORD_BYTES = 16384
+    KEY_RECORDS = 8388608           # 2^23
 
 cdef struct TlsServer:
     Transport transport             # its owner is the server itself
     SSL_CTX* context                # owned; NULL: no TLS yet, and every client is plain
     bint is_permissive
     uint8_t* gathered               # owned; RECORD_BYTES
+    uint32_t key_records            # sent with the same keys; KEY_RECORDS, but in tests
     # counters
     unsigned long long handshakes
     unsigned long long resumed
     unsigned long long failed
+    unsigned long long key_updates
 
 cdef struct OfferedTls:
     Transport transport             # its owner is this

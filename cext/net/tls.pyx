@@ -1,5 +1,5 @@
 """TLS transport. See tls.pxd."""
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -38,6 +38,7 @@ from cext.net.openssl cimport (
     SSL_ERROR_WANT_WRITE,
     SSL_ERROR_ZERO_RETURN,
     SSL_FILETYPE_PEM,
+    SSL_KEY_UPDATE_NOT_REQUESTED,
     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
     SSL_MODE_AUTO_RETRY,
     SSL_MODE_ENABLE_PARTIAL_WRITE,
@@ -50,6 +51,7 @@ from cext.net.openssl cimport (
     SSL_do_handshake,
     SSL_free,
     SSL_get_error,
+    SSL_key_update,
     SSL_new,
     SSL_pending,
     SSL_read,
@@ -57,8 +59,10 @@ from cext.net.openssl cimport (
     SSL_set_accept_state,
     SSL_set_fd,
     SSL_shutdown,
+    SSL_version,
     SSL_write,
     TLS1_2_VERSION,
+    TLS1_3_VERSION,
     TLS_server_method,
 )
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
@@ -152,6 +156,7 @@ cdef struct TlsState:
     SSL* ssl                        # NULL: its first byte has not come
     bint is_broken                  # nothing more can be said to the other side
     bint has_ended                  # and nothing more is heard: the next receive says so
+    uint32_t records                # sent with the keys of now
 
 
 cdef inline TlsState* state_of(Connection* c) noexcept nogil:
@@ -262,6 +267,13 @@ cdef int gather(TlsServer* server, const iovec* pieces, int count, size_t skippe
     return <int> at
 
 
+cdef void change_keys(TlsState* s) noexcept nogil:
+    """With the next record. TLS 1.2 cannot, and its nonces do not need it."""
+    s.records = 0
+    if SSL_version(s.ssl) == TLS1_3_VERSION:
+        s.server.key_updates += SSL_key_update(s.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1
+
+
 cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef size_t taken = 0
@@ -278,6 +290,9 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
                 result = TRANSPORT_FAILED
             return <ssize_t> taken if taken > 0 and result != TRANSPORT_FAILED else result
         taken += <size_t> result
+        s.records += 1
+        if s.records >= s.server.key_records:
+            change_keys(s)
 
 
 cdef size_t tls_pending(Connection* c) noexcept nogil:
@@ -306,6 +321,7 @@ cdef void tls_close(Connection* c) noexcept nogil:
 cdef int tls_server_open(TlsServer* server) noexcept nogil:
     memset(server, 0, sizeof(TlsServer))
     server.is_permissive = True
+    server.key_records = KEY_RECORDS
     server.gathered = <uint8_t*> malloc(RECORD_BYTES)
     if server.gathered == NULL:
         return POOL_EMPTY

@@ -219,3 +219,44 @@ def test_a_user_with_entries_of_its_own_uses_these(
         runner.run(name, run="mine", **given)
     with pytest.raises(ScenarioFailed, match="User:lesser has no permission"):
         runner.run("send_sync", run="others", **given)
+
+
+PLAIN = """
+globalWhiteRemoteAddresses: []
+accounts:
+  - {accessKey: plainAdmin, secretKey: "12345678", admin: true}
+  - accessKey: plainUser
+    secretKey: wonderland
+    defaultTopicPerm: PUB|SUB
+    defaultGroupPerm: SUB
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_acl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    folder = tmp_path_factory.mktemp("plain-acl")
+    path = folder / "plain_acl.yml"
+    path.write_text(PLAIN)
+    settings = {"aclEnable": "true", "rmqPlainAclPath": str(path)}
+    keys = {"RMQ_ACCESS_KEY": "plainAdmin", "RMQ_SECRET_KEY": "12345678"}
+    with patch.dict(os.environ, keys):
+        target = RmqTarget(folder / "store", settings)
+        target.start()
+    yield target
+    target.stop()
+
+
+@pytest.mark.parametrize("client", ["java-4.9.8-json", "java-4.9.8-binary", "java-5.5.0-json"])
+def test_java_clients_with_the_files_of_acl_1(
+    client: str, plain_acl: RmqTarget, java: Callable[[str], ScenarioRunner]
+) -> None:
+    runner, run = java(client), f"plain{client}".replace(".", "").replace("-", "")
+    given = {"nameServer": plain_acl.name_server, "broker": plain_acl.broker, "run": run}
+    admin = {"accessKey": "plainAdmin", "secretKey": "12345678"}
+    for name in ("send_sync", "push_one_consumer", "trace_send_and_consume"):
+        runner.run(name, **given, **admin)
+    lesser = {"accessKey": "plainUser", "secretKey": "wonderland"}
+    with pytest.raises(ScenarioFailed, match="User:plainUser has no permission"):
+        runner.run("send_sync", **{**given, "run": run + "l"}, **lesser)  # it makes its topic
+    with pytest.raises(ScenarioFailed, match="check signature failed"):
+        runner.run("send_sync", **given, **{**lesser, "secretKey": "12345678"})

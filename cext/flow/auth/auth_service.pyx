@@ -8,7 +8,13 @@ from cext.flow.auth.white_list cimport white_list_close
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena
 from cext.net.proxy_protocol cimport proxy_server_close, proxy_server_open
-from cext.net.tls cimport TlsContext, tls_server_close, tls_server_open, tls_server_set
+from cext.net.tls cimport (
+    KEY_RECORDS,
+    TlsContext,
+    tls_server_close,
+    tls_server_open,
+    tls_server_set,
+)
 from cext.wire.signature cimport signature_check_close, signature_check_open
 
 
@@ -24,6 +30,7 @@ cdef class AuthService:
             context, is_permissive = given["tls"]
             tls_server_set(&self.tls, (<TlsContext?> context).context, is_permissive)
             self.transport = &self.tls.transport
+            self.tls.key_records = given.get("tls_key_records", KEY_RECORDS)
         if given.get("balancers"):
             self.open_proxy(given["balancers"])
         return 0
@@ -50,4 +57,5 @@ cdef class AuthService:
             "tls_handshakes": self.tls.handshakes,
             "tls_resumed": self.tls.resumed,
             "tls_failed": self.tls.failed,
+            "tls_key_updates": self.tls.key_updates,
         }

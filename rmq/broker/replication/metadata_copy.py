@@ -174,24 +174,26 @@ class MetadataCopy:
                 await take(link, version)
 
     async def _accounts(self, link: RemotingClient, version: str) -> None:
+        self._kept_back = await self._copy_accounts(link)
         self._known["accounts"] = version
-        self._kept_back = ""
+
+    async def _copy_accounts(self, link: RemotingClient) -> str:
+        """Why they are not copied; empty: they are, or there are none."""
         guard = self._context.guard
         if not guard.is_on:
-            return
+            return ""
         if identity.tls() is None and not is_of_this_machine(link.address):
-            self._kept_back = (
+            return (
                 "accounts: passwords do not go to another machine in plain text; set "
                 "tls.enable=true here, or make users at each replica"
             )
-            return
         reply = await link.call(
             Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields={"rmqAccounts": "1"}), TABLE_S
         )
         if reply.code != ResponseCode.SUCCESS:
-            self._kept_back = f"accounts: {link.address}: {reply.remark}"
-            return
+            return f"accounts: {link.address}: {reply.remark}"
         await guard.copy(fastjson.loads_object(reply.body))
+        return ""
 
     async def _timers(self, link: RemotingClient, version: str) -> None:
         """How far timed messages are: should this slave be promoted, it goes on from there."""

@@ -20,6 +20,11 @@ from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
 from rmq.refusal import Refusal
 
+# Slaves take these as well: tools send them to each broker, and whoever was first has done it.
+ACCOUNTS = (
+    Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
+    Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL,
+)  # fmt: skip
 TABLES: Mapping[int, frozenset[str]] = {
     Code.UPDATE_AND_CREATE_TOPIC: frozenset(("topics",)),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: frozenset(("topics",)),
@@ -32,6 +37,7 @@ TABLES: Mapping[int, frozenset[str]] = {
     Code.SET_MESSAGE_REQUEST_MODE: frozenset(("modes",)),
     Code.INVOKE_BROKER_TO_RESET_OFFSET: frozenset(("offsets",)),
     Code.CLONE_GROUP_OFFSET: frozenset(("offsets",)),
+    **dict.fromkeys(ACCOUNTS, frozenset(("accounts",))),
 }
 
 
@@ -51,6 +57,8 @@ def with_slaves(code: int, handler: Handler[C]) -> Handler[C]:
     def run(context: C, request: Request) -> Reply | Awaitable[Reply]:
         replication = context.replication
         if replication.is_slave:
+            if code in ACCOUNTS:
+                return handler(context, request)
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
                 "this broker is a slave, whose tables are its master's: ask the master "

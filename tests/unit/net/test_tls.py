@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
-from support.shard import Shard, send
+from support.shard import Shard, pull, send
 
 from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
@@ -123,6 +123,34 @@ def test_many_frames_in_one_record_are_all_answered(shard: Shard, authority: Aut
     client = Hidden(shard, authority)
     client.socket.sendall(client.records(b"".join(send("t", b"x", n) for n in range(60))))
     assert sorted(client.reply() for _ in range(60)) == list(range(60))
+
+
+@pytest.mark.parametrize(("version", "changes"), [("TLSv1_3", True), ("TLSv1_2", False)])
+def test_keys_are_changed_while_answers_go_on(
+    tmp_path: Path, authority: Authority, version: str, changes: bool
+) -> None:
+    pair = authority.pair("keys")
+    shown = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    with Shard(tmp_path, tls=(shown, True), tls_key_records=3) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        trusting.maximum_version = ssl.TLSVersion[version]
+        plain = socket.create_connection(("127.0.0.1", shard.core.port), 60)
+        with trusting.wrap_socket(plain, server_hostname="localhost") as client:
+            frames = FrameReader()
+            for number in range(100):
+                # Answers of one record, and of many.
+                client.sendall(send("t", b"x" * 2000, number) + pull("g", "t", 0, 1000 + number))
+                found = set()
+                while len(found) < 2:
+                    if (frame := frames.next()) is None:
+                        frames.feed(client.recv(65536))
+                    else:
+                        found.add(frame.opaque)
+                assert found == {number, 1000 + number}
+            updates = shard.core.stats()["tls_key_updates"]
+            assert updates > 30 if changes else updates == 0
 
 
 def test_a_record_that_was_changed_closes_the_connection(
