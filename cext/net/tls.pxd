@@ -20,7 +20,7 @@ speaks plainly, one with useTLS sends 0x16.
 from libc.stdint cimport uint8_t, uint32_t
 
 from cext.net.connection cimport Transport
-from cext.net.openssl cimport SSL, SSL_CTX
+from cext.net.openssl cimport SSL, SSL_CTX, SSL_METHOD
 
 cdef enum:
     RECORD_BYTES = 16384
@@ -46,10 +46,13 @@ cdef struct OfferedTls:
 cdef class TlsContext:
     cdef SSL_CTX* context           # owned
 
+# The beginning of a context of either side; NULL is no answer: MemoryError.
+cdef SSL_CTX* new_context(const SSL_METHOD* method) except NULL
+# What it shows: PEM files, the key's password. ConfigError, which names a file by its setting,
+# `side`.certPath or `side`.keyPath, also for a key that is not the certificate's.
+cdef int show(SSL_CTX* context, str side, str certificate, str key, password) except -1
 # OpenSSL's own words for the first thing that went wrong in this thread.
 cdef str last_error()
-# Of a key, as OpenSSL asks for it: `data` is the text, or NULL.
-cdef int give_password(char* out, int size, int writes, void* data) noexcept nogil
 
 # OK | POOL_EMPTY. Close whatever came of it.
 cdef int tls_server_open(TlsServer* server) noexcept nogil

@@ -38,6 +38,7 @@ from cext.net.openssl cimport (
     SSL_ERROR_WANT_WRITE,
     SSL_ERROR_ZERO_RETURN,
     SSL_FILETYPE_PEM,
+    SSL_METHOD,
     SSL_KEY_UPDATE_NOT_REQUESTED,
     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
     SSL_MODE_AUTO_RETRY,
@@ -100,6 +101,35 @@ cdef int give_password(char* out, int size, int writes, void* data) noexcept nog
     return length
 
 
+cdef SSL_CTX* new_context(const SSL_METHOD* method) except NULL:
+    cdef SSL_CTX* context
+    ERR_clear_error()
+    context = SSL_CTX_new(method)
+    if context == NULL:
+        raise MemoryError("no memory for TLS")
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF)
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
+                     | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+    # A read ends with its record: one that brings no data must not take the turn of others.
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY)
+    return context
+
+
+cdef int show(SSL_CTX* context, str side, str certificate, str key, password) except -1:
+    cdef bytes secret = (password or "").encode()
+    SSL_CTX_set_default_passwd_cb(context, give_password)
+    SSL_CTX_set_default_passwd_cb_userdata(context, <char*> secret)
+    if SSL_CTX_use_certificate_chain_file(context, certificate.encode()) != 1:
+        raise ConfigError(f"{side}.certPath={certificate}: {last_error()}")
+    if SSL_CTX_use_PrivateKey_file(context, key.encode(), SSL_FILETYPE_PEM) != 1:
+        raise ConfigError(f"{side}.keyPath={key}: {last_error()}")
+    if SSL_CTX_check_private_key(context) != 1:
+        raise ConfigError(f"{side}.keyPath={key}: it is not the key of {certificate}")
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL)
+    return 0
+
+
 cdef class TlsContext:
     """What a server shows its clients, and whom it believes.
 
@@ -110,30 +140,12 @@ cdef class TlsContext:
     """
 
     def __cinit__(self, str certificate not None, str key not None, password, trusted, str asks):
-        cdef bytes secret = (password or "").encode()
-        ERR_clear_error()
-        self.context = SSL_CTX_new(TLS_server_method())
-        if self.context == NULL:
-            raise MemoryError("no memory for TLS")
-        SSL_CTX_set_min_proto_version(self.context, TLS1_2_VERSION)
+        self.context = new_context(TLS_server_method())
         SSL_CTX_set_ciphersuites(self.context, SUITES)
-        SSL_CTX_set_options(self.context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF
-                            | SSL_OP_CIPHER_SERVER_PREFERENCE)
-        SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
-                         | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
-        # A read ends with its record: one that brings no data must not take the turn of others.
-        SSL_CTX_clear_mode(self.context, SSL_MODE_AUTO_RETRY)
+        SSL_CTX_set_options(self.context, SSL_OP_CIPHER_SERVER_PREFERENCE)
         SSL_CTX_set_num_tickets(self.context, 1)    # a client has one connection to a broker
         SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
-        SSL_CTX_set_default_passwd_cb(self.context, give_password)
-        SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
-        if SSL_CTX_use_certificate_chain_file(self.context, certificate.encode()) != 1:
-            raise ConfigError(f"tls.server.certPath={certificate}: {last_error()}")
-        if SSL_CTX_use_PrivateKey_file(self.context, key.encode(), SSL_FILETYPE_PEM) != 1:
-            raise ConfigError(f"tls.server.keyPath={key}: {last_error()}")
-        if SSL_CTX_check_private_key(self.context) != 1:
-            raise ConfigError(f"tls.server.keyPath={key}: it is not the key of {certificate}")
-        SSL_CTX_set_default_passwd_cb_userdata(self.context, NULL)
+        show(self.context, "tls.server", certificate, key, password)
         if trusted and SSL_CTX_load_verify_locations(self.context, trusted.encode(), NULL) != 1:
             raise ConfigError(f"tls.server.trustCertPath={trusted}: {last_error()}")
         if asks == "require":

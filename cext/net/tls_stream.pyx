@@ -5,30 +5,13 @@ from cext.net.openssl cimport (
     ERR_clear_error,
     SSL,
     SSL_CTX,
-    SSL_CTX_check_private_key,
-    SSL_CTX_clear_mode,
     SSL_CTX_free,
     SSL_CTX_load_verify_locations,
-    SSL_CTX_new,
-    SSL_CTX_set_default_passwd_cb,
-    SSL_CTX_set_default_passwd_cb_userdata,
     SSL_CTX_set_default_verify_paths,
-    SSL_CTX_set_min_proto_version,
-    SSL_CTX_set_mode,
-    SSL_CTX_set_options,
     SSL_CTX_set_verify,
-    SSL_CTX_use_PrivateKey_file,
-    SSL_CTX_use_certificate_chain_file,
     SSL_ERROR_WANT_READ,
     SSL_ERROR_WANT_WRITE,
     SSL_ERROR_ZERO_RETURN,
-    SSL_FILETYPE_PEM,
-    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
-    SSL_MODE_AUTO_RETRY,
-    SSL_MODE_ENABLE_PARTIAL_WRITE,
-    SSL_MODE_RELEASE_BUFFERS,
-    SSL_OP_IGNORE_UNEXPECTED_EOF,
-    SSL_OP_NO_RENEGOTIATION,
     SSL_VERIFY_PEER,
     SSL_do_handshake,
     SSL_free,
@@ -40,12 +23,11 @@ from cext.net.openssl cimport (
     SSL_set_connect_state,
     SSL_set_fd,
     SSL_write,
-    TLS1_2_VERSION,
     TLS_client_method,
     X509_V_OK,
     X509_verify_cert_error_string,
 )
-from cext.net.tls cimport TlsContext, give_password, last_error
+from cext.net.tls cimport TlsContext, last_error, new_context, show
 
 from rmq.errors import ConfigError, not_copied
 
@@ -62,16 +44,7 @@ cdef class TlsClientContext:
     """
 
     def __cinit__(self, trusted, bint verifies, certificate, key, password):
-        cdef bytes secret = (password or "").encode()
-        ERR_clear_error()
-        self.context = SSL_CTX_new(TLS_client_method())
-        if self.context == NULL:
-            raise MemoryError("no memory for TLS")
-        SSL_CTX_set_min_proto_version(self.context, TLS1_2_VERSION)
-        SSL_CTX_set_options(self.context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF)
-        SSL_CTX_set_mode(self.context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
-                         | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
-        SSL_CTX_clear_mode(self.context, SSL_MODE_AUTO_RETRY)
+        self.context = new_context(TLS_client_method())
         if trusted and SSL_CTX_load_verify_locations(self.context, trusted.encode(), NULL) != 1:
             raise ConfigError(f"tls.client.trustCertPath={trusted}: {last_error()}")
         if verifies:
@@ -79,15 +52,7 @@ cdef class TlsClientContext:
                 SSL_CTX_set_default_verify_paths(self.context)
             SSL_CTX_set_verify(self.context, SSL_VERIFY_PEER, NULL)
         if certificate:
-            SSL_CTX_set_default_passwd_cb(self.context, give_password)
-            SSL_CTX_set_default_passwd_cb_userdata(self.context, <char*> secret)
-            if SSL_CTX_use_certificate_chain_file(self.context, certificate.encode()) != 1:
-                raise ConfigError(f"tls.client.certPath={certificate}: {last_error()}")
-            key = key or certificate
-            if (SSL_CTX_use_PrivateKey_file(self.context, key.encode(), SSL_FILETYPE_PEM) != 1
-                    or SSL_CTX_check_private_key(self.context) != 1):
-                raise ConfigError(f"tls.client.keyPath={key}: {last_error()}")
-            SSL_CTX_set_default_passwd_cb_userdata(self.context, NULL)
+            show(self.context, "tls.client", certificate, key or certificate, password)
 
     def __dealloc__(self):
         SSL_CTX_free(self.context)

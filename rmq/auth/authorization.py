@@ -13,13 +13,13 @@ Example: refusal(alice, acl, [Wanted(topic("t"), PUB)], address("10.0.0.1")) is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv6Address, ip_address
 
 import msgspec
 
 from rmq.auth.policy import Acl, Action, Decision
 from rmq.auth.resource import Resource
 from rmq.auth.user import User
+from rmq.base import networks
 from rmq.base.networks import Address
 
 
@@ -55,9 +55,6 @@ def address(text: str) -> Address | None:
     elif text.count(":") == 1:
         host = text.partition(":")[0]
     try:
-        found = ip_address(host.partition("%")[0])
+        return networks.peer(host)
     except ValueError:
         return None
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped
-    return found

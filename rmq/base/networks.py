@@ -6,7 +6,7 @@ Example: packed(network("10.0.0.0/8")) is 104, ten zeros, ff ff 0a 00 00 00.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -24,6 +24,18 @@ def network(text: str) -> Network:
         if mapped is not None:
             return IPv4Network((mapped, found.prefixlen - MAPPED_BITS))
     return found
+
+
+def unmapped(address: Address) -> Address:
+    """An IPv4 address that came by an IPv6 socket is that IPv4 address."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def peer(host: str) -> Address:
+    """Who a socket says is at its other end, unmapped and without a scope. ValueError: it is no
+    address."""
+    return unmapped(ip_address(host.partition("%")[0]))
 
 
 def packed(network: Network) -> bytes:

@@ -7,7 +7,7 @@ from cext.net.tls_stream import TlsClientContext
 from rmq.broker.core_seam import AuthCalls
 from rmq.config import Settings
 from rmq.serving.certificate_watch import CertificateWatch
-from rmq.serving.tls import TlsFiles
+from rmq.serving.tls import TlsFiles, client_tls
 
 
 def context_of(files: TlsFiles) -> TlsContext:
@@ -23,21 +23,17 @@ def server_context(settings: Settings) -> tuple[TlsContext, bool] | None:
     return (context_of(files), files.is_permissive) if files is not None else None
 
 
-def replica_context(settings: Settings) -> TlsContext | None:
-    """What slaves are shown at the HA port, as the files are now. None: there is no certificate."""
-    files = TlsFiles.of(settings)
-    return context_of(files) if files is not None else None
+def replica_context(settings: Settings) -> TlsContext:
+    """What slaves are shown at the HA port, as the files are now. ConfigError: there is none."""
+    return context_of(TlsFiles.needed(settings, f"rmqReplicaTls={settings.rmqReplicaTls}"))
 
 
 def master_context(settings: Settings) -> TlsClientContext:
     """What is shown the master, and whether its certificate is looked at."""
-    def of(key: str) -> str | None:
-        return getattr(settings, f"tls.client.{key}") or None
-
+    said = client_tls(settings)
     return TlsClientContext(
-        of("trustCertPath"), of("authServer") == "true", of("certPath"), of("keyPath"),
-        of("keyPassword"),
-    )  # fmt: skip
+        said.ca_file, said.verify, said.cert_file, said.key_file, said.key_password
+    )
 
 
 def certificate_watch(settings: Settings, core: AuthCalls) -> CertificateWatch:

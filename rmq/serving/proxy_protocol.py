@@ -57,11 +57,9 @@ class Balancers(msgspec.Struct, frozen=True):
     def hold(self, accepted: socket.socket) -> bool:
         """Whether it comes from one of them."""
         try:
-            address = ip_address(accepted.getpeername()[0].partition("%")[0])
+            address = networks.peer(accepted.getpeername()[0])
         except (OSError, ValueError):  # it is gone
             return False
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
         return any(address in network for network in self.networks)
 
 
@@ -122,8 +120,7 @@ def _client_of_line(line: bytes) -> Client | None:
 
 def _client(source: Address, port: int) -> Client | None:
     """A client on the balancer's own machine is not on this one: it counts as the balancer."""
-    mapped = source.ipv4_mapped if isinstance(source, IPv6Address) else None
-    seen = mapped or source
+    seen = networks.unmapped(source)
     is_local = seen.is_loopback or seen.is_unspecified
     return None if is_local else (str(source), port)
 

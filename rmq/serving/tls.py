@@ -75,6 +75,17 @@ class TlsFiles:
             is_own,
         )
 
+    @classmethod
+    def needed(cls, settings: Settings, what: str) -> TlsFiles:
+        """For a setting, `what`, that is of no use without. ConfigError: there is none."""
+        found = cls.of(settings)
+        if found is None:
+            raise ConfigError(
+                f"{what}: there is no certificate; give tls.server.certPath and "
+                "tls.server.keyPath, and leave out tls.server.mode=disabled"
+            )
+        return found
+
     def stamp(self) -> Stamp:
         """Another one where a file is another one."""
         return tuple(_stamp(path) for path in (self.certificate, self.key, self.trusted) if path)
@@ -107,18 +118,23 @@ def _stamp(path: str) -> tuple[int, int, int, int] | None:
     return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
 
 
+def client_tls(settings: Settings) -> ClientTls:
+    """What tls.client.* says."""
+    def of(key: str) -> str | None:
+        return getattr(settings, f"tls.client.{key}") or None
+
+    return ClientTls(
+        of("trustCertPath"), of("authServer") == "true", of("certPath"), of("keyPath"),
+        of("keyPassword"), verify_name=False,  # servers are known by address
+    )  # fmt: skip
+
+
 def client_context(settings: Settings) -> ssl.SSLContext | None:
     """For what this process asks of other servers; None: plain."""
     is_enforced = getattr(settings, "tls.server.mode") == "enforcing"
     if getattr(settings, "tls.enable") != "true" and not is_enforced:
         return None
-    def of(key: str) -> str | None:
-        return getattr(settings, f"tls.client.{key}") or None
-
     try:
-        return ClientTls(
-            of("trustCertPath"), of("authServer") == "true", of("certPath"), of("keyPath"),
-            of("keyPassword"), verify_name=False,  # servers are known by address
-        ).context()  # fmt: skip
+        return client_tls(settings).context()
     except ValueError as error:
         raise ConfigError(f"tls.client: {error}") from None

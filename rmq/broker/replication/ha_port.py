@@ -16,12 +16,12 @@ Accepted sockets go to the reactor (core.adopt_slave).
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections.abc import Awaitable, Callable
 
 from rmq.base.deadline import within
+from rmq.base.networks import Network, network, peer
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.certificates import replica_context
 from rmq.broker.core_seam import HACalls
@@ -37,7 +37,6 @@ BACKLOG = 16
 TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
 DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class HAPort:
@@ -55,11 +54,8 @@ class HAPort:
         """The port (0: any free one). ConfigError when it is taken, or an address is none."""
         settings = self._settings
         networks(settings.rmqReplicaAddresses)
-        if settings.rmqReplicaTls != DISABLED and replica_context(settings) is None:
-            raise ConfigError(
-                f"rmqReplicaTls={settings.rmqReplicaTls}: there is no certificate; give "
-                "tls.server.certPath and tls.server.keyPath, and leave out tls.server.mode=disabled"
-            )
+        if settings.rmqReplicaTls != DISABLED:
+            replica_context(settings)
         if settings.rmqReplicaTls == ENFORCING and not asks_both(settings):
             log.warning(
                 "rmqReplicaTls=enforcing hides the log from who only listens; to know who has it, "
@@ -126,9 +122,7 @@ class HAPort:
     async def _secure(self, connected: HASocket) -> None:
         """As master; plain where that is allowed, and is what the slave speaks."""
         if await connected.says_hello():
-            context = replica_context(self._settings)
-            assert context is not None
-            await connected.secure(context, serves=True)
+            await connected.secure(replica_context(self._settings), serves=True)
         elif self._settings.rmqReplicaTls == ENFORCING:
             raise RmqError("it speaks no TLS, and rmqReplicaTls=enforcing asks for it")
 
@@ -153,7 +147,7 @@ def networks(text: str) -> list[Network]:
     for part in text.split(";"):
         if part.strip():
             try:
-                found.append(ipaddress.ip_network(part.strip(), strict=False))
+                found.append(network(part.strip()))
             except ValueError:
                 raise ConfigError(
                     f"rmqReplicaAddresses={text}: {part.strip()} is no address and no network, "
@@ -164,7 +158,5 @@ def networks(text: str) -> list[Network]:
 
 def is_replica(address: str, allowed: str) -> bool:
     """Whether this peer may have the log; from this machine always."""
-    peer = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(peer, "ipv4_mapped", None)
-    peer = mapped or peer
-    return peer.is_loopback or any(peer in network for network in networks(allowed))
+    found = peer(address)
+    return found.is_loopback or any(found in each for each in networks(allowed))

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import ip_address
 from typing import Any, Protocol
 
 import msgspec
 
+from rmq.auth.authorization import address
 from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
@@ -40,7 +40,7 @@ from rmq.format.remoting import Command
 from rmq.format.timer_position import NUMBER_DIGITS_MAX, read_timer_check, read_timers
 from rmq.refusal import Refusal
 from rmq.serving import identity
-from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
+from rmq.serving.remoting_client import CallError, RemotingClient
 
 log = logging.getLogger("rmq.broker.metadata_copy")
 
@@ -182,7 +182,8 @@ class MetadataCopy:
         guard = self._context.guard
         if not guard.is_on:
             return ""
-        if identity.tls() is None and not is_of_this_machine(link.address):
+        master = address(link.address)
+        if identity.tls() is None and (master is None or not master.is_loopback):
             return (
                 "accounts: passwords do not go to another machine in plain text; set "
                 "tls.enable=true here, or make users at each replica"
@@ -268,13 +269,6 @@ class MetadataCopy:
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))
-
-
-def is_of_this_machine(address: str) -> bool:
-    try:
-        return ip_address(parse_address(address)[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def told_end(told: Command) -> int:

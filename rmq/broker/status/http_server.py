@@ -57,12 +57,7 @@ def _context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
     """For each connection, as the certificate is then. None: no TLS. ConfigError: there is none."""
     if not settings.rmqMetricsTls:
         return None
-    files = TlsFiles.of(settings)
-    if files is None:
-        raise ConfigError(
-            "rmqMetricsTls=true: there is no certificate; give tls.server.certPath and "
-            "tls.server.keyPath, and leave out tls.server.mode=disabled"
-        )
+    files = TlsFiles.needed(settings, "rmqMetricsTls=true")
     stamp, context = files.stamp(), files.context()
 
     def current() -> ssl.SSLContext:

@@ -12,7 +12,7 @@ import contextlib
 import random
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -266,12 +266,20 @@ def test_history_that_is_not_in_memory_comes_from_the_disk(tmp_path: Path) -> No
 
 
 def test_a_slave_that_comes_again_goes_on_where_it_was(tmp_path: Path) -> None:
+    comes_again(tmp_path, Slave.follow, 5, 700)
+
+
+def comes_again(
+    tmp_path: Path, follow: Callable[[Slave, Master], object], times: int, count: int
+) -> None:
+    """So often, and so many messages come each time."""
     with pair(tmp_path) as (master, slave):
         end = 0
-        for number in range(5):
-            slave.follow(master)
-            end = fill(master, 700, opaque=1 + 1000 * number)
+        for number in range(times):
+            follow(slave, master)
+            end = fill(master, count, opaque=1 + 4000 * number)
             slave.until_has(end)
+            master.until(lambda _, end=end: master.acked() == [end])
             slave.core.leave_master()
             assert slave.failure() == 1
         assert master.core.stats()["ha_bytes_sent"] == end
@@ -504,19 +512,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 def test_the_log_is_the_same_by_tls(tmp_path: Path, shown: Pair) -> None:
-    with pair(tmp_path) as (master, slave):
-        end = 0
-        for number in range(4):
-            slave.follow_by_tls(master, shown)
-            end = fill(master, 3000, opaque=1 + 4000 * number)
-            slave.until_has(end)
-            master.until(lambda _, end=end: master.acked() == [end])
-            slave.core.leave_master()
-            assert slave.failure() == 1
-        assert master.core.stats()["ha_bytes_sent"] == end
-        slave.stop()
-        master.stop()
-    same_logs(tmp_path, end)
+    comes_again(tmp_path, lambda slave, master: slave.follow_by_tls(master, shown), 4, 3000)
 
 
 def test_history_comes_by_tls_while_sends_wait_for_it(tmp_path: Path, shown: Pair) -> None:
