@@ -22,6 +22,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # as in processes of rmq
     gc.enable()
 
 
