@@ -147,6 +147,13 @@ def _provider(key: str, *names: str) -> Setting:
     return _refused(key, "", _NO_PROVIDER, *(f"{_LOCAL}.{name}" for name in names))
 
 
+# Of all servers.
+_LOGS: tuple[Setting, ...] = (
+    _choice("rmqLogFormat", "text", "text", "json"),
+    _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
+    _text("rmqAuditLog", "", null=True),  # a file for what the logger rmq.audit says, as JSON
+)
+
 # Of brokers, as in RocketMQ; of name servers and controllers here.
 _ACCOUNTS: tuple[Setting, ...] = (
     _bool("authenticationEnabled", False),
@@ -364,8 +371,7 @@ BROKER: tuple[Setting, ...] = (
     # {"username":"..","password":".."}, or the path of a file that holds it, for /metrics
     _secret("rmqMetricsCredentials"),
     _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
-    _choice("rmqLogFormat", "text", "text", "json"),
-    _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
+    *_LOGS,
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
@@ -410,8 +416,7 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("supportActingMaster", False, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
-    _choice("rmqLogFormat", "text", "text", "json"),
-    _int("rmqLogLinesPerSecond", 200, 1),
+    *_LOGS,
     _refused("enableControllerInNamesrv", False, _NO_CONTROLLER),
     *_ACCOUNTS,
     *_TLS,
@@ -444,8 +449,7 @@ CONTROLLER: tuple[Setting, ...] = (
     _text("rmqControllerAddress", ""),  # what brokers are told; empty: where it listens
     _int("rmqLeaseMillis", 5000, 500, 600_000),  # how long a master goes on without a controller
     _int("rmqMaxConnections", 4096, 1, 1 << 20),
-    _choice("rmqLogFormat", "text", "text", "json"),
-    _int("rmqLogLinesPerSecond", 200, 1),
+    *_LOGS,
     *_ACCOUNTS,
     *_TLS,
 )

@@ -9,6 +9,8 @@ Beyond the limit lines are dropped; the next line that gets through says how man
 repeats for every message neither fills the disk nor slows the control thread down. The limit is a
 bucket that holds one second's worth; errors have one of their own, so that no flood of other lines
 keeps one out of the log, and their own flood is bounded too.
+
+Those of the audit log (rmq/auth/audit.py) may have a file of their own, as JSON, without a limit.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+from rmq.errors import ConfigError
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -87,11 +92,32 @@ class RateLimit(logging.Filter):
         self._dropped = 0
 
 
-def set_up(form: str, lines_per_second: int, fields: Mapping[str, str]) -> None:
-    """Sends all lines of this process to standard error; the last call counts."""
+def set_up(
+    form: str, lines_per_second: int, fields: Mapping[str, str], audit_log: str = ""
+) -> None:
+    """Sends all lines of this process to standard error, those of the audit log to a file where one
+    is named; the last call counts. ConfigError: the file cannot be opened."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(RateLimit(lines_per_second))
     handler.setFormatter(
         JsonFormatter(fields) if form == "json" else logging.Formatter(TEXT_FORMAT)
     )
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    if audit_log:
+        _set_up_audit(Path(audit_log).expanduser(), fields)
+
+
+def _set_up_audit(path: Path, fields: Mapping[str, str]) -> None:
+    from rmq.base.audit_file import LOGGER, AuditFile
+
+    try:
+        handler = AuditFile(path)
+    except OSError as error:
+        raise ConfigError(f"rmqAuditLog {path}: {error.strerror}") from None
+    handler.setFormatter(JsonFormatter(fields))
+    audit = logging.getLogger(LOGGER)
+    for before in audit.handlers[:]:
+        audit.removeHandler(before)
+        before.close()
+    audit.addHandler(handler)
+    audit.propagate = False

@@ -54,8 +54,9 @@ def main(arguments: list[str]) -> int:
         start = msgspec.json.decode(text.encode(), type=StartFile)
         settings = load_properties(None, start.values)
         logs.set_up(
-            settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName}
-        )
+            settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName},
+            settings.rmqAuditLog,
+        )  # fmt: skip
         descriptors.share(None, settings)
         clock.run(_serve(directory, index, start, settings))
     except RmqError as error:

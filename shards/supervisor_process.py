@@ -42,7 +42,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
         run_node(namesrv, broker)
         return
     fields = {"broker": broker.brokerName}
-    logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields)
+    logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields, broker.rmqAuditLog)
     descriptors.share(namesrv, None)  # each shard does so for itself
     places = place(broker, count, topology, bind=broker.rmqPinShards)
     clock.run(_serve(namesrv, broker, places))

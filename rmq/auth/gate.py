@@ -7,29 +7,22 @@
     gate = Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
     gate.verdict(request, "10.0.0.1:4711")      Verdict(user, ""), or Verdict(None, "check ..")
 
-What is refused goes to the audit log, rate-limited by who asks; what is allowed does at DEBUG. The
-texts to clients are RocketMQ's. Where nothing is authenticated everybody is let in.
+What comes of it goes to the audit log (audit.py). The texts to clients are RocketMQ's. Where
+nothing is authenticated everybody is let in.
 """
 
 from __future__ import annotations
 
-import logging
-
 import msgspec
 
+from rmq.auth import audit
 from rmq.auth.accounts import Accounts
-from rmq.auth.authorization import address, refusal
+from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.permissions import wanted
 from rmq.auth.user import User
-from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command
 from rmq.format.signature import ACCESS_KEY, is_right
-
-audit = logging.getLogger("rmq.audit")
-quiet = RateLimitedLog(audit)
-
-NAME_SHOWN = 64  # characters of a name that nobody has checked
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -65,20 +58,19 @@ class Gate:
         """peer: where it comes from, as host:port."""
         if not self._authenticates or request.code in self._unauthenticated:
             return OPEN
-        if self._is_trusted(request, peer):
-            return OPEN
-        user, text = self._user(request)
-        if user is not None and self._authorizes and request.code not in self._unauthorized:
-            text = self._refusal(user, request, peer)
-        name = request.fields.get(ACCESS_KEY, "")[:NAME_SHOWN]
+        user: User | None = None
+        text, found = "", list[Wanted]()
+        if not self._is_trusted(request, peer):
+            user, text = self._user(request)
+        if not text:
+            found, problem = self._wanted(request)
+            if user is not None and self._authorizes and request.code not in self._unauthorized:
+                text = self._refusal(user, problem, found, peer)
+        name = request.fields.get(ACCESS_KEY, "")
         if text:
-            quiet.log(
-                logging.INFO,
-                f"{user.name if user else '?'} {request.code} {peer.rpartition(':')[0]}",
-                "refused: request %d of %r from %s: %s", request.code, name, peer, text,
-            )  # fmt: skip
-        elif audit.isEnabledFor(logging.DEBUG):
-            audit.debug("allowed: request %d of %r from %s", request.code, name, peer)
+            audit.refused(request.code, name, peer, text, known=user is not None)
+        else:
+            audit.allowed(request.code, name, peer, found)
         return Verdict(user, text)
 
     def _is_trusted(self, request: Command, peer: str) -> bool:
@@ -98,18 +90,21 @@ class Gate:
             return None, "username cannot be null."
         user = self.accounts.user(name)
         if user is None:
-            return None, f"User:{name[:NAME_SHOWN]} is not found."
+            return None, f"User:{name[: audit.NAME_SHOWN]} is not found."
         if not user.is_enabled:
             return None, f"User:{name} is disabled."
         if not is_right(request.fields, request.body, user.password):
             return None, "check signature failed."
         return user, ""
 
-    def _refusal(self, user: User, request: Command, peer: str) -> str:
-        if user.is_super:
-            return ""
+    def _wanted(self, request: Command) -> tuple[list[Wanted], str]:
+        """What it wants, or why that is not known."""
         try:
-            found = wanted(request, self._cluster)
+            return wanted(request, self._cluster), ""
         except ProtocolError as error:
-            return str(error)
+            return [], str(error)
+
+    def _refusal(self, user: User, problem: str, found: list[Wanted], peer: str) -> str:
+        if user.is_super or problem:
+            return "" if user.is_super else problem
         return refusal(user, self.accounts.acl(user.name), found, address(peer))

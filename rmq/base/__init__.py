@@ -1,5 +1,6 @@
 """Base: files, directories, clocks and logs that everything in Python builds on.
 
+    audit_file          the audit log's lines in a file of their own
     atomic_file         a small file is replaced whole
     core_files          none of a process that has passwords
     durable_directory   directories whose entries survive a power cut

@@ -5,6 +5,7 @@ gives a second line that ends in "(999 more like it since)".
 """
 
 import logging
+from collections.abc import Mapping
 
 from rmq.base import clock
 
@@ -22,7 +23,14 @@ class RateLimitedLog:
     def warning(self, key: str, text: str, *values: object) -> None:
         self.log(logging.WARNING, key, text, *values)
 
-    def log(self, level: int, key: str, text: str, *values: object) -> None:
+    def log(
+        self,
+        level: int,
+        key: str,
+        text: str,
+        *values: object,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
         now = clock.monotonic()
         entry = self._last.get(key)
         if entry is not None and now - entry[0] < self._interval_s:
@@ -35,4 +43,4 @@ class RateLimitedLog:
         if held_back:
             text += " (%d more like it since)"
             values = (*values, held_back)
-        self._logger.log(level, text, *values)
+        self._logger.log(level, text, *values, extra=extra)

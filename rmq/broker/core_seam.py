@@ -22,6 +22,7 @@ OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connectio
 EVENT = 3  # payload: text that the log should carry
 FUNCTION_PULL = 5  # payload: cext/flow/pull/function_pull.pyx
 WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs
+REFUSED = 7  # payload: lines, of a request: peer, code, known, user, and why it is refused
 DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the client has left
 
 

@@ -45,7 +45,7 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
     first = broker or namesrv
     assert first is not None
     fields = {"broker": broker.brokerName} if broker is not None else {}
-    logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields)
+    logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields, first.rmqAuditLog)
     for settings in (namesrv, broker):
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))

@@ -52,7 +52,9 @@ def account(who: Credentials | None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path_factory.mktemp("accounts"), ARMED) as broker, account(ADMIN):
+    path = tmp_path_factory.mktemp("accounts")
+    options = (*ARMED, "--set", f"rmqAuditLog={path / 'audit.log'}")
+    with broker_process(path, options) as broker, account(ADMIN):
         make_alice(broker)
         yield broker
 
@@ -152,6 +154,37 @@ def queue_ends(cluster: Cluster, topic: str) -> list[tuple[int, str]]:
         (queue, cluster.call(address, ask, {"topic": topic, "queueId": queue}).fields["offset"])
         for queue in range(8)
     ]
+
+
+def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
+    """What the reactor judges, what control does, and what the name server does."""
+    send = {"a": "p", "b": "bills", "e": 0, "i": ""}
+    with account(ALICE), Connection(broker.address) as connection:
+        for code, fields in ((310, send), (17, {"topic": "audited"})):
+            assert connection.ask(code, fields).code == NO_PERMISSION
+    command(broker, "topic", "create", "audited")
+    with Connection(broker.namesrv) as connection:
+        kept = {"namespace": "n", "key": "k", "value": "secret"}
+        connection.call(RequestCode.PUT_KV_CONFIG, kept)
+
+    def lines() -> list[tuple[str, ...]]:
+        path = broker.store.parent / "audit.log"
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        assert all(line["peer"].startswith("127.0.0.1:") for line in found)
+        keys = ("verdict", "user", "request")
+        return [(*(line[key] for key in keys), line.get("resources", line.get("reason", "")))
+                for line in found]  # fmt: skip
+
+    text = "User:alice has no permission to access Topic:%s from 127.0.0.1, no matched policies."
+    wanted = {
+        ("refused", "alice", "SEND_MESSAGE_V2", text % "bills"),
+        ("refused", "alice", "UPDATE_AND_CREATE_TOPIC", text % "audited"),
+        ("allowed", "admin", "UPDATE_AND_CREATE_TOPIC", "Create Topic:audited"),
+        ("allowed", "admin", "PUT_KV_CONFIG", "Update Cluster:DefaultCluster"),
+        ("allowed", "admin", "AUTH_CREATE_USER", "Update Cluster:DefaultCluster"),
+    }
+    wait_until(lambda: wanted <= set(lines()))
+    assert not [line for line in lines() if line[::2] == ("allowed", "REGISTER_BROKER")]
 
 
 def test_a_changed_request_is_refused(broker: BrokerProcess) -> None:

@@ -2,10 +2,24 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from rmq.base.audit_file import LOGGER
+from rmq.errors import ConfigError
 from rmq.logs import JsonFormatter, RateLimit, set_up
+
+
+@pytest.fixture
+def loggers() -> Iterator[None]:
+    """Those that set_up() changes, as they were before."""
+    root, audit = logging.getLogger(), logging.getLogger(LOGGER)
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = before, level
+    audit.handlers[:], audit.propagate = [], True
 
 
 def record(level: int, text: str, *values: object, **extra: object) -> logging.LogRecord:
@@ -63,14 +77,40 @@ def test_errors_have_a_limit_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_lines_go_to_standard_error(form: str, capfd: pytest.CaptureFixture[str]) -> None:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    try:
-        set_up(form, 100, {"broker": "b"})
-        logging.getLogger("rmq.test").info("hello %s", "you")
-    finally:
-        root.handlers[:], root.level = before, level
+def test_lines_go_to_standard_error(
+    form: str, loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    set_up(form, 100, {"broker": "b"})
+    logging.getLogger("rmq.test").info("hello %s", "you")
     told = capfd.readouterr().err
     assert told.count("\n") == 1 and "hello you" in told
     assert told.startswith("{") == (form == "json")
+
+
+def test_the_audit_log_has_a_file_of_its_own(
+    tmp_path: Path, loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, audit = tmp_path / "audit.log", logging.getLogger(LOGGER)
+    for _ in range(2):  # the last call counts
+        set_up("text", 1, {"broker": "b"}, str(path))
+    for i in range(3):
+        audit.info("allowed %d", i, extra={"user": "alice"})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["message"] for line in lines] == ["allowed 0", "allowed 1", "allowed 2"]
+    assert lines[0]["user"] == "alice" and lines[0]["broker"] == "b"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.rename(tmp_path / "audit.log.1")
+    audit.info("allowed 3")
+    assert path.read_text().count("\n") == 1
+    assert "allowed" not in capfd.readouterr().err
+    with pytest.raises(ConfigError, match=r"rmqAuditLog .*/none/audit.log: No such file"):
+        set_up("text", 1, {}, str(tmp_path / "none" / "audit.log"))
+
+
+def test_what_the_audit_file_does_not_take_is_in_the_log(
+    loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    set_up("text", 10, {}, "/dev/full")
+    logging.getLogger(LOGGER).info("allowed this")
+    told = capfd.readouterr().err
+    assert "/dev/full cannot be written ([Errno 28] No space left on device): allowed this" in told

@@ -21,7 +21,7 @@ from cext.flow.auth.user_table cimport (
 )
 from cext.flow.auth.white_list cimport WhiteList, white_list_covers
 from cext.flow.context.outcome cimport GO_ON, TO_CONTROL
-from cext.flow.context.small_replies cimport address_text, log_event, reply_error
+from cext.flow.context.small_replies cimport address_text, log_refusal, reply_error
 from cext.net.address_network cimport ADDRESS_BYTES, source_of
 from cext.wire.codes cimport (
     ACK_MESSAGE,
@@ -126,14 +126,13 @@ cdef const char* shown(const uint8_t* name, uint32_t length, char* out) noexcept
     return out
 
 
-cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const Name* user,
+cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const Name* user, bint known,
                     const char* text) noexcept nogil:
-    cdef char line[TEXT_BYTES + 128]
+    """known: it is that user who asks."""
     cdef char name[NAME_SHOWN + 1]
     s.refused += 1
-    snprintf(line, sizeof(line), b"refused: request %d of '%.*s': %s", h.code, UNKNOWN_SHOWN,
-             shown(user.bytes, user.length, name), text)
-    log_event(s.turn, c, line)
+    shown(user.bytes, min(user.length, <uint32_t> UNKNOWN_SHOWN), name)
+    log_refusal(s.turn, c, h.code, name, known, text)
     return reply_error(s.turn, c, h, NO_PERMISSION, text)
 
 
@@ -164,14 +163,14 @@ cdef Outcome refuse_access(AuthService s, Connection* c, const Header* h, const 
     snprintf(text, TEXT_BYTES, b"User:%s has no permission to access %s:%s from %s, %s.",
              shown(user.bytes, user.length, asker), kind, shown(name.bytes, name.length, resource),
              host_of(c, host, sizeof(host)), reason)
-    return refuse(s, c, h, user, text)
+    return refuse(s, c, h, user, True, text)
 
 
 cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const Name* user,
                           const char* name) noexcept nogil:
     cdef char text[TEXT_BYTES]
     snprintf(text, TEXT_BYTES, b"parse authorization context error: %s is missing", name)
-    return refuse(s, c, h, user, text)
+    return refuse(s, c, h, user, True, text)
 
 
 # ------------------------------------------------------------------- resources
@@ -198,7 +197,8 @@ cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* 
     cdef Name name
     cdef Verdict verdict
     if not name_of(named, buffer, &name):
-        return refuse(s, c, h, user_name, b"parse authorization context error: a name is too long")
+        return refuse(s, c, h, user_name, True,
+                      b"parse authorization context error: a name is too long")
     if (name.length >= RETRY_PREFIX_BYTES
             and memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
         name.bytes += RETRY_PREFIX_BYTES
@@ -257,7 +257,7 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
             return outcome
         status = next_batch_ack(f.body, f.body_bytes, &at, &e)
     if status != NOT_FOUND:
-        return refuse(s, c, h, user_name, b"parse authorization context error: acks")
+        return refuse(s, c, h, user_name, True, b"parse authorization context error: acks")
     return GO_ON
 
 
@@ -330,7 +330,7 @@ cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Na
     cdef char asker[NAME_SHOWN + 1]
     snprintf(text, TEXT_BYTES, b"User:%.*s is %s.", UNKNOWN_SHOWN,
              shown(name.bytes, name.length, asker), what)
-    return refuse(s, c, h, name, text)
+    return refuse(s, c, h, name, False, text)
 
 
 cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
@@ -350,7 +350,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return GO_ON
     if key == NULL or not name_of(key, buffer, &name) or is_blank(&name):
         name.length = 0
-        return refuse(s, c, h, &name, b"username cannot be null.")
+        return refuse(s, c, h, &name, False, b"username cannot be null.")
     user = user_find(&s.users, name.bytes, name.length)
     if user == NULL:
         return refuse_user(s, c, h, &name, b"not found")
@@ -363,7 +363,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     if status == TOO_LARGE:
         return TO_CONTROL
     if status != OK:
-        return refuse(s, c, h, &name, b"check signature failed.")
+        return refuse(s, c, h, &name, False, b"check signature failed.")
     if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
         outcome = authorize(s, c, h, f, &name, user, &rows[row])
         if outcome != GO_ON:

@@ -29,6 +29,7 @@ cdef enum ToControl:
     EVENT = 3
     FUNCTION_PULL = 5           # data: see function_pull.pyx
     WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs
+    REFUSED = 7                 # data: lines, of a request: see small_replies.pyx
     DRAINED = 6                 # after TELL_DRAINED: all output of the connection has been sent
 
 cdef enum ToReactor:

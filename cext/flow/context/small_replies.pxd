@@ -21,6 +21,10 @@ cdef bint introduce(TurnContext s, Connection* c) noexcept nogil
 cdef bint hand_to_control(TurnContext s, Connection* c, const Frame* f) noexcept nogil
 # A line for the log; at most 64 a second are passed on.
 cdef void log_event(TurnContext s, Connection* c, const char* text) noexcept nogil
+# The same of a request that is refused, for the audit log. `user`: who is said to ask; `known`: it
+# is his signature.
+cdef void log_refusal(TurnContext s, const Connection* c, int32_t code, const char* user,
+                      bint known, const char* cause) noexcept nogil
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil
 # The same of 4 or 16 bytes of an address and 4 of a port.
 cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,

@@ -7,6 +7,7 @@ from cext.flow.context.client_state cimport UNREAD_SHARE, ClientState, client_st
 from cext.flow.context.control_link cimport (
     EVENT,
     OPENED_CONNECTION,
+    REFUSED,
     REQUEST,
     link_push,
     link_wake_control,
@@ -67,15 +68,35 @@ cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
     return snprintf(out, capacity, b"%s:%u", text, port)
 
 
+cdef inline bint may_log(TurnContext s) noexcept nogil:
+    if s.events_this_second >= 64:
+        s.events_dropped += 1
+        return False
+    s.events_this_second += 1
+    return True
+
+
+cdef void log_refusal(TurnContext s, const Connection* c, int32_t code, const char* user,
+                      bint known, const char* cause) noexcept nogil:
+    cdef char lines[1024]
+    cdef char peer[96]
+    cdef int length
+    if not may_log(s):
+        return
+    peer[0] = 0
+    address_text(c, peer, sizeof(peer))
+    length = snprintf(lines, sizeof(lines), b"%s\n%d\n%d\n%s\n%s", peer, code, known, user,
+                      cause)
+    link_push(&s.link, REFUSED, c.id, <uint8_t*> lines, min(length, <int> sizeof(lines) - 1))
+
+
 cdef void log_event(TurnContext s, Connection* c, const char* text) noexcept nogil:
     cdef char line[1024]
     cdef char peer[96]
     cdef int length
     peer[0] = 0
-    if s.events_this_second >= 64:
-        s.events_dropped += 1
+    if not may_log(s):
         return
-    s.events_this_second += 1
     if c != NULL:
         address_text(c, peer, sizeof(peer))
         length = snprintf(line, sizeof(line), b"%s: %s", peer, text)

@@ -2,6 +2,7 @@
 
     core.control_fd readable -> core.poll() -> OPENED   note the connection
                                                EVENT    log
+                                               REFUSED  audit
                                                REQUEST  wait for the connection's turn: fair_queue
                                                CLOSED   the same, as the last of it
     turn -> REQUEST  response flag: match a call of ours, else: may it be asked? handler by code
@@ -27,6 +28,7 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from rmq.auth import audit
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
@@ -130,6 +132,9 @@ class Dispatcher(Generic[C]):
                 queue.drained(context.connections.get(number))
             elif kind == core_seam.WANT_TOPIC:
                 context.delays.want_topic(payload.decode("utf-8", "replace"), number)
+            elif kind == core_seam.REFUSED:
+                peer, code, known, name, text = payload.decode("utf-8", "replace").split("\n", 4)
+                audit.refused(int(code), name, peer, text, known=known == "1")
             else:
                 text = payload.decode("utf-8", "replace")
                 quiet.warning(f"core {text}", "core: %s", text)

@@ -106,10 +106,37 @@ def test_refusals_are_in_the_audit_log_and_secrets_are_not(
         gate.verdict(request(310, "alice", "secret", a="p", b="u"), peer)
         gate.verdict(request(310, "m" * 5000, "secret"), peer)
     texts = [record.getMessage() for record in caplog.records]
-    assert texts[0] == f"allowed: request 310 of 'alice' from {peer}"
-    assert texts[1].startswith(f"refused: request 310 of 'alice' from {peer}: User:alice has no")
+    what = f"request 310 (SEND_MESSAGE_V2) of 'alice' from {peer}"
+    assert texts[0] == f"allowed: {what}: Pub Topic:t"
+    assert texts[1].startswith(f"refused: {what}: User:alice has no")
     assert len(texts[2]) < 400
     assert "secret" not in "".join(texts)
+
+
+def test_what_changes_something_is_in_the_audit_log(
+    gate: Gate, accounts: Accounts, caplog: pytest.LogCaptureFixture
+) -> None:
+    groups = b'{"groupConfigList":[%s]}' % b",".join(b'{"groupName":"g%d"}' % i for i in range(5))
+    accounts.fixed = FixedAccounts(white=[WhiteList.of("10.1.0.*")])
+    with caplog.at_level(logging.INFO, "rmq.audit"):
+        gate.verdict(request(310, "alice", "secret", a="p", b="t"), PEER)
+        gate.verdict(request(17, "root", "top", topic="orders"), PEER)
+        gate.verdict(request(225, "root", "top", body=groups), PEER)
+        gate.verdict(Command(code=3001, fields={"username": "eve"}, body=b"{}"), "10.1.0.9:1")
+        gate.verdict(request(103, "root", "top", clusterName="c"), PEER)  # a broker, each 30 s
+        gate.verdict(request(4711, "root", "top"), PEER)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"allowed: request 17 (UPDATE_AND_CREATE_TOPIC) of 'root' from {PEER}: Create Topic:orders",
+        f"allowed: request 225 (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST) of 'root' from {PEER}: "
+        "Create Group:g0, Create Group:g1, Create Group:g2 and 2 more",
+        "allowed: request 3001 (AUTH_CREATE_USER) of '' from 10.1.0.9:1: "
+        "Update Cluster:DefaultCluster",
+    ]
+    made = vars(caplog.records[0])
+    assert {key: made[key] for key in ("verdict", "user", "peer", "code", "resources")} == {
+        "verdict": "allowed", "user": "root", "peer": PEER, "code": 17,
+        "resources": "Create Topic:orders",
+    }  # fmt: skip
 
 
 def test_white_addresses_of_files_need_no_account(gate: Gate, accounts: Accounts) -> None:

@@ -1,0 +1,88 @@
+"""Audit: who asked this server for what, from where, and whether it was let be done.
+
+    refused    at INFO, one line for each who, what and whence in ten seconds, with how many more
+    allowed    at INFO what changes something: topics, groups, offsets, settings, accounts. All
+               else, and what servers say of themselves again and again, at DEBUG
+
+    allowed: request 17 (UPDATE_AND_CREATE_TOPIC) of 'alice' from 10.0.0.1:4711: Create Topic:orders
+    refused: request 310 (SEND_MESSAGE_V2) of 'bob' from 10.0.0.2:4711: check signature failed.
+
+Lines go to the logger rmq.audit (rmq/logs.py says where that ends), whose JSON has each part as a
+field of its own. No line holds what a request carries, so none holds a password.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rmq.auth.authorization import Wanted
+from rmq.auth.policy import Action
+from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.codes import RequestCode as Code
+
+log = logging.getLogger("rmq.audit")  # LOGGER of rmq/base/audit_file.py
+quiet = RateLimitedLog(log)
+
+NAME_SHOWN = 64  # characters of a name that nobody has checked
+RESOURCES_SHOWN = 3
+
+_CHANGES = frozenset((Action.CREATE, Action.UPDATE, Action.DELETE))
+_OF_SERVERS = frozenset(
+    (
+        Code.REGISTER_BROKER, Code.BROKER_HEARTBEAT, Code.REGISTER_TOPIC_IN_NAMESRV,
+        Code.EXCHANGE_BROKER_HA_INFO, Code.NOTIFY_BROKER_ROLE_CHANGED,
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE, Code.CONTROLLER_REGISTER_BROKER,
+        Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+    )
+)  # fmt: skip
+
+
+def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
+    """name: who is said to ask; known: it is his signature. peer: host:port."""
+    who = name if known else "?"  # else strangers with many names would fill the log
+    shown = name[:NAME_SHOWN]
+    quiet.log(
+        logging.INFO,
+        f"{who} {code} {peer.rpartition(':')[0]}",
+        "refused: %s of %r from %s: %s", request(code), shown, peer, text,
+        extra=_fields("refused", code, shown, peer) | {"reason": text},
+    )  # fmt: skip
+
+
+def allowed(code: int, name: str, peer: str, wanted: list[Wanted]) -> None:
+    changes = [each for each in wanted if each.actions <= _CHANGES]
+    level = logging.INFO if changes and code not in _OF_SERVERS else logging.DEBUG
+    if not log.isEnabledFor(level):
+        return
+    shown, what = name[:NAME_SHOWN], resources(changes or wanted)
+    log.log(
+        level,
+        "allowed: %s of %r from %s%s", request(code), shown, peer, f": {what}" if what else "",
+        extra=_fields("allowed", code, shown, peer) | {"resources": what},
+    )  # fmt: skip
+
+
+def request(code: int) -> str:
+    name = _name(code)
+    return f"request {code} ({name})" if name else f"request {code}"
+
+
+def resources(wanted: list[Wanted]) -> str:
+    """Create Topic:a, Create Topic:b, Create Topic:c and 7 more."""
+    shown = [
+        f"{'/'.join(sorted(action.value for action in each.actions))} {each.resource}"
+        for each in wanted[:RESOURCES_SHOWN]
+    ]
+    more = len(wanted) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _fields(verdict: str, code: int, name: str, peer: str) -> dict[str, object]:
+    return {"verdict": verdict, "user": name, "peer": peer, "code": code, "request": _name(code)}
+
+
+def _name(code: int) -> str:
+    return Code(code).name if code in _KNOWN else ""
+
+
+_KNOWN = frozenset(Code)
