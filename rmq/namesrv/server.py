@@ -5,10 +5,10 @@
     ...
     await server.stop()         # at most about a second
 
-Or as a process of its own: run(settings) until SIGTERM or SIGINT. Several name servers may run in
-one process or on one machine; none talks to another: every broker registers at all of them, and a
-client asks any of them. All state but the key-value configuration and changed settings is in memory
-and brokers register anew within 30 s of a restart.
+`rmq namesrv` is a process of one (rmq/node/process.py). Several name servers may run in one process
+or on one machine; none talks to another: every broker registers at all of them, and a client asks
+any of them. All state but the key-value configuration and changed settings is in memory and brokers
+register anew within 30 s of a restart.
 
 Settings used (names of RocketMQ): bindAddress, listenPort, kvConfigPath, configStorePath ("" keeps
 nothing on disk), configBlackList, orderMessageEnable, returnOrderTopicConfigToBroker,
@@ -19,22 +19,19 @@ serverChannelMaxIdleTimeSeconds, rmqMaxConnections.
 
 import asyncio
 import logging
-import signal
 from pathlib import Path
 
 from rmq.auth.guard import Guard
-from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
 from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
-from rmq.serving import identity
 from rmq.serving.listener import Listener
 from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
-from rmq.serving.tls import TlsFiles, client_context
+from rmq.serving.tls import TlsFiles
 
 _log = logging.getLogger("rmq.namesrv")
 
@@ -100,24 +97,3 @@ def own_guard(settings: Settings) -> Guard:
     """Accounts of a name server that is a process of its own; it belongs to no cluster."""
     kept = path_of(settings.kvConfigPath)
     return Guard(settings, kept.parent if kept is not None else Path.cwd(), cluster="")
-
-
-async def serve(settings: Settings) -> None:
-    """A name server until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    server = NameServer(settings)
-    identity.use(server.guard.credentials)
-    identity.use_tls(client_context(settings))
-    await server.start()
-    try:
-        await stop.wait()
-    finally:
-        await server.stop()
-
-
-def run(settings: Settings) -> None:
-    """Runs a name server in this process until SIGTERM or SIGINT."""
-    clock.run(serve(settings))

@@ -19,7 +19,6 @@ from rmq.node.process import stop_event
 from rmq.node.ready_line import print_line, seconds_since_start
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
-from rmq.serving.tls import client_context
 from rmq.system import descriptors
 
 log = logging.getLogger("rmq.node")
@@ -43,8 +42,7 @@ async def _serve(settings: Settings) -> None:
             directory = Path(settings.controllerStorePath).expanduser()
             stack.callback(StoreLock(directory).release)
         server = ControllerServer(settings)
-        identity.use(server.guard.credentials)
-        identity.use_tls(client_context(settings))
+        identity.take(server.guard.credentials, settings)
         stack.push_async_callback(server.stop)
         await server.start()
         print_line(

@@ -8,7 +8,6 @@ from pathlib import Path
 from rmq.auth.guard import Guard
 from rmq.config import Settings
 from rmq.serving import identity
-from rmq.serving.tls import client_context
 
 
 def open_guard(broker: Settings) -> Guard:
@@ -17,6 +16,5 @@ def open_guard(broker: Settings) -> Guard:
     guard = Guard(broker, config, broker.brokerClusterName)
     guard.open()
     guard.start()
-    identity.use(guard.credentials)
-    identity.use_tls(client_context(broker))
+    identity.take(guard.credentials, broker)
     return guard

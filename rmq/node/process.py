@@ -31,7 +31,6 @@ from rmq.errors import ConfigError, NotBuiltError
 from rmq.node.guarding import open_guard
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
-from rmq.serving.tls import client_context
 from rmq.system import descriptors
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
 
             server = NameServer(namesrv, guard)
             if guard is None:
-                identity.use(server.guard.credentials)
-                identity.use_tls(client_context(namesrv))
+                identity.take(server.guard.credentials, namesrv)
             await server.start()
             stack.push_async_callback(server.stop)
         own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""

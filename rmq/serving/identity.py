@@ -1,7 +1,7 @@
 """Identity: as whom, and how hidden, this process asks other servers.
 
-    use(guard.credentials)          at the start of the process; asked for each request anew
-    use_tls(client_context(settings))
+    take(guard.credentials, settings)       at the start of the process; the first is asked for each
+                                            request anew
     encode(signed(command)); create_connection(.., ssl=tls())
 
 One for the process: whatever it asks of name servers, controllers and brokers, it asks as itself.
@@ -13,8 +13,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 
+from rmq.config import Settings
 from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
+from rmq.serving.tls import client_context
 
 Source = Callable[[], Credentials | None]
 
@@ -24,12 +26,10 @@ class _Identity:
     tls: ssl.SSLContext | None = None
 
 
-def use(source: Source) -> None:
+def take(source: Source, settings: Settings) -> None:
+    """ConfigError: what the settings say of TLS cannot be used."""
     _Identity.source = staticmethod(source)
-
-
-def use_tls(context: ssl.SSLContext | None) -> None:
-    _Identity.tls = context
+    _Identity.tls = client_context(settings)
 
 
 def tls() -> ssl.SSLContext | None:

@@ -22,13 +22,6 @@ from rmq.format.remoting import Command
 
 pytestmark = pytest.mark.compat
 
-START = """
-import sys
-from rmq.config import load_properties
-from rmq.namesrv.server import run
-run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), server="namesrv"))
-"""
-
 
 class Peer(SimpleNamespace):
     """Our name server on `port` with its files in `folder`, and Apache's broker at it."""
@@ -70,8 +63,10 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
     folder = tmp_path_factory.mktemp("name-server")
     port, broker_port = free_port(), free_port(below=2, above=1)
-    kept = [f"kvConfigPath={folder}/kv.json", f"configStorePath={folder}/namesrv.properties"]
-    ours = subprocess.Popen([sys.executable, "-c", START, f"listenPort={port}", *kept])
+    kept = ["--set", f"kvConfigPath={folder}/kv.json",
+            "--set", f"configStorePath={folder}/namesrv.properties"]  # fmt: skip
+    command = [sys.executable, "-m", "rmq", "namesrv", "--port", str(port)]
+    ours = subprocess.Popen([*command, *kept])
     apache = ApacheStandalone(folder / "apache", port, broker_port, heap="256m")
     try:
         apache.start_broker()

@@ -1,6 +1,6 @@
 """Goal: the name server as a process of its own starts small, stops on SIGTERM, loses no value.
 
-Method: a child interpreter runs rmq.namesrv.server.run(); signals by process id.
+Method: `rmq namesrv`; signals by process id.
 Cannot prove: start time on a busy machine; the bounds here only catch an import gone wrong.
 """
 
@@ -20,12 +20,6 @@ from support.waiting import HANG_S
 
 from rmq.demo.ports import free_port
 
-START = """
-import sys
-from rmq.config import load_properties
-from rmq.namesrv.server import run
-run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), server="namesrv"))
-"""
 PORT = free_port()
 MEMORY_KIB_MAX = 48 * 1024
 if SANITIZED:
@@ -33,8 +27,9 @@ if SANITIZED:
 
 
 def start(tmp_path: Path) -> "subprocess.Popen[bytes]":
-    kept = [f"kvConfigPath={tmp_path / 'kv.json'}", f"configStorePath={tmp_path / 'c.properties'}"]
-    return subprocess.Popen([sys.executable, "-c", START, f"listenPort={PORT}", *kept])
+    kept = ["--set", f"kvConfigPath={tmp_path / 'kv.json'}",
+            "--set", f"configStorePath={tmp_path / 'c.properties'}"]  # fmt: skip
+    return subprocess.Popen([sys.executable, "-m", "rmq", "namesrv", "--port", str(PORT), *kept])
 
 
 async def ask(code: int, **fields: object) -> dict[str, str]:

@@ -15,7 +15,10 @@ from unittest.mock import patch
 
 from rmq.cli.main import main
 from rmq.client.blocking import account, encryption
+from rmq.config import load_properties
 from rmq.serving import identity
+
+PLAIN = load_properties(None, {})
 
 
 class _Stream(io.TextIOWrapper):
@@ -43,8 +46,7 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         finally:  # what a process has for itself
-            identity.use(lambda: None)
-            identity.use_tls(None)
+            identity.take(lambda: None, PLAIN)
             account.use(None)
             encryption.forget()
     return CompletedProcess(words, code, out.text(), err.text())
