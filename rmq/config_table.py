@@ -126,6 +126,8 @@ _TLS: tuple[Setting, ...] = (
     _text("tls.server.trustCertPath", "", null=True),  # PEM: authorities of clients' certificates
     _jvm("tls.server.need.client.auth", "none", "optional", "require"),
     _jvm("tls.server.authClient", "true", "false"),  # true: they are looked at
+    # What of such a certificate names the user of requests that are not signed.
+    _choice("rmqTlsUser", "none", "none", "commonName"),
     # what this server asks of others; also with tls.server.mode=enforcing
     _jvm("tls.enable", "true", "false"),
     _text("tls.client.certPath", "", null=True),

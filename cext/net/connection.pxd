@@ -103,6 +103,7 @@ cdef enum TransportWant:            # bits of Connection.transport_wants
 
 cdef enum:
     HANDSHAKE_MS = 10000            # in which one that was begun is over
+    PROVED_BYTES_MAX = 255          # of who the other side has proved to be
 
 cdef struct Transport:
     void* owner                     # first argument of `open`
@@ -121,6 +122,9 @@ cdef struct Transport:
     size_t (*pending)(Connection* c) noexcept nogil
     # Says farewell and frees the state; the socket is closed behind it.
     void (*close)(Connection* c) noexcept nogil
+    # Who the other side has proved to be, `length` bytes that stay while the connection does; NULL:
+    # nobody. Asked when the handshake is over.
+    const uint8_t* (*proved)(Connection* c, uint32_t* length) noexcept nogil
 
 cdef struct Connection:
     uint64_t id                     # generation << 20 | slot; 0: closed

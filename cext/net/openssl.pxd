@@ -8,6 +8,14 @@ cdef extern from "<openssl/ssl.h>" nogil:
         pass
     ctypedef struct SSL_METHOD:
         pass
+    ctypedef struct X509:
+        pass
+    ctypedef struct X509_NAME:
+        pass
+    ctypedef struct X509_NAME_ENTRY:
+        pass
+    ctypedef struct ASN1_STRING:
+        pass
     enum:
         SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
         SSL_FILETYPE_PEM, TLS1_2_VERSION, TLS1_3_VERSION, SSL_KEY_UPDATE_NOT_REQUESTED
@@ -15,7 +23,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL_MODE_AUTO_RETRY
         SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
         SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
-        X509_V_OK
+        X509_V_OK, NID_commonName
     const SSL_METHOD* TLS_server_method()
     const SSL_METHOD* TLS_client_method()
     SSL_CTX* SSL_CTX_new(const SSL_METHOD* method)
@@ -52,6 +60,14 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_key_update(SSL* ssl, int type)
     long SSL_get_verify_result(const SSL* ssl)
     const char* X509_verify_cert_error_string(long result)
+    X509* SSL_get_peer_certificate(const SSL* ssl)      # to be freed
+    void X509_free(X509* certificate)
+    X509_NAME* X509_get_subject_name(const X509* certificate)
+    int X509_NAME_get_index_by_NID(X509_NAME* name, int kind, int behind)
+    X509_NAME_ENTRY* X509_NAME_get_entry(const X509_NAME* name, int at)
+    ASN1_STRING* X509_NAME_ENTRY_get_data(const X509_NAME_ENTRY* entry)
+    int ASN1_STRING_to_UTF8(uint8_t** out, const ASN1_STRING* text)
+    void OPENSSL_free(void* block)
 
 cdef extern from "<openssl/err.h>" nogil:
     void ERR_clear_error()

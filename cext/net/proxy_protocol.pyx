@@ -297,6 +297,10 @@ cdef size_t proxy_pending(Connection* c) noexcept nogil:
     return 0
 
 
+cdef const uint8_t* proxy_proved(Connection* c, uint32_t* length) noexcept nogil:
+    return NULL
+
+
 cdef void proxy_close(Connection* c) noexcept nogil:
     free(c.transport_state)
     c.transport_state = NULL
@@ -318,6 +322,7 @@ cdef int proxy_server_open(ProxyServer* server, const Transport* behind, const u
     server.transport.send = NULL            # what is sent waits for the handshake
     server.transport.pending = proxy_pending
     server.transport.close = proxy_close
+    server.transport.proved = proxy_proved
     return OK
 
 

@@ -6,15 +6,19 @@ from libc.string cimport memcpy, memset
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.net.connection cimport (
     HANDSHAKE_BEGUN,
+    PROVED_BYTES_MAX,
     TRANSPORT_FAILED,
     WANT_READ,
     WANT_WRITE,
     Connection,
 )
 from cext.net.openssl cimport (
+    ASN1_STRING_to_UTF8,
     ERR_clear_error,
     ERR_error_string_n,
     ERR_get_error,
+    NID_commonName,
+    OPENSSL_free,
     SSL,
     SSL_CTX,
     SSL_CTX_check_private_key,
@@ -52,6 +56,8 @@ from cext.net.openssl cimport (
     SSL_do_handshake,
     SSL_free,
     SSL_get_error,
+    SSL_get_peer_certificate,
+    SSL_get_verify_result,
     SSL_key_update,
     SSL_new,
     SSL_pending,
@@ -65,6 +71,14 @@ from cext.net.openssl cimport (
     TLS1_2_VERSION,
     TLS1_3_VERSION,
     TLS_server_method,
+    X509,
+    X509_NAME,
+    X509_NAME_ENTRY_get_data,
+    X509_NAME_get_entry,
+    X509_NAME_get_index_by_NID,
+    X509_V_OK,
+    X509_free,
+    X509_get_subject_name,
 )
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
 
@@ -166,6 +180,9 @@ cdef class TlsContext:
 cdef struct TlsState:
     TlsServer* server
     SSL* ssl                        # NULL: its first byte has not come
+    uint8_t* name                   # of the certificate that it has shown; owned; NULL: none
+    uint32_t name_length
+    bint is_named                   # `name` has been looked for
     bint is_broken                  # nothing more can be said to the other side
     bint has_ended                  # and nothing more is heard: the next receive says so
     uint32_t records                # sent with the keys of now
@@ -307,6 +324,53 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
             change_keys(s)
 
 
+cdef int common_name(X509* certificate, uint8_t** out) noexcept nogil:
+    """Its length, and OpenSSL's block with it; 0: it has none that is a user's, or several."""
+    cdef X509_NAME* subject = X509_get_subject_name(certificate)
+    cdef int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
+    cdef int length, i
+    if at < 0 or X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0:
+        return 0
+    length = ASN1_STRING_to_UTF8(out, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)))
+    if length <= 0:
+        return 0
+    if length > PROVED_BYTES_MAX:
+        OPENSSL_free(out[0])
+        return 0
+    for i in range(length):
+        if out[0][i] < 0x20 or out[0][i] == 0x7F:
+            OPENSSL_free(out[0])
+            return 0
+    return length
+
+
+cdef void find_name(TlsState* s) noexcept nogil:
+    cdef X509* certificate = NULL
+    cdef uint8_t* found = NULL
+    cdef int length = 0
+    s.is_named = True
+    if SSL_get_verify_result(s.ssl) == X509_V_OK:
+        certificate = SSL_get_peer_certificate(s.ssl)
+    if certificate != NULL:
+        length = common_name(certificate, &found)
+        X509_free(certificate)
+    if length > 0:
+        s.name = <uint8_t*> malloc(<size_t> length)
+        if s.name != NULL:
+            memcpy(s.name, found, <size_t> length)
+            s.name_length = <uint32_t> length
+        OPENSSL_free(found)
+    ERR_clear_error()
+
+
+cdef const uint8_t* tls_proved(Connection* c, uint32_t* length) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    if not s.is_named:
+        find_name(s)
+    length[0] = s.name_length
+    return s.name
+
+
 cdef size_t tls_pending(Connection* c) noexcept nogil:
     """What is decrypted: of a record that has not come as a whole nothing is to be had, and what
     lies behind it is in the socket."""
@@ -324,6 +388,7 @@ cdef void tls_close(Connection* c) noexcept nogil:
             SSL_shutdown(s.ssl)
         SSL_free(s.ssl)
         ERR_clear_error()
+    free(s.name)
     free(s)
     c.transport_state = NULL
 
@@ -344,6 +409,7 @@ cdef int tls_server_open(TlsServer* server) noexcept nogil:
     server.transport.send = tls_send
     server.transport.pending = tls_pending
     server.transport.close = tls_close
+    server.transport.proved = tls_proved
     return OK
 
 

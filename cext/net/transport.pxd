@@ -13,7 +13,7 @@ left in the socket: such connections are in a list, and the next poll does not s
 Example: TLS receives a record of 16 KiB, the first receive has room for 10: the other 6 are pending
 and are received in the next turn.
 """
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.net.connection cimport (
@@ -41,6 +41,13 @@ from cext.net.socket_api cimport (
     send,
     sendmsg,
 )
+
+
+# Who the other side has proved to be; NULL: nobody.
+cdef inline const uint8_t* transport_proved(Connection* c, uint32_t* length) noexcept nogil:
+    if c.transport == NULL:
+        return NULL
+    return c.transport.proved(c, length)
 
 
 # Bytes received, 0: the other side has ended, or a TransportResult.

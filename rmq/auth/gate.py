@@ -1,7 +1,8 @@
 """Gate: whether a request may be served, asked before it is.
 
     white addresses  of ACL 1.0's files: all is served
-    authentication   AccessKey names a user that is enabled, whose password made the Signature
+    authentication   AccessKey names a user that is enabled, whose password made the Signature; or
+                     there is none, and the client's certificate names one
     authorization    its policies allow what the request wants
 
     gate = Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
@@ -54,19 +55,20 @@ class Gate:
         self._unauthenticated = unauthenticated
         self._unauthorized = unauthorized
 
-    def verdict(self, request: Command, peer: str) -> Verdict:
-        """peer: where it comes from, as host:port."""
+    def verdict(self, request: Command, peer: str, proved: str = "") -> Verdict:
+        """peer: where it comes from, as host:port; proved: whom its certificate names, where that
+        is enough."""
         if not self._authenticates or request.code in self._unauthenticated:
             return OPEN
         user: User | None = None
         text, found = "", list[Wanted]()
         if not self._is_trusted(request, peer):
-            user, text = self._user(request)
+            user, text = self._user(request, proved)
         if not text:
             found, problem = self._wanted(request)
             if user is not None and self._authorizes and request.code not in self._unauthorized:
                 text = self._refusal(user, problem, found, peer)
-        name = request.fields.get(ACCESS_KEY, "")
+        name = request.fields.get(ACCESS_KEY, "").strip() or proved
         if text:
             audit.refused(request.code, name, peer, text, known=user is not None)
         else:
@@ -83,9 +85,12 @@ class Gate:
         name = request.fields.get(ACCESS_KEY, "")
         return fixed.lets_in(source) or (accounts.is_fixed(name) and fixed.trusts(name, source))
 
-    def _user(self, request: Command) -> tuple[User | None, str]:
-        """Who has signed it; else why that is not known."""
+    def _user(self, request: Command, proved: str) -> tuple[User | None, str]:
+        """Who asks; else why that is not known."""
         name = request.fields.get(ACCESS_KEY, "")
+        is_signed = bool(name.strip())
+        if not is_signed:
+            name = proved
         if not name.strip():
             return None, "username cannot be null."
         user = self.accounts.user(name)
@@ -93,7 +98,7 @@ class Gate:
             return None, f"User:{name[: audit.NAME_SHOWN]} is not found."
         if not user.is_enabled:
             return None, f"User:{name} is disabled."
-        if not is_right(request.fields, request.body, user.password):
+        if is_signed and not is_right(request.fields, request.body, user.password):
             return None, "check signature failed."
         return user, ""
 

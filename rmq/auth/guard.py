@@ -43,6 +43,7 @@ class Peer(Protocol):
     """What a server's connections say of themselves."""
 
     peer: str  # host:port
+    proved: str  # whom its certificate names; empty: nobody
 
 
 class Guard:
@@ -109,8 +110,10 @@ class Guard:
         own = options.inner or options.first_user
         await self.store.copy(content, () if own is None else (own,))
 
-    def verdict(self, request: Command, peer: str) -> Verdict:
-        return self._gate.verdict(request, peer) if self.is_on else OPEN
+    def verdict(self, request: Command, peer: str, proved: str = "") -> Verdict:
+        if not self.is_on:
+            return OPEN
+        return self._gate.verdict(request, peer, proved if self.options.by_certificate else "")
 
     def refusal(self, asker: Asker, wanted: list[Wanted]) -> str:
         """Of what a request turns out to want while it is served; empty: it may."""
@@ -140,7 +143,7 @@ class Guard:
 
         def guarded(request: Command, connection: object) -> Command | Awaitable[Command]:
             peer = cast(Peer, connection).peer
-            verdict = self.verdict(request, peer)
+            verdict = self.verdict(request, peer, cast(Peer, connection).proved)
             if verdict.refusal:
                 return request.reply(ResponseCode.NO_PERMISSION, verdict.refusal)
             if request.code in admin.HANDLERS:

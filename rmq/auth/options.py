@@ -8,6 +8,8 @@
     authenticationWhitelist, authorizationWhitelist 10,310    requests that are let in all the same
     aclEnable, rmqPlainAclPath                                both, with the accounts of ACL 1.0 as
                                                               well
+    rmqTlsUser commonName                                     whom a client's certificate names
+                                                              need not sign
 
 Instead of the JSON the path of a file that holds it, which systemd's LoadCredential= makes, for
 instance, and which not everybody may read.
@@ -38,6 +40,7 @@ class AuthOptions(msgspec.Struct, frozen=True):
     unauthenticated: frozenset[int] = frozenset()
     unauthorized: frozenset[int] = frozenset()
     plain_acl: Path | None = None  # of plain_acl.yml; None: nobody goes by it
+    by_certificate: bool = False  # who shows one and signs nothing is the user of its name
 
     @classmethod
     def of(cls, settings: Settings) -> AuthOptions:
@@ -53,7 +56,23 @@ class AuthOptions(msgspec.Struct, frozen=True):
             _codes("authenticationWhitelist", settings.authenticationWhitelist),
             _codes("authorizationWhitelist", settings.authorizationWhitelist),
             plain_acl,
+            _by_certificate(settings),
         )
+
+
+def _by_certificate(settings: Settings) -> bool:
+    if settings.rmqTlsUser == "none":
+        return False
+    asks = getattr(settings, "tls.server.need.client.auth")
+    if not settings.authenticates:
+        raise ConfigError(f"rmqTlsUser={settings.rmqTlsUser}: give authenticationEnabled=true")
+    if asks not in ("optional", "require") or not getattr(settings, "tls.server.trustCertPath"):
+        raise ConfigError(
+            f"rmqTlsUser={settings.rmqTlsUser}: nobody is asked for a certificate; give "
+            "tls.server.need.client.auth=require (or optional), and tls.server.trustCertPath with "
+            "the authorities of these certificates"
+        )
+    return True
 
 
 def _plain_acl(settings: Settings) -> Path | None:

@@ -86,8 +86,8 @@ class Access:
         if text:
             raise Refusal(ResponseCode.NO_PERMISSION, text)
 
-    def verdict(self, request: Command, peer: str) -> Verdict:
-        return self._guard.verdict(request, peer)
+    def verdict(self, request: Command, peer: str, proved: str) -> Verdict:
+        return self._guard.verdict(request, peer, proved)
 
     async def answer(self, request: Command, asker: Asker) -> Command:
         """To a request that is about accounts."""

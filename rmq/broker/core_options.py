@@ -60,6 +60,7 @@ def _clients(settings: Settings) -> dict[str, Any]:
     balancers = Balancers.of(settings)
     return {
         "authenticates": settings.authenticates,
+        "by_certificate": settings.rmqTlsUser != "none",
         "tls": server_context(settings),
         "balancers": balancers.packed() if balancers is not None else b"",
     }

@@ -18,7 +18,9 @@ from typing import Any, Protocol
 # What poll() brings; ToControl of cext/flow/context/control_link.pxd.
 REQUEST = 0  # payload: a frame without its length bytes
 CLOSED = 1  # payload: empty
-OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connection
+# payload: b"ip:port", or b"ip:port\nname" of who has proved to be that one; comes before the first
+# frame of the connection
+OPENED = 2
 EVENT = 3  # payload: text that the log should carry
 FUNCTION_PULL = 5  # payload: cext/flow/pull/function_pull.pyx
 WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs

@@ -19,6 +19,7 @@ from rmq.base import clock
 from rmq.errors import ProtocolError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+from rmq.serving.tls import common_name
 
 UNKNOWN = "?"
 
@@ -49,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._choked = False  # the client does not read
         self._silent = True  # no request has come yet
         self.peer = UNKNOWN
+        self.proved = ""  # whom its certificate names
         self.last_active = clock.monotonic()
 
     def come_from(self, peer: tuple[Any, ...] | None) -> None:
@@ -72,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         if self.peer == UNKNOWN:
             self.come_from(transport.get_extra_info("peername"))
+        self.proved = common_name(transport.get_extra_info("peercert"))
         if not self._owner.opened(self):
             self._transport.abort()
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rmq.config import Settings
 from rmq.errors import ConfigError
@@ -27,6 +29,7 @@ from rmq.serving.own_certificate import own_certificate
 log = logging.getLogger("rmq.serving.tls")
 
 HELLO = 0x16  # the first byte of a TLS handshake
+PROVED_BYTES_MAX = 255
 
 Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
@@ -116,6 +119,16 @@ def _stamp(path: str) -> tuple[int, int, int, int] | None:
     except OSError:
         return None
     return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str:
+    """Whom a certificate names that was believed, as ssl tells it; empty where it names nobody, or
+    several. cext/net/tls.pyx is the same for the reactor."""
+    subject = certificate.get("subject", ()) if certificate else ()
+    found = [value for part in subject for key, value in part if key == "commonName"]
+    name = str(found[0]) if len(found) == 1 else ""
+    is_plain = not any(letter < " " or letter == "\x7f" for letter in name)
+    return name if is_plain and len(name.encode()) <= PROVED_BYTES_MAX else ""
 
 
 def client_tls(settings: Settings) -> ClientTls:

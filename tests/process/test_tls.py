@@ -25,6 +25,7 @@ from rmq.errors import RmqError, UnreachableError
 from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+from rmq.format.signature import Credentials
 from rmq.spark.access import Access
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
@@ -266,6 +267,86 @@ def test_clients_show_certificates_where_they_must(
             "cert_file": str(known.certificate), "key_file": str(known.key)}))  # fmt: skip
         with access.cluster() as cluster:
             assert cluster.route("t")
+
+
+def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: Pair) -> None:
+    """Of requests that nobody signed, at the reactor, at control and at the name server."""
+    ask = {"need.client.auth": "optional", "trustCertPath": authority.certificate}
+    admin = Credentials("admin", "top secret")
+    options = (
+        *server.settings("permissive", **ask), "--set", "rmqTlsUser=commonName",
+        "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
+        "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
+    )  # fmt: skip
+    alice, bob = authority.pair("alice"), authority.pair("bob")
+    both = authority.pair("both", subject="/CN=alice/CN=admin")
+    ended = authority.pair("ended", subject="/CN=admin\tx")
+
+    def showing(pair: Pair) -> ssl.SSLContext:
+        context = trusting(authority)
+        context.load_cert_chain(pair.certificate, pair.key)
+        return context
+
+    def signed(client: Client, code: int, body: bytes = b"", **fields: str) -> Command:
+        return client.ask(code, body, **admin.sign(fields, body))
+
+    with broker_process(tmp_path, options) as broker:
+        with Client(broker.address) as client:
+            text = b'{"username":"alice","password":"never used"}'
+            assert signed(client, 3001, text, username="alice").code == 0
+            made = {"topic": "orders", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+            assert signed(client, 17, **made).code == 0
+            policy = (b'{"policies":[{"policyType":"Custom","entries":[{"resource":"Topic:orders",'
+                      b'"actions":["Pub","Get"],"decision":"Allow"}]}]}')  # fmt: skip
+            assert signed(client, 3006, policy, subject="User:alice").code == 0
+        send = {**SEND, "b": "orders"}
+        with Client(broker.address, showing(alice)) as client:
+            assert client.ask(310, b"x", **send).code == 0
+            assert client.ask(351, topic="orders").code == 0
+            for code, fields in ((310, {**SEND, "b": "bills"}), (351, {"topic": "bills"})):
+                reply = client.ask(code, b"x", **fields)
+                assert reply.code == 16
+                assert (reply.remark or "").startswith("User:alice has no permission")
+            assert signed(client, 17, **{**made, "topic": "bills"}).code == 0, "who signs counts"
+            wrong = Credentials("admin", "wrong").sign(dict(send), b"x")
+            assert client.ask(310, b"x", **wrong).remark == "check signature failed."
+        for context, text_of_refusal in (
+            (showing(bob), "User:bob is not found."),
+            (showing(both), "username cannot be null."),
+            (showing(ended), "username cannot be null."),
+            (trusting(authority), "username cannot be null."),
+            (None, "username cannot be null."),
+        ):
+            with Client(broker.address, context) as client:
+                for code in (310, 351):
+                    assert client.ask(code, b"", **send, topic="orders").remark == text_of_refusal
+            with Client(broker.namesrv, context) as client:
+                assert client.ask(105, topic="orders").remark == text_of_refusal
+        with Client(broker.namesrv, showing(alice)) as client:
+            wait_until(lambda: client.ask(105, topic="orders").code == 0)
+            assert client.ask(100, namespace="n", key="k", value="v").code == 16
+        shown = {"tls_cert_file": str(alice.certificate), "tls_key_file": str(alice.key)}
+        with Producer(
+            "p", namesrv_addr=broker.namesrv, use_tls=True,
+            tls_ca_file=str(authority.certificate), **shown,
+        ) as producer:  # fmt: skip
+            producer.send(Message("orders", b"x"))
+        with Client(broker.address, showing(alice)) as client:
+            off = b'{"username":"alice","userStatus":"disable"}'
+            assert signed(client, 3002, off, username="alice").code == 0
+            for code in (310, 351):
+                reply = client.ask(code, b"x", **send, topic="orders")
+                assert reply.remark == "User:alice is disabled."
+
+
+def test_a_certificate_is_a_user_only_where_one_is_asked_for(tmp_path: Path) -> None:
+    words = ("broker", "--store", str(tmp_path / "store"), "--port", "0",
+             "--set", "rmqTlsUser=commonName")  # fmt: skip
+    done = rmq(*words)
+    assert (done.returncode, "authenticationEnabled=true" in done.stderr) == (2, True)
+    done = rmq(*words, "--set", "authenticationEnabled=true",
+               "--set", 'initAuthenticationUser={"username":"a","password":"b"}')  # fmt: skip
+    assert (done.returncode, "tls.server.need.client.auth=require" in done.stderr) == (2, True)
 
 
 def test_certificates_are_renewed_without_a_failed_request(

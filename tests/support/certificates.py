@@ -41,12 +41,13 @@ class Authority:
             "-days", 1, "-subj", f"/CN={name}", "-keyout", self._key, "-out", self.certificate,
         )  # fmt: skip
 
-    def pair(self, name: str, password: str = "") -> Pair:
+    def pair(self, name: str, password: str = "", subject: str = "") -> Pair:
+        """subject: CN=name, unless it says otherwise, /CN=one/CN=two."""
         request, key = self._folder / f"{name}.csr", self._folder / f"{name}.key"
         hidden = ["-passout", f"pass:{password}"] if password else ["-nodes"]
         _openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", *hidden,
-            "-subj", f"/CN={name}", "-keyout", key, "-out", request,
+            "-subj", subject or f"/CN={name}", "-keyout", key, "-out", request,
         )  # fmt: skip
         found = self._folder / f"{name}.pem"
         self.sign(request, found)

@@ -3,6 +3,7 @@
     the code's row       which fields name a topic and a group, and what is wanted of each
     AccessKey            a user that is there and enabled
     Signature            made with its password (cext/wire/signature.pxd)
+    no AccessKey         the user that the client's certificate names, where that is enough
     the user's policies  each resource is allowed (user_table.pxd)
 
 rmq/auth/gate.py is the same for all other codes, in the same order and with the same texts; what

@@ -23,6 +23,7 @@ from cext.flow.auth.white_list cimport WhiteList, white_list_covers
 from cext.flow.context.outcome cimport GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport address_text, log_refusal, reply_error
 from cext.net.address_network cimport ADDRESS_BYTES, source_of
+from cext.net.transport cimport transport_proved
 from cext.wire.codes cimport (
     ACK_MESSAGE,
     BATCH_ACK_MESSAGE,
@@ -324,6 +325,14 @@ cdef bint is_from(const Connection* c, const WhiteList* white) noexcept nogil:
     return white_list_covers(white, source)
 
 
+cdef bint has_proved(AuthService s, Connection* c, Name* name) noexcept nogil:
+    """Whether its certificate says who asks."""
+    if not s.by_certificate:
+        return False
+    name.bytes = transport_proved(c, &name.length)
+    return name.bytes != NULL
+
+
 cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Name* name,
                          const char* what) noexcept nogil:
     cdef char text[TEXT_BYTES]
@@ -340,6 +349,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     cdef int row = row_of(pop_code(h))
     cdef Outcome outcome
     cdef User* user
+    cdef bint is_proved = False
     cdef int status
     if row < 0 or not s.users_known:
         return TO_CONTROL
@@ -348,7 +358,11 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     if is_from(c, &s.white):
         s.allowed += 1
         return GO_ON
-    if key == NULL or not name_of(key, buffer, &name) or is_blank(&name):
+    if key != NULL and not name_of(key, buffer, &name):
+        name.length = 0
+    elif is_blank(&name):
+        is_proved = has_proved(s, c, &name)
+    if is_blank(&name):
         name.length = 0
         return refuse(s, c, h, &name, False, b"username cannot be null.")
     user = user_find(&s.users, name.bytes, name.length)
@@ -359,11 +373,12 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     if is_from(c, &user.white):
         s.allowed += 1
         return GO_ON
-    status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
-    if status == TOO_LARGE:
-        return TO_CONTROL
-    if status != OK:
-        return refuse(s, c, h, &name, False, b"check signature failed.")
+    if not is_proved:
+        status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
+        if status == TOO_LARGE:
+            return TO_CONTROL
+        if status != OK:
+            return refuse(s, c, h, &name, False, b"check signature failed.")
     if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
         outcome = authorize(s, c, h, f, &name, user, &rows[row])
         if outcome != GO_ON:

@@ -22,6 +22,7 @@ cdef class AuthService(Service):
     cdef bint authenticates
     cdef bint users_known               # set_auth() has come: until then control judges
     cdef bint authorizes
+    cdef bint by_certificate            # who shows one and signs nothing is the user of its name
     # RocketMQ's white lists, as bits by the rows of admission.pyx: served without a signature, or
     # to any user.
     cdef uint32_t unauthenticated

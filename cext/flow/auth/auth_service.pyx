@@ -24,6 +24,7 @@ cdef class AuthService:
         if user_table_open(&self.users) != OK or signature_check_open(&self.check) != OK:
             no_memory("accounts")
         self.authenticates = bool(given.get("authenticates", False))
+        self.by_certificate = bool(given.get("by_certificate", False))
         if tls_server_open(&self.tls) != OK:
             no_memory("TLS")
         if given.get("tls") is not None:

@@ -25,7 +25,7 @@ cdef extern from "<semaphore.h>" nogil:
 cdef enum ToControl:
     REQUEST = 0
     CLOSED_CONNECTION = 1
-    OPENED_CONNECTION = 2
+    OPENED_CONNECTION = 2       # data: address, and behind a line end who it has proved to be
     EVENT = 3
     FUNCTION_PULL = 5           # data: see function_pull.pyx
     WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs

@@ -1,6 +1,6 @@
 """Small replies. See small_replies.pxd."""
 from libc.stdio cimport snprintf
-from libc.string cimport strlen
+from libc.string cimport memcpy, strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.flow.context.client_state cimport UNREAD_SHARE, ClientState, client_state
@@ -16,7 +16,8 @@ from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.memory.spsc_ring cimport spsc_is_empty
-from cext.net.connection cimport SLOW_RECEIVE_BYTES
+from cext.net.connection cimport PROVED_BYTES_MAX, SLOW_RECEIVE_BYTES
+from cext.net.transport cimport transport_proved
 from cext.wire.codes cimport FLAG_ONE_WAY, SYSTEM_BUSY
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
@@ -132,11 +133,18 @@ cdef bint takes_too_much(TurnContext s, Connection* c, uint64_t bytes) noexcept 
 
 cdef bint introduce(TurnContext s, Connection* c) noexcept nogil:
     cdef ClientState* client = client_state(c)
-    cdef char peer[96]
+    cdef char text[96 + 1 + PROVED_BYTES_MAX]
+    cdef const uint8_t* name
+    cdef uint32_t name_length = 0
     cdef int32_t length
     if not client.introduced:
-        length = address_text(c, peer, sizeof(peer))
-        client.introduced = link_push(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
+        length = address_text(c, text, 96)
+        name = transport_proved(c, &name_length)
+        if name != NULL:
+            text[length] = c'\n'
+            memcpy(text + length + 1, name, name_length)
+            length += 1 + <int32_t> name_length
+        client.introduced = link_push(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> text, length)
     return client.introduced
 
 

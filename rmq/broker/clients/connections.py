@@ -1,7 +1,7 @@
 """Connections: the clients', as the reactor reports them: number -> address and what is known.
 
 The reactor opens and closes them; here is only the list. A connection number is never used twice.
-Example: (OPENED, 17, b"10.0.0.9:50312") adds 17; the first request on it adds language and version;
+Example: (OPENED, 17, "10.0.0.9:50312") adds 17; the first request on it adds language and version;
 (CLOSED, 17, b"") takes it off, and producers, consumers and waiting calls forget it too.
 """
 
@@ -13,6 +13,7 @@ class Connection(msgspec.Struct, eq=False):
 
     number: int
     address: str  # "ip:port" of the peer
+    proved: str = ""  # whom its certificate names
     language: str = "OTHER"  # of the last request
     version: int = 0  # of the last request; position in RocketMQ's list of versions
     closed: bool = False
@@ -27,8 +28,10 @@ class Connections:
     def __len__(self) -> int:
         return len(self._by_number)
 
-    def opened(self, number: int, address: str) -> Connection:
-        connection = Connection(number, address)
+    def opened(self, number: int, said: str) -> Connection:
+        """said: its address, and behind a line end whom its certificate names."""
+        address, _, proved = said.partition("\n")
+        connection = Connection(number, address, proved)
         self._by_number[number] = connection
         return connection
 

@@ -172,7 +172,8 @@ class Dispatcher(Generic[C]):
         if command.is_response:
             self._context.broker_to_client.answered(connection, command)
             return
-        verdict = self._context.access.verdict(command, connection.address)
+        access = self._context.access
+        verdict = access.verdict(command, connection.address, connection.proved)
         request = Request(connection, command, frame, verdict.user)
         if verdict.refusal:
             self._answer(request, command.reply(ResponseCode.NO_PERMISSION, verdict.refusal))

@@ -80,6 +80,23 @@ def test_a_super_user_may_do_everything(gate: Gate, code: int) -> None:
     assert gate.verdict(request(code, "alice", "secret"), PEER).refusal != ""
 
 
+def test_whom_a_certificate_names_need_not_sign(gate: Gate, accounts: Accounts) -> None:
+    unsigned = Command(code=310, fields={"b": "t"})
+    verdict = gate.verdict(unsigned, PEER, "alice")
+    assert verdict.refusal == "" and verdict.user == accounts.user("alice")
+    assert gate.verdict(Command(code=310, fields={"b": "t", "AccessKey": " "}), PEER, "alice") == (
+        verdict
+    )
+    told = gate.verdict(Command(code=310, fields={"b": "u"}), PEER, "alice").refusal
+    assert told.startswith("User:alice has no permission to access Topic:u")
+    assert gate.verdict(unsigned, PEER, "bob").refusal == "User:bob is not found."
+    assert gate.verdict(unsigned, PEER, "  ").refusal == "username cannot be null."
+    signed = request(310, "alice", "Secret", b"x", b="t")
+    assert gate.verdict(signed, PEER, "root").refusal == "check signature failed."
+    accounts.update_user("alice", {"userStatus": "disable"}, by_super=True)
+    assert gate.verdict(unsigned, PEER, "alice").refusal == "User:alice is disabled."
+
+
 def test_settings_let_more_in(accounts: Accounts) -> None:
     nobody = Command(code=310, fields={"b": "t"})
     stranger = request(25, "alice", "secret")
