@@ -16,6 +16,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
         pass
     ctypedef struct ASN1_STRING:
         pass
+    ctypedef struct ASN1_TIME:
+        pass
     enum:
         SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
         SSL_FILETYPE_PEM, TLS1_2_VERSION, TLS1_3_VERSION, SSL_KEY_UPDATE_NOT_REQUESTED
@@ -68,6 +70,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
     ASN1_STRING* X509_NAME_ENTRY_get_data(const X509_NAME_ENTRY* entry)
     int ASN1_STRING_to_UTF8(uint8_t** out, const ASN1_STRING* text)
     void OPENSSL_free(void* block)
+    const ASN1_TIME* X509_get0_notAfter(const X509* certificate)
+    int X509_cmp_current_time(const ASN1_TIME* time)    # 1: it is to come
 
 cdef extern from "<openssl/err.h>" nogil:
     void ERR_clear_error()

@@ -77,7 +77,9 @@ from cext.net.openssl cimport (
     X509_NAME_get_entry,
     X509_NAME_get_index_by_NID,
     X509_V_OK,
+    X509_cmp_current_time,
     X509_free,
+    X509_get0_notAfter,
     X509_get_subject_name,
 )
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
@@ -332,9 +334,9 @@ cdef int common_name(X509* certificate, uint8_t** out) noexcept nogil:
     if at < 0 or X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0:
         return 0
     length = ASN1_STRING_to_UTF8(out, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)))
-    if length <= 0:
+    if length < 0:
         return 0
-    if length > PROVED_BYTES_MAX:
+    if length == 0 or length > PROVED_BYTES_MAX:
         OPENSSL_free(out[0])
         return 0
     for i in range(length):
@@ -352,7 +354,9 @@ cdef void find_name(TlsState* s) noexcept nogil:
     if SSL_get_verify_result(s.ssl) == X509_V_OK:
         certificate = SSL_get_peer_certificate(s.ssl)
     if certificate != NULL:
-        length = common_name(certificate, &found)
+        # Of a session that goes on it was looked at when the first one began.
+        if X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0:
+            length = common_name(certificate, &found)
         X509_free(certificate)
     if length > 0:
         s.name = <uint8_t*> malloc(<size_t> length)

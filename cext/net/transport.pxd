@@ -45,6 +45,7 @@ from cext.net.socket_api cimport (
 
 # Who the other side has proved to be; NULL: nobody.
 cdef inline const uint8_t* transport_proved(Connection* c, uint32_t* length) noexcept nogil:
+    length[0] = 0
     if c.transport == NULL:
         return NULL
     return c.transport.proved(c, length)

@@ -188,6 +188,10 @@ cdef size_t toy_pending(Connection* c) noexcept nogil:
     return state_of(c).plain_bytes + state_of(c).owes_pong
 
 
+cdef const uint8_t* toy_proved(Connection* c, uint32_t* length) noexcept nogil:
+    return NULL
+
+
 cdef void toy_close(Connection* c) noexcept nogil:
     global closed
     cdef ToyState* s = state_of(c)
@@ -215,3 +219,4 @@ TOY.receive = toy_receive
 TOY.send = toy_send
 TOY.pending = toy_pending
 TOY.close = toy_close
+TOY.proved = toy_proved

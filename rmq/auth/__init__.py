@@ -18,7 +18,7 @@ Modules, lowest first:
     authorization    the verdict
     permissions      a row for each request code
     plain_acl        the files of ACL 1.0 as accounts
-    audit            who was let do what
+    audit            who was allowed what
     gate             all of it, before a request is served
     admin            the requests that make users and ACLs
     options          what a server's settings say

@@ -1,4 +1,4 @@
-"""Audit: who asked this server for what, from where, and whether it was let be done.
+"""Audit: who asked this server for what, from where, and whether he was let in.
 
     refused    at INFO, one line for each who, what and whence in ten seconds, with how many more
     allowed    at INFO what changes something: topics, groups, offsets, settings, accounts. All
@@ -24,6 +24,7 @@ log = logging.getLogger("rmq.audit")  # LOGGER of rmq/base/audit_file.py
 quiet = RateLimitedLog(log)
 
 NAME_SHOWN = 64  # characters of a name that nobody has checked
+TEXT_SHOWN = 512  # of all else that is somebody's choice
 RESOURCES_SHOWN = 3
 
 _CHANGES = frozenset((Action.CREATE, Action.UPDATE, Action.DELETE))
@@ -40,7 +41,7 @@ _OF_SERVERS = frozenset(
 def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
     """name: who is said to ask; known: it is his signature. peer: host:port."""
     who = name if known else "?"  # else strangers with many names would fill the log
-    shown = name[:NAME_SHOWN]
+    shown, text = plain(name, NAME_SHOWN), plain(text)
     quiet.log(
         logging.INFO,
         f"{who} {code} {peer.rpartition(':')[0]}",
@@ -49,17 +50,27 @@ def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
     )  # fmt: skip
 
 
-def allowed(code: int, name: str, peer: str, wanted: list[Wanted]) -> None:
+def allowed(
+    code: int, name: str, by: str, peer: str, wanted: list[Wanted], about: str = ""
+) -> None:
+    """name: of a user, whom he proved to be by "signature" or "certificate"; empty, by "address":
+    anybody from there. about: whom a change of accounts is about. Whether it is done then is its
+    answer's matter."""
     changes = [each for each in wanted if each.actions <= _CHANGES]
     level = logging.INFO if changes and code not in _OF_SERVERS else logging.DEBUG
     if not log.isEnabledFor(level):
         return
-    shown, what = name[:NAME_SHOWN], resources(changes or wanted)
+    what = plain(resources(changes or wanted) + (f", {about}" if about else ""))
     log.log(
         level,
-        "allowed: %s of %r from %s%s", request(code), shown, peer, f": {what}" if what else "",
-        extra=_fields("allowed", code, shown, peer) | {"resources": what},
+        "allowed: %s of %r from %s%s", request(code), name, peer, f": {what}" if what else "",
+        extra=_fields("allowed", code, name, peer) | {"by": by, "resources": what},
     )  # fmt: skip
+
+
+def plain(text: str, length: int = TEXT_SHOWN) -> str:
+    """What somebody has chosen, in one line that looks like nothing else."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:length])
 
 
 def request(code: int) -> str:

@@ -62,17 +62,22 @@ class Gate:
             return OPEN
         user: User | None = None
         text, found = "", list[Wanted]()
-        if not self._is_trusted(request, peer):
+        name = request.fields.get(ACCESS_KEY, "").strip(" ")
+        by = "signature" if name else "certificate"
+        if self._is_trusted(request, peer):
+            by = "address"
+        else:
             user, text = self._user(request, proved)
         if not text:
             found, problem = self._wanted(request)
             if user is not None and self._authorizes and request.code not in self._unauthorized:
                 text = self._refusal(user, problem, found, peer)
-        name = request.fields.get(ACCESS_KEY, "").strip() or proved
         if text:
-            audit.refused(request.code, name, peer, text, known=user is not None)
+            audit.refused(request.code, name or proved, peer, text, known=user is not None)
         else:
-            audit.allowed(request.code, name, peer, found)
+            asker = user.name if user is not None else ""
+            about = request.fields.get("username") or request.fields.get("subject") or ""
+            audit.allowed(request.code, asker, by, peer, found, about)
         return Verdict(user, text)
 
     def _is_trusted(self, request: Command, peer: str) -> bool:
@@ -88,10 +93,10 @@ class Gate:
     def _user(self, request: Command, proved: str) -> tuple[User | None, str]:
         """Who asks; else why that is not known."""
         name = request.fields.get(ACCESS_KEY, "")
-        is_signed = bool(name.strip())
+        is_signed = bool(name.strip(" "))  # as the reactor has it
         if not is_signed:
             name = proved
-        if not name.strip():
+        if not name.strip(" "):
             return None, "username cannot be null."
         user = self.accounts.user(name)
         if user is None:

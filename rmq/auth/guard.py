@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from rmq.auth import admin
+from rmq.auth import admin, audit
 from rmq.auth.account_file import NAME
 from rmq.auth.account_store import AccountStore
 from rmq.auth.admin import Asker
@@ -44,6 +44,14 @@ class Peer(Protocol):
 
     peer: str  # host:port
     proved: str  # whom its certificate names; empty: nobody
+
+
+def note_refusal(request: Command, asker: Asker, refusal: Refusal) -> None:
+    """Of a request that was let in: what it turned out to want its user may not. RocketMQ's texts
+    about accounts have other codes."""
+    is_one = refusal.code == ResponseCode.NO_PERMISSION or request.code in admin.HANDLERS
+    if asker.user is not None and is_one:
+        audit.refused(request.code, asker.user.name, asker.peer, refusal.remark, known=True)
 
 
 class Guard:
@@ -156,6 +164,7 @@ class Guard:
         try:
             return await self.answer(request, asker)
         except Refusal as refusal:
+            note_refusal(request, asker, refusal)
             return request.reply(refusal.code, refusal.remark)
         except (ProtocolError, StoreError) as error:
             return request.reply(ResponseCode.SYSTEM_ERROR, str(error))

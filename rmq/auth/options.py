@@ -64,6 +64,8 @@ def _by_certificate(settings: Settings) -> bool:
     if settings.rmqTlsUser == "none":
         return False
     asks = getattr(settings, "tls.server.need.client.auth")
+    if getattr(settings, "tls.server.mode") == "disabled":
+        raise ConfigError(f"rmqTlsUser={settings.rmqTlsUser}: leave out tls.server.mode=disabled")
     if not settings.authenticates:
         raise ConfigError(f"rmqTlsUser={settings.rmqTlsUser}: give authenticationEnabled=true")
     if asks not in ("optional", "require") or not getattr(settings, "tls.server.trustCertPath"):

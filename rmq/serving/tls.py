@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,8 +124,11 @@ def _stamp(path: str) -> tuple[int, int, int, int] | None:
 
 def common_name(certificate: Mapping[str, Any] | None) -> str:
     """Whom a certificate names that was believed, as ssl tells it; empty where it names nobody, or
-    several. cext/net/tls.pyx is the same for the reactor."""
-    subject = certificate.get("subject", ()) if certificate else ()
+    several, or has ended (of a session that goes on it was looked at when the first one began).
+    cext/net/tls.pyx is the same for the reactor."""
+    if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
+        return ""
+    subject = certificate.get("subject", ())
     found = [value for part in subject for key, value in part if key == "commonName"]
     name = str(found[0]) if len(found) == 1 else ""
     is_plain = not any(letter < " " or letter == "\x7f" for letter in name)

@@ -162,6 +162,14 @@ def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
     with account(ALICE), Connection(broker.address) as connection:
         for code, fields in ((310, send), (17, {"topic": "audited"})):
             assert connection.ask(code, fields).code == NO_PERMISSION
+    mallory = Credentials("mallory", "let in")
+    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": mallory.secret_key}):
+        command(broker, "user", "create", "mallory")
+    command(broker, "acl", "allow", "mallory", "Cluster:*", "-a", "Update")
+    with account(mallory), Connection(broker.address) as connection:  # whom the gate lets in
+        body = b'{"username":"admin","password":"mine"}'
+        reply = connection.ask(RequestCode.AUTH_UPDATE_USER, {"username": "admin"}, body)
+        assert reply.remark == "The super user can only be update by super user"
     command(broker, "topic", "create", "audited")
     with Connection(broker.namesrv) as connection:
         kept = {"namespace": "n", "key": "k", "value": "secret"}
@@ -180,8 +188,10 @@ def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
         ("refused", "alice", "SEND_MESSAGE_V2", text % "bills"),
         ("refused", "alice", "UPDATE_AND_CREATE_TOPIC", text % "audited"),
         ("allowed", "admin", "UPDATE_AND_CREATE_TOPIC", "Create Topic:audited"),
+        ("allowed", "mallory", "AUTH_UPDATE_USER", "Update Cluster:DefaultCluster, admin"),
+        ("refused", "mallory", "AUTH_UPDATE_USER", reply.remark),
         ("allowed", "admin", "PUT_KV_CONFIG", "Update Cluster:DefaultCluster"),
-        ("allowed", "admin", "AUTH_CREATE_USER", "Update Cluster:DefaultCluster"),
+        ("allowed", "admin", "AUTH_CREATE_USER", "Update Cluster:DefaultCluster, alice"),
     }
     wait_until(lambda: wanted <= set(lines()))
     assert not [line for line in lines() if line[::2] == ("allowed", "REGISTER_BROKER")]

@@ -269,10 +269,29 @@ def test_clients_show_certificates_where_they_must(
             assert cluster.route("t")
 
 
+ADMIN = Credentials("admin", "top secret")
+
+
+def signed(client: Client, code: int, body: bytes = b"", **fields: str) -> Command:
+    return client.ask(code, body, **ADMIN.sign(fields, body))
+
+
+def make_certified_alice(broker: BrokerProcess) -> dict[str, str]:
+    """Who may Pub and Get on the topic orders; with what that was made."""
+    made = {"topic": "orders", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+    policy = (b'{"policies":[{"policyType":"Custom","entries":[{"resource":"Topic:orders",'
+              b'"actions":["Pub","Get"],"decision":"Allow"}]}]}')  # fmt: skip
+    with Client(broker.address) as client:
+        text = b'{"username":"alice","password":"never used"}'
+        assert signed(client, 3001, text, username="alice").code == 0
+        assert signed(client, 17, **made).code == 0
+        assert signed(client, 3006, policy, subject="User:alice").code == 0
+    return made
+
+
 def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: Pair) -> None:
     """Of requests that nobody signed, at the reactor, at control and at the name server."""
     ask = {"need.client.auth": "optional", "trustCertPath": authority.certificate}
-    admin = Credentials("admin", "top secret")
     options = (
         *server.settings("permissive", **ask), "--set", "rmqTlsUser=commonName",
         "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
@@ -287,18 +306,8 @@ def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: P
         context.load_cert_chain(pair.certificate, pair.key)
         return context
 
-    def signed(client: Client, code: int, body: bytes = b"", **fields: str) -> Command:
-        return client.ask(code, body, **admin.sign(fields, body))
-
     with broker_process(tmp_path, options) as broker:
-        with Client(broker.address) as client:
-            text = b'{"username":"alice","password":"never used"}'
-            assert signed(client, 3001, text, username="alice").code == 0
-            made = {"topic": "orders", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
-            assert signed(client, 17, **made).code == 0
-            policy = (b'{"policies":[{"policyType":"Custom","entries":[{"resource":"Topic:orders",'
-                      b'"actions":["Pub","Get"],"decision":"Allow"}]}]}')  # fmt: skip
-            assert signed(client, 3006, policy, subject="User:alice").code == 0
+        made = make_certified_alice(broker)
         send = {**SEND, "b": "orders"}
         with Client(broker.address, showing(alice)) as client:
             assert client.ask(310, b"x", **send).code == 0
@@ -317,6 +326,10 @@ def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: P
             (trusting(authority), "username cannot be null."),
             (None, "username cannot be null."),
         ):
+            for blank in (" ", "   "):  # are no name, also where nothing else is
+                with Client(broker.address, context) as client:
+                    told = client.ask(310, b"x", **send, AccessKey=blank).remark
+                    assert told == text_of_refusal
             with Client(broker.address, context) as client:
                 for code in (310, 351):
                     assert client.ask(code, b"", **send, topic="orders").remark == text_of_refusal

@@ -107,6 +107,23 @@ def test_the_audit_log_has_a_file_of_its_own(
         set_up("text", 1, {}, str(tmp_path / "none" / "audit.log"))
 
 
+def test_an_audit_file_that_cannot_be_made_anew_harms_nobody(
+    tmp_path: Path, loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder, audit = tmp_path / "log", logging.getLogger(LOGGER)
+    folder.mkdir()
+    set_up("text", 10, {}, str(folder / "audit.log"))
+    folder.rename(tmp_path / "away")
+    audit.info("allowed this")
+    audit.info("allowed that")
+    told = capfd.readouterr().err
+    assert told.count("cannot be written ([Errno 2]") == 2
+    assert "allowed this" in told and "allowed that" in told
+    folder.mkdir()
+    audit.info("allowed again")
+    assert (folder / "audit.log").read_text().count("\n") == 1
+
+
 def test_what_the_audit_file_does_not_take_is_in_the_log(
     loggers: None, capfd: pytest.CaptureFixture[str]
 ) -> None:

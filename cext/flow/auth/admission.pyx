@@ -327,10 +327,14 @@ cdef bint is_from(const Connection* c, const WhiteList* white) noexcept nogil:
 
 cdef bint has_proved(AuthService s, Connection* c, Name* name) noexcept nogil:
     """Whether its certificate says who asks."""
+    cdef Name proved = Name(NULL, 0)
     if not s.by_certificate:
         return False
-    name.bytes = transport_proved(c, &name.length)
-    return name.bytes != NULL
+    proved.bytes = transport_proved(c, &proved.length)
+    if proved.bytes == NULL:
+        return False
+    name[0] = proved
+    return True
 
 
 cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Name* name,
@@ -370,7 +374,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return refuse_user(s, c, h, &name, b"not found")
     if not user.is_enabled:
         return refuse_user(s, c, h, &name, b"disabled")
-    if is_from(c, &user.white):
+    if not is_proved and is_from(c, &user.white):
         s.allowed += 1
         return GO_ON
     if not is_proved:

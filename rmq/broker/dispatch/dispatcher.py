@@ -29,6 +29,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from rmq.auth import audit
+from rmq.auth.guard import note_refusal
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
@@ -232,6 +233,7 @@ class Dispatcher(Generic[C]):
     def _failure(self, request: Request, error: Exception) -> Command:
         command = request.command
         if isinstance(error, Refusal):
+            note_refusal(command, request.asker, error)
             return command.reply(error.code, error.remark)
         if isinstance(error, ProtocolError):
             quiet.warning(

@@ -139,7 +139,8 @@ def test_what_changes_something_is_in_the_audit_log(
         gate.verdict(request(310, "alice", "secret", a="p", b="t"), PEER)
         gate.verdict(request(17, "root", "top", topic="orders"), PEER)
         gate.verdict(request(225, "root", "top", body=groups), PEER)
-        gate.verdict(Command(code=3001, fields={"username": "eve"}, body=b"{}"), "10.1.0.9:1")
+        claimed = {"username": "eve", "AccessKey": "root"}  # which nobody has checked
+        gate.verdict(Command(code=3001, fields=claimed, body=b"{}"), "10.1.0.9:1")
         gate.verdict(request(103, "root", "top", clusterName="c"), PEER)  # a broker, each 30 s
         gate.verdict(request(4711, "root", "top"), PEER)
     assert [record.getMessage() for record in caplog.records] == [
@@ -147,13 +148,30 @@ def test_what_changes_something_is_in_the_audit_log(
         f"allowed: request 225 (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST) of 'root' from {PEER}: "
         "Create Group:g0, Create Group:g1, Create Group:g2 and 2 more",
         "allowed: request 3001 (AUTH_CREATE_USER) of '' from 10.1.0.9:1: "
-        "Update Cluster:DefaultCluster",
+        "Update Cluster:DefaultCluster, eve",
     ]
+    assert [vars(record)["by"] for record in caplog.records] == ["signature"] * 2 + ["address"]
     made = vars(caplog.records[0])
     assert {key: made[key] for key in ("verdict", "user", "peer", "code", "resources")} == {
         "verdict": "allowed", "user": "root", "peer": PEER, "code": 17,
         "resources": "Create Topic:orders",
     }  # fmt: skip
+
+
+def test_nobody_writes_lines_of_the_audit_log(
+    gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = "x\n2026-01-01 INFO rmq.audit: allowed: \x1b[2J\u2028"
+    with caplog.at_level(logging.INFO, "rmq.audit"):
+        gate.verdict(request(310, forged, "secret"), "10.8.0.1:1")
+        gate.verdict(request(310, "alice", "secret", b=forged * 1000), "10.8.0.2:1")
+        gate.verdict(request(17, "root", "top", topic=forged * 1000), "10.8.0.3:1")
+    assert len(caplog.records) == 3
+    for made in caplog.records:
+        told = made.getMessage()
+        assert told.isprintable() and len(told) < 800
+        fields = (vars(made).get(name, "") for name in ("user", "reason", "resources"))
+        assert all(str(text).isprintable() for text in fields)
 
 
 def test_white_addresses_of_files_need_no_account(gate: Gate, accounts: Accounts) -> None:
