@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rmq.base.audit_file import LOGGER, AuditFile
 from rmq.errors import ConfigError
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -108,8 +109,6 @@ def set_up(
 
 
 def _set_up_audit(path: Path, fields: Mapping[str, str]) -> None:
-    from rmq.base.audit_file import LOGGER, AuditFile
-
     try:
         handler = AuditFile(path)
     except OSError as error:

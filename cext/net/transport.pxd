@@ -43,7 +43,7 @@ from cext.net.socket_api cimport (
 )
 
 
-# Who the other side has proved to be; NULL: nobody.
+# Who the other side has proved to be; NULL, and a length of 0: nobody.
 cdef inline const uint8_t* transport_proved(Connection* c, uint32_t* length) noexcept nogil:
     length[0] = 0
     if c.transport == NULL:

@@ -17,10 +17,11 @@ import logging
 
 from rmq.auth.authorization import Wanted
 from rmq.auth.policy import Action
+from rmq.base.audit_file import LOGGER
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.codes import RequestCode as Code
 
-log = logging.getLogger("rmq.audit")  # LOGGER of rmq/base/audit_file.py
+log = logging.getLogger(LOGGER)
 quiet = RateLimitedLog(log)
 
 NAME_SHOWN = 64  # characters of a name that nobody has checked

@@ -62,18 +62,21 @@ class Gate:
             return OPEN
         user: User | None = None
         text, found = "", list[Wanted]()
-        name = request.fields.get(ACCESS_KEY, "").strip(" ")
-        by = "signature" if name else "certificate"
+        given = request.fields.get(ACCESS_KEY, "")
+        is_signed = bool(given.strip(" "))  # as the reactor has it
+        name = given if is_signed else proved
+        by = "signature" if is_signed else "certificate"
         if self._is_trusted(request, peer):
             by = "address"
         else:
-            user, text = self._user(request, proved)
+            user, text = self._user(request, name, is_signed)
         if not text:
             found, problem = self._wanted(request)
             if user is not None and self._authorizes and request.code not in self._unauthorized:
                 text = self._refusal(user, problem, found, peer)
         if text:
-            audit.refused(request.code, name or proved, peer, text, known=user is not None)
+            shown = name.strip(" ")
+            audit.refused(request.code, shown, peer, text, known=user is not None)
         else:
             asker = user.name if user is not None else ""
             about = request.fields.get("username") or request.fields.get("subject") or ""
@@ -90,12 +93,8 @@ class Gate:
         name = request.fields.get(ACCESS_KEY, "")
         return fixed.lets_in(source) or (accounts.is_fixed(name) and fixed.trusts(name, source))
 
-    def _user(self, request: Command, proved: str) -> tuple[User | None, str]:
+    def _user(self, request: Command, name: str, is_signed: bool) -> tuple[User | None, str]:
         """Who asks; else why that is not known."""
-        name = request.fields.get(ACCESS_KEY, "")
-        is_signed = bool(name.strip(" "))  # as the reactor has it
-        if not is_signed:
-            name = proved
         if not name.strip(" "):
             return None, "username cannot be null."
         user = self.accounts.user(name)
@@ -115,6 +114,6 @@ class Gate:
             return [], str(error)
 
     def _refusal(self, user: User, problem: str, found: list[Wanted], peer: str) -> str:
-        if user.is_super or problem:
-            return "" if user.is_super else problem
-        return refusal(user, self.accounts.acl(user.name), found, address(peer))
+        if user.is_super:
+            return ""
+        return problem or refusal(user, self.accounts.acl(user.name), found, address(peer))

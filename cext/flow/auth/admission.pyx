@@ -327,14 +327,10 @@ cdef bint is_from(const Connection* c, const WhiteList* white) noexcept nogil:
 
 cdef bint has_proved(AuthService s, Connection* c, Name* name) noexcept nogil:
     """Whether its certificate says who asks."""
-    cdef Name proved = Name(NULL, 0)
     if not s.by_certificate:
         return False
-    proved.bytes = transport_proved(c, &proved.length)
-    if proved.bytes == NULL:
-        return False
-    name[0] = proved
-    return True
+    name.bytes = transport_proved(c, &name.length)
+    return name.bytes != NULL
 
 
 cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Name* name,
@@ -374,10 +370,10 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         return refuse_user(s, c, h, &name, b"not found")
     if not user.is_enabled:
         return refuse_user(s, c, h, &name, b"disabled")
-    if not is_proved and is_from(c, &user.white):
-        s.allowed += 1
-        return GO_ON
     if not is_proved:
+        if is_from(c, &user.white):
+            s.allowed += 1
+            return GO_ON
         status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
         if status == TOO_LARGE:
             return TO_CONTROL

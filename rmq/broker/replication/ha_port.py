@@ -38,7 +38,6 @@ TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
 DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
 
 
-
 class HAPort:
     """Owned by the control thread."""
 
