@@ -35,6 +35,13 @@ cdef Report[REPORTS] reports = [
     Report(<char*> &FIELDS.refused_full - <char*> &FIELDS,
            b"%u clients are connected, which is the limit: %llu have been closed; raise "
            b"rmqMaxConnections or the limit of open files (ulimit -n)"),
+    Report(<char*> &FIELDS.refused_address - <char*> &FIELDS,
+           b"%u clients are connected; of an address that has as many as it may %llu more have "
+           b"been closed; raise rmqMaxConnectionsPerAddress, or name its balancer in "
+           b"rmqProxyProtocolFrom"),
+    Report(<char*> &FIELDS.refused_handshakes - <char*> &FIELDS,
+           b"%u clients are connected; of addresses that begin too many TLS handshakes %llu have "
+           b"been closed; raise rmqMaxHandshakesPerAddress or rmqHandshakeRatePerAddress"),
     Report(<char*> &FIELDS.displaced - <char*> &FIELDS,
            b"%u clients are connected, which is the limit: %llu that asked for nothing have been "
            b"closed for others; raise rmqMaxConnections or the limit of open files (ulimit -n)"),

@@ -44,6 +44,7 @@ from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
 from cext.flow.shard_metrics cimport histograms_of, latencies_of, pools_of, stats_of
 from cext.flow.shard_state cimport ShardState
 from cext.flow.turn cimport run_turns
+from cext.net.handshake_thread cimport handshake_thread_start
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer
@@ -131,7 +132,8 @@ cdef class ShardCore(ShardCalls):
         # Without its memory, because there was none or a setting was missing, nothing is open yet.
         if self.s is not None and self.s.turn.memory is not None:
             if self.s.turn.net is not None:
-                self.s.turn.net.drop_transports()   # before their owner is gone
+                with nogil:
+                    self.s.turn.net.drop_transports()   # before their owner is gone
             free_memory(self.s.services)
 
     # ---------------------------------------------------------------- building
@@ -188,9 +190,15 @@ cdef class ShardCore(ShardCalls):
         s.fetch.readers = DiskReader(s.append.log, given["disk_readers"])
         s.turn.net.add_wake_fd(s.append.log.link.notify_event)
         s.turn.net.add_wake_fd(s.fetch.readers.event_fd())
+        if given["tls"] is not None:
+            s.turn.net.handshakes = &s.auth.handshakes
+            s.turn.net.add_wake_fd(s.auth.handshakes.done_fd)
         s.turn.net.idle_ms = given["idle_ms"]
         s.turn.net.halves.bytes = given["half_frame_bytes"]
         s.turn.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
+        s.turn.net.addresses.connections = given["connections_per_address"]
+        s.turn.net.addresses.handshakes = given["handshakes_per_address"]
+        s.turn.net.addresses.rate = given["handshake_rate_per_address"]
         if s.turn.net.open(s.turn.options.frame_max_bytes, given["connections_max"],
                            given["jumbo_buffers"], given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
@@ -239,19 +247,23 @@ cdef class ShardCore(ShardCalls):
 
     def start(self):
         """Starts the threads; from here on clients are served."""
+        cdef ShardState s = self.s
         cdef int error = 0
         if self.note is not None:
             raise StoreError("the truncation of the log is not finished: finish_truncation() "
                              "comes before start()")
-        self.s.append.preparer.start()
-        self.s.append.flusher.start()
-        if self.s.append.log.pooled:
-            self.s.append.committer.start()
-        self.s.fetch.readers.start()
-        self.s.append.queues.start()
-        timers_start(self.s.delay)
+        s.append.preparer.start()
+        s.append.flusher.start()
+        if s.append.log.pooled:
+            s.append.committer.start()
+        s.fetch.readers.start()
+        s.append.queues.start()
+        timers_start(s.delay)
         if self.indexer is not None:
             self.indexer.start()
+        if (s.turn.net.handshakes != NULL
+                and handshake_thread_start(s.turn.net.handshakes, &error) != OK):
+            raise OSError(error, "cannot start the handshake thread")
         if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.loop,
                                b"rmq-reactor", &error) != OK:
             raise OSError(error, "cannot start the reactor thread")

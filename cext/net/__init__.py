@@ -8,8 +8,10 @@
     transport           bytes changed on their way
     proxy_protocol      one of these: who comes by a balancer
     tls                 another one, by OpenSSL
+    handshake_thread    where handshakes are computed
     tls_stream          TLS that begins outside of the reactor
     self_signed         a certificate where none is named
+    address_table       what an address has of connections and handshakes, and its limits
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
     peer_address, address_network, socket_api, openssl

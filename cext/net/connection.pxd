@@ -93,6 +93,9 @@ cdef enum TransportResult:          # less than 0: nothing was received or sent
     WANT_READ = -1                  # again when the socket is readable
     WANT_WRITE = -2                 # again when it is writable
     TRANSPORT_FAILED = -3           # the connection is to be closed
+    # The handshake goes on in its thread: transport_state begins with the HandshakeStep that it is
+    # given (handshake_thread.pxd).
+    ELSEWHERE = -4
 
 cdef enum TransportWant:            # bits of Connection.transport_wants
     WANTS_HANDSHAKE = 1             # it is not over: nothing is received and nothing sent yet
@@ -100,6 +103,7 @@ cdef enum TransportWant:            # bits of Connection.transport_wants
     RECEIVE_WRITES = 4              # the next receive waits for a writable socket
     SEND_READS = 8                  # the next send waits for a readable one
     HANDSHAKE_BEGUN = 16            # the other side has said something of one
+    HANDSHAKE_ELSEWHERE = 32        # its thread has the socket: it is not waited for, nor closed
 
 cdef enum:
     HANDSHAKE_MS = 10000            # in which one that was begun is over
@@ -110,8 +114,9 @@ cdef struct Transport:
     # A client was accepted, its address is known: makes c.transport_state, or leaves it to another
     # transport, or to none. False: no memory, it is closed.
     bint (*open)(void* owner, Connection* c) noexcept nogil
-    # 0: done. Else a TransportResult; called again when the socket is as wanted. It may leave the
-    # connection to another transport, whose handshake goes on, or to none: then it is plain.
+    # 0: done. Else a TransportResult; called again when the socket is as wanted, or what was
+    # elsewhere is back. It may leave the connection to another transport, whose handshake goes on,
+    # or to none: then it is plain.
     int (*handshake)(Connection* c) noexcept nogil
     # Bytes received, 0: the other side has ended, or a TransportResult.
     ssize_t (*receive)(Connection* c, void* at, size_t room) noexcept nogil
@@ -120,11 +125,20 @@ cdef struct Transport:
     ssize_t (*send)(Connection* c, const iovec* pieces, int count) noexcept nogil
     # Received bytes inside: the socket may not be readable for them.
     size_t (*pending)(Connection* c) noexcept nogil
-    # Says farewell and frees the state; the socket is closed behind it.
+    # Says farewell and frees the state, which may be elsewhere; the socket is closed behind it.
     void (*close)(Connection* c) noexcept nogil
     # Who the other side has proved to be, `length` bytes that stay while the connection does; NULL:
     # nobody. Asked when the handshake is over.
     const uint8_t* (*proved)(Connection* c, uint32_t* length) noexcept nogil
+
+cdef struct AddressEntry:           # of an address_table
+    uint64_t key                    # the address
+    int64_t second                  # in which the last handshake was begun (monotonic)
+    uint32_t begun                  # handshakes, in that second
+    uint32_t handshakes             # begun and not over
+    uint32_t connections
+    uint32_t next                   # with the same hash, or free: its number and 1; 0: none
+    bint is_free
 
 cdef struct Connection:
     uint64_t id                     # generation << 20 | slot; 0: closed
@@ -156,12 +170,14 @@ cdef struct Connection:
     uint8_t dirty
     uint8_t unread                  # UNREAD_UNSENT and the owner's bits: why it is not read
     uint8_t transport_wants         # TransportWant
+    uint8_t handshake_counted       # in of_address.handshakes
     uint8_t pending                 # it is in the list of those with bytes inside their transport
     uint8_t notify_drained          # on_drained at the end of its output, whatever held it
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
     uint8_t address[20]             # as a record's bornHost: ip (4 or 16 bytes) + port (4 bytes)
     uint32_t address_bytes          # 8 or 20
+    AddressEntry* of_address        # NULL: it is not counted
     int64_t active_ms               # when bytes last came or went (monotonic)
     int64_t opened_ms               # monotonic
     uint64_t frames_in              # whole frames, counted by the owner; 0: it asked for nothing

@@ -21,8 +21,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
+from cext.net.address_table cimport AddressTable
 from cext.net.connection cimport UNREAD_REASONS, Connection, Protocol, Transport
 from cext.net.half_frames cimport HalfFrames
+from cext.net.handshake_thread cimport HandshakeThread
 from cext.net.socket_api cimport sockaddr_storage
 from cext.net.stalled_list cimport StalledList
 
@@ -40,6 +42,8 @@ cdef struct NetCounters:
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
     uint64_t closed_slow            # connections closed for the jumbo buffer they had for too long
     uint64_t closed_deaf            # and for answers they did not take while buffers ran out
+    uint64_t refused_address        # connections beyond the limit of their address
+    uint64_t refused_handshakes     # closed for the handshakes that their address had begun
     uint64_t displaced              # that never asked for anything, closed for newer ones
 
 # What ConnectionTable.open_table takes from the arena with the same arguments.
@@ -62,12 +66,14 @@ cdef class ConnectionTable:
     cdef BufferPool piece_pool
     cdef uint64_t jumbo_bytes
     cdef HalfFrames halves          # large frames that are not complete; its `bytes` before open()
+    cdef AddressTable addresses     # its limits before open()
     cdef uint32_t displace_slot     # where displace() looks next
     cdef StalledList stalled        # connections with UNREAD_UNSENT
     cdef Connection* dirty_first
     cdef Connection* pending_first  # those with received bytes inside their transport
     cdef Connection* closed_first   # closed in this turn; their slots are freed at its end
     cdef uint32_t unread_counts[UNREAD_REASONS]     # connections that have the reason's bit
+    cdef HandshakeThread* handshakes    # borrowed; NULL: no transport has expensive ones
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
     cdef int64_t idle_ms
@@ -83,7 +89,10 @@ cdef class ConnectionTable:
     cdef Connection* add_connection(self, int fd, const sockaddr_storage* peer,
                                     const Protocol* protocol,
                                     const Transport* transport) noexcept nogil
-    # When no turn runs any more: the connections' transports may be gone before they are.
+    # It came by a listener: its address is counted, and closes it where that has too many.
+    cdef void count_address(self, Connection* c) noexcept nogil
+    # When no turn runs any more: the connections' transports, and the thread of their handshakes,
+    # may be gone before they are. Without the GIL.
     cdef void drop_transports(self) noexcept nogil
     # Whether received bytes are inside its transport: then it is read in the next turn anyway.
     cdef void look_for_pending(self, Connection* c) noexcept nogil

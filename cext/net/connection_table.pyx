@@ -1,8 +1,10 @@
 """Connection table. See connection_table.pxd, and connection.pxd for the state of one."""
 from libc.stdlib cimport free
 from libc.string cimport memset
+from posix.unistd cimport getpid
 
 from cext.base.check cimport check
+from cext.base.clock cimport monotonic_us
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.buffer_pool cimport (
@@ -14,9 +16,13 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_room,
 )
 from cext.memory.list_ends cimport list_ends_check
+from cext.net.address_table cimport (
+    NO_LIMIT, address_enter, address_leave, address_table_open, address_table_room,
+)
 from cext.net.connection cimport (
     FIRST_RECEIVE_BYTES,
     HANDSHAKE_BEGUN,
+    HANDSHAKE_ELSEWHERE,
     HANDSHAKE_MS,
     IN_JUMBO,
     IN_JUMBO_HEAD,
@@ -30,12 +36,15 @@ from cext.net.connection cimport (
     ReplyBuffer,
 )
 from cext.net.half_frames cimport halves_open, halves_remove
+from cext.net.handshake_thread cimport (
+    HandshakeStep, handshake_thread_stop, handshake_thread_take,
+)
 from cext.net.peer_address cimport set_address
 from cext.net.socket_api cimport (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
+    EPOLL_CTL_DEL,
     EPOLL_CTL_MOD,
-    EPOLLIN,
     close,
     epoll_create1,
     epoll_ctl,
@@ -100,6 +109,7 @@ cdef uint64_t connection_table_room(uint64_t frame_max_bytes, uint32_t connectio
                                     uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
     connections_max = min(connections_max, <uint32_t> SLOT_MASK)
     return (arena_room(connections_max * sizeof(Connection))
+            + address_table_room(connections_max)
             + arena_room(connections_max * sizeof(uint32_t))
             + arena_room(jumbo_count * sizeof(Connection*))
             + buffer_pool_room(SMALL_BYTES, connections_max)
@@ -130,8 +140,20 @@ cdef class ConnectionTable:
             close(self.epoll_fd)
 
     cdef void drop_transports(self) noexcept nogil:
+        cdef HandshakeStep* step = NULL
         cdef Connection* c
         cdef uint32_t slot
+        if self.handshakes != NULL:
+            handshake_thread_stop(self.handshakes)
+            step = handshake_thread_take(self.handshakes)
+        while step != NULL:
+            c = self.find(step.connection_id)
+            if c == NULL:
+                step.drop(step)
+            else:
+                c.transport_wants &= ~<uint8_t> HANDSHAKE_ELSEWHERE
+            step = handshake_thread_take(self.handshakes)
+        self.handshakes = NULL
         for slot in range(self.highest_slot):
             c = &self.connections[slot]
             if c.id != 0 and c.transport != NULL:
@@ -149,6 +171,9 @@ cdef class ConnectionTable:
         halves_open(&self.halves, <Connection**> arena_take_pages(
             arena, jumbo_count * sizeof(Connection*)), jumbo_count)
         self.jumbo_bytes = jumbo_size(frame_max_bytes)
+        if address_table_open(&self.addresses, arena, connections_max,
+                              <uint64_t> monotonic_us() * <uint64_t> getpid()) != OK:
+            return IO_ERROR
         # The jumbo buffers come last: they are what need not stay in memory (arena_lock).
         if (self.connections == NULL or self.free_slots == NULL or self.halves.list == NULL
                 or buffer_pool_open(&self.small_pool, arena, SMALL_BYTES, connections_max, 0) != OK
@@ -195,8 +220,6 @@ cdef class ConnectionTable:
         c.active_ms = c.opened_ms = self.now_ms
         c.receive_bytes = FIRST_RECEIVE_BYTES
         set_address(c, peer)
-        event.events = EPOLLIN
-        event.data.ptr = c
         if transport != NULL:
             c.transport_wants = WANTS_HANDSHAKE
             if not transport.open(transport.owner, c):
@@ -204,6 +227,8 @@ cdef class ConnectionTable:
                 c.id = 0
             elif c.transport == NULL:       # it needs none
                 c.transport_wants = 0
+        event.events = transport_events(c)
+        event.data.ptr = c
         if c.id == 0 or epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0:
             if c.transport != NULL:
                 c.transport.close(c)
@@ -215,6 +240,11 @@ cdef class ConnectionTable:
         self.connection_count += 1
         self.counters.accepted += 1
         return c
+
+    cdef void count_address(self, Connection* c) noexcept nogil:
+        if address_enter(&self.addresses, c, self.now_ms) != NO_LIMIT:
+            self.counters.refused_address += 1
+            self.close_connection(c)
 
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil:
         cdef uint64_t slot = connection_id & SLOT_MASK
@@ -293,9 +323,13 @@ cdef class ConnectionTable:
         if c.jumbo != NULL:
             self.give_half(c)
         stalled_leave(&self.stalled, c)
+        address_leave(&self.addresses, c, self.now_ms)
         if c.transport != NULL:
             c.transport.close(c)
-        close(c.fd)
+        if c.transport_wants & HANDSHAKE_ELSEWHERE:     # it is closed when its step is back
+            epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, c.fd, NULL)
+        else:
+            close(c.fd)
         c.id = 0
         check(self.connection_count > 0, b"the network: no more connections close than came",
               self.connection_count, c.slot)

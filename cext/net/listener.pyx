@@ -1,5 +1,6 @@
 """Listener. See listener.pxd."""
 from cext.base.status cimport IO_ERROR, OK
+from cext.net.connection cimport Connection
 from cext.net.socket_api cimport (
     EMFILE,
     ENFILE,
@@ -55,6 +56,7 @@ cdef void listener_stop(Listener* listener, ConnectionTable table) noexcept nogi
 cdef void listener_accept(Listener* listener, ConnectionTable table) noexcept nogil:
     cdef sockaddr_storage address
     cdef socklen_t length
+    cdef Connection* c
     cdef int fd, _i, one = 1
     cdef bint full = False
     if listener.fd < 0:
@@ -76,4 +78,6 @@ cdef void listener_accept(Listener* listener, ConnectionTable table) noexcept no
             close(fd)
             continue
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
-        table.add_connection(fd, &address, &listener.protocol, listener.transport)
+        c = table.add_connection(fd, &address, &listener.protocol, listener.transport)
+        if c != NULL:
+            table.count_address(c)

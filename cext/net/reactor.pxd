@@ -39,7 +39,6 @@ cdef class Reactor(Input):
     cdef void* events               # epoll_event[EVENTS_PER_POLL] of the last poll
     cdef int event_count
     cdef int next_event             # where a full turn stopped
-    cdef int handshakes_left        # steps of them that this turn may take
     cdef Connection* pending_now    # the pending ones of this turn that were not read yet
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.
@@ -60,3 +59,6 @@ cdef class Reactor(Input):
     # What the socket's events mean above its transport.
     cdef uint32_t transport_ready(self, Connection* c, uint32_t events) noexcept nogil
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
+    cdef bint address_may(self, Connection* c) noexcept nogil
+    # Of those whose step was elsewhere and is back.
+    cdef void take_steps(self) noexcept nogil

@@ -5,8 +5,11 @@ from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.net.address_table cimport NO_LIMIT, address_begin, address_end, address_renew
 from cext.net.connection cimport (
+    ELSEWHERE,
     HANDSHAKE_BEGUN,
+    HANDSHAKE_ELSEWHERE,
     HANDSHAKE_WRITES,
     OWNER_BLOCK_WORDS,
     RECEIVE_WRITES,
@@ -14,6 +17,9 @@ from cext.net.connection cimport (
     WANT_READ,
     WANT_WRITE,
     WANTS_HANDSHAKE,
+)
+from cext.net.handshake_thread cimport (
+    HandshakeStep, handshake_thread_give, handshake_thread_has_done, handshake_thread_take,
 )
 from cext.net.input cimport input_room
 from cext.net.listener cimport (
@@ -37,7 +43,6 @@ from cext.net.socket_api cimport (
 
 cdef enum:
     EVENTS_PER_POLL = 256
-    HANDSHAKES_PER_TURN = 8
     TURN_BYTES = 8388608            # received in one turn; the rest is told again by the next poll
 
 
@@ -118,14 +123,14 @@ cdef class Reactor(Input):
         if self.place.connection != NULL:
             self.forget_closed()
         else:
-            if self.pending_first != NULL:
+            if self.pending_first != NULL or (
+                    self.handshakes != NULL and handshake_thread_has_done(self.handshakes)):
                 timeout_ms = 0
             self.next_event = 0
             self.event_count = epoll_wait(self.epoll_fd, <epoll_event*> self.events,
                                           EVENTS_PER_POLL, sleep_ms(timeout_ms))
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
-        self.handshakes_left = HANDSHAKES_PER_TURN
 
     cdef void forget_closed(self) noexcept nogil:
         """The slots of what closed in the turn before may be others' when its events are looked at.
@@ -151,6 +156,8 @@ cdef class Reactor(Input):
             receive_event(self, events[self.next_event].data.ptr,
                           events[self.next_event].events, bytes_end)
             self.next_event += 1
+        if self.handshakes != NULL:
+            self.take_steps()
         while self.pending_now != NULL and self.place.connection == NULL:
             self.receive_pending()
 
@@ -192,13 +199,19 @@ cdef class Reactor(Input):
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil:
         cdef uint8_t begun = c.transport_wants & HANDSHAKE_BEGUN
         cdef int result
-        if self.handshakes_left == 0:
-            return 0                        # its socket says so again in the next turn
+        if c.transport_wants & HANDSHAKE_ELSEWHERE:
+            return 0
         result = c.transport.handshake(c)
-        if c.transport_wants & HANDSHAKE_BEGUN:
-            self.handshakes_left -= 1       # it is what costs
-            if not begun:
-                c.opened_ms = self.now_ms   # it has HANDSHAKE_MS from now
+        if not self.address_may(c) or result == ELSEWHERE and not handshake_thread_give(
+                self.handshakes, <HandshakeStep*> c.transport_state):
+            self.counters.refused_handshakes += 1
+            self.close_connection(c)
+            return 0
+        if c.transport_wants & HANDSHAKE_BEGUN and not begun:
+            c.opened_ms = self.now_ms       # it has HANDSHAKE_MS from now
+        if result == ELSEWHERE:
+            c.transport_wants |= HANDSHAKE_ELSEWHERE
+            return 0
         if result == WANT_READ or result == WANT_WRITE:
             c.transport_wants = (WANTS_HANDSHAKE | c.transport_wants & HANDSHAKE_BEGUN
                                  | (HANDSHAKE_WRITES if result == WANT_WRITE else 0))
@@ -208,11 +221,33 @@ cdef class Reactor(Input):
             self.close_connection(c)
             return 0
         c.transport_wants = 0
+        address_end(c)
         c.active_ms = self.now_ms
         self.watch(c)
         if c.transport != NULL:             # it may have found that none is needed
             self.look_for_pending(c)
         return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
+
+    cdef bint address_may(self, Connection* c) noexcept nogil:
+        """Whether it may have this connection; behind a balancer it has just been told."""
+        if address_renew(&self.addresses, c, self.now_ms) != NO_LIMIT:
+            return False
+        return (not c.transport_wants & HANDSHAKE_BEGUN
+                or address_begin(&self.addresses, c, self.now_ms) == NO_LIMIT)
+
+    cdef void take_steps(self) noexcept nogil:
+        cdef HandshakeStep* step
+        cdef Connection* c
+        while self.place.connection == NULL:
+            step = handshake_thread_take(self.handshakes)
+            if step == NULL:
+                return
+            c = self.find(step.connection_id)
+            if c == NULL:
+                step.drop(step)
+            else:
+                c.transport_wants &= ~<uint8_t> HANDSHAKE_ELSEWHERE
+                self.connection_ready(c, 0)
 
     # ---------------------------------------------------------------- listeners
 

@@ -53,6 +53,7 @@ cdef extern from "<sys/epoll.h>" nogil:
         uint32_t events
         epoll_data_t data
     enum: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLRDHUP
+    const uint32_t EPOLLONESHOT
     enum: EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL, EPOLL_CLOEXEC
     int epoll_create1(int flags)
     int epoll_ctl(int epoll_fd, int operation, int fd, epoll_event* event)

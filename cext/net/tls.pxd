@@ -11,6 +11,8 @@ it is closed.
 Who shows a certificate that is believed has proved to be the one that its common name says; where
 it has none, or several, nobody.
 
+The steps of a handshake are the handshake thread's, and so is a connection's SSL while one is out.
+
 A context is replaced for the connections that come from then on; those that are there keep theirs.
 OpenSSL reads and writes the socket itself. What is sent is gathered to records of up to 16 KiB,
 so that a reply's pieces do not become a record each. Of so many records TLS 1.3's keys are good

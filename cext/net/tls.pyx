@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.net.connection cimport (
+    ELSEWHERE,
     HANDSHAKE_BEGUN,
     PROVED_BYTES_MAX,
     TRANSPORT_FAILED,
@@ -12,6 +13,7 @@ from cext.net.connection cimport (
     WANT_WRITE,
     Connection,
 )
+from cext.net.handshake_thread cimport HandshakeStep
 from cext.net.openssl cimport (
     ASN1_STRING_to_UTF8,
     ERR_clear_error,
@@ -82,7 +84,7 @@ from cext.net.openssl cimport (
     X509_get0_notAfter,
     X509_get_subject_name,
 )
-from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, errno, iovec, recv
+from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, close, errno, iovec, recv
 
 from rmq.errors import ConfigError, not_copied
 
@@ -180,8 +182,10 @@ cdef class TlsContext:
 # ---- connections
 
 cdef struct TlsState:
+    HandshakeStep step              # the first field (ELSEWHERE)
     TlsServer* server
-    SSL* ssl                        # NULL: its first byte has not come
+    SSL_CTX* context                # owned; of the step that makes `ssl`
+    SSL* ssl                        # owned; NULL: its first byte has not come
     uint8_t* name                   # of the certificate that it has shown; owned; NULL: none
     uint32_t name_length
     bint is_named                   # `name` has been looked for
@@ -232,32 +236,51 @@ cdef int look_at_first(Connection* c) noexcept nogil:
         c.transport_state = NULL
         c.transport = NULL          # plain from here on
         return 0
-    s.ssl = SSL_new(s.server.context)
-    if s.ssl == NULL or SSL_set_fd(s.ssl, c.fd) != 1:
-        return TRANSPORT_FAILED
-    SSL_set_accept_state(s.ssl)
+    SSL_CTX_up_ref(s.server.context)
+    s.context = s.server.context
+    s.step.run = run_step
+    s.step.drop = drop_step
+    s.step.connection_id = c.id
+    s.step.fd = c.fd
     return 0
+
+
+cdef void run_step(HandshakeStep* step) noexcept nogil:
+    """In the handshake thread, which has all of this state while it does so."""
+    cdef TlsState* s = <TlsState*> step
+    cdef int result
+    ERR_clear_error()
+    if s.ssl == NULL:
+        s.ssl = SSL_new(s.context)
+        SSL_CTX_free(s.context)
+        s.context = NULL
+        if s.ssl == NULL or SSL_set_fd(s.ssl, step.fd) != 1:
+            step.result = TRANSPORT_FAILED
+            return
+        SSL_set_accept_state(s.ssl)
+    result = SSL_do_handshake(s.ssl)
+    step.result = 0 if result == 1 else result_of(s, result)
+    if result != 1 and step.result == 0:        # it has said farewell instead
+        step.result = TRANSPORT_FAILED
 
 
 cdef int tls_handshake(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef int result
-    if s.ssl == NULL:
+    if s.step.connection_id == 0:
         result = look_at_first(c)
         if result < 0 or c.transport == NULL:
             return result
         c.transport_wants |= HANDSHAKE_BEGUN
-    ERR_clear_error()
-    result = SSL_do_handshake(s.ssl)
-    if result == 1:
-        s.server.handshakes += 1
-        s.server.resumed += SSL_session_reused(s.ssl) != 0
-        return 0
-    result = result_of(s, result)
-    if result == WANT_READ or result == WANT_WRITE:
-        return result
-    s.server.failed += 1
-    return TRANSPORT_FAILED
+    if s.step.is_back:
+        s.step.is_back = False
+        if s.step.result == 0:
+            s.server.handshakes += 1
+            s.server.resumed += SSL_session_reused(s.ssl) != 0
+        elif s.step.result == TRANSPORT_FAILED:
+            s.server.failed += 1
+        return s.step.result
+    return ELSEWHERE
 
 
 cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
@@ -384,17 +407,29 @@ cdef size_t tls_pending(Connection* c) noexcept nogil:
     return <size_t> SSL_pending(s.ssl) + s.has_ended
 
 
-cdef void tls_close(Connection* c) noexcept nogil:
-    cdef TlsState* s = state_of(c)
+cdef void free_state(TlsState* s) noexcept nogil:
     if s.ssl != NULL:
         ERR_clear_error()
         if not s.is_broken:
             SSL_shutdown(s.ssl)
         SSL_free(s.ssl)
         ERR_clear_error()
+    SSL_CTX_free(s.context)
     free(s.name)
     free(s)
+
+
+cdef void drop_step(HandshakeStep* step) noexcept nogil:
+    cdef int fd = step.fd
+    free_state(<TlsState*> step)
+    close(fd)
+
+
+cdef void tls_close(Connection* c) noexcept nogil:
+    cdef TlsState* s = state_of(c)
     c.transport_state = NULL
+    if not s.step.is_out:           # else it is dropped when it is back
+        free_state(s)
 
 
 # ---- servers

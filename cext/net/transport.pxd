@@ -4,10 +4,12 @@ A listener without a Transport has plain connections: recv and send, inlined her
 Transport (connection.pxd) gives each client a state of its own:
 
     accept -> open -> handshake until it is done -> receive and send -> close
+                      (its expensive steps elsewhere: handshake_thread.pxd)
 
 What the socket is waited for is no longer what the connection wants: a handshake, or a send that
 must first hear something, waits until it is readable; a receive that must first say something
-until it is writable (TransportWant). And received bytes may lie inside the transport, with nothing
+until it is writable (TransportWant). In a handshake it is told once and then forgotten until the
+next step. And received bytes may lie inside the transport, with nothing
 left in the socket: such connections are in a list, and the next poll does not sleep.
 
 Example: TLS receives a record of 16 KiB, the first receive has room for 10: the other 6 are pending
@@ -31,6 +33,7 @@ from cext.net.socket_api cimport (
     EAGAIN,
     EINTR,
     EPOLLIN,
+    EPOLLONESHOT,
     EPOLLOUT,
     MSG_DONTWAIT,
     MSG_NOSIGNAL,
@@ -90,7 +93,7 @@ cdef inline uint32_t transport_events(const Connection* c) noexcept nogil:
     if c.transport_wants == 0:
         return events
     if c.transport_wants & WANTS_HANDSHAKE:
-        return EPOLLOUT if c.transport_wants & HANDSHAKE_WRITES else EPOLLIN
+        return EPOLLONESHOT | (EPOLLOUT if c.transport_wants & HANDSHAKE_WRITES else EPOLLIN)
     if c.unread & UNREAD_UNSENT and c.transport_wants & SEND_READS:
         events = EPOLLIN
     if c.unread == 0 and c.transport_wants & RECEIVE_WRITES:

@@ -206,6 +206,10 @@ def _buffers(settings: Settings) -> dict[str, int]:
     memory = memory_bytes()
     return {
         "connections_max": connections,
+        "connections_per_address": settings.rmqMaxConnectionsPerAddress
+        or max(connections // 4 * 3, 1),
+        "handshakes_per_address": settings.rmqMaxHandshakesPerAddress,
+        "handshake_rate_per_address": settings.rmqHandshakeRatePerAddress,
         # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)
         # that a slow client makes us keep; an eighth of a small memory.
         "reply_buffers": min(

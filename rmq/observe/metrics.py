@@ -179,6 +179,14 @@ _COUNTERS = {
         "Connections closed for the large buffer they held while others waited.",
     ),
     "rmq_connections_refused_total": ("connections_refused", "Connections beyond the limit."),
+    "rmq_connections_refused_address_total": (
+        "connections_refused_address",
+        "Connections beyond the limit of their address.",
+    ),
+    "rmq_handshakes_refused_address_total": (
+        "handshakes_refused_address",
+        "TLS handshakes beyond the limits of their address.",
+    ),
 }
 
 _LAG_GAUGES: dict[str, tuple[str, Callable[[LagSample], int]]] = {

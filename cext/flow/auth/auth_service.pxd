@@ -10,6 +10,7 @@ from cext.flow.auth.white_list cimport WhiteList
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.net.connection cimport Transport
+from cext.net.handshake_thread cimport HandshakeThread
 from cext.net.proxy_protocol cimport ProxyServer
 from cext.net.tls cimport TlsServer
 from cext.wire.signature cimport SignatureCheck
@@ -28,6 +29,7 @@ cdef class AuthService(Service):
     cdef uint32_t unauthenticated
     cdef uint32_t unauthorized
     cdef TlsServer tls                  # of the listeners, where TLS is spoken
+    cdef HandshakeThread handshakes     # its thread; opened where TLS is spoken
     cdef ProxyServer proxy              # likewise, where balancers are believed
     cdef const Transport* transport     # of the listeners; NULL: plain
     cdef uint64_t allowed               # counters

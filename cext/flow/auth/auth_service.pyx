@@ -1,12 +1,17 @@
 """Auth service. See auth_service.pxd."""
 cimport cython
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport OK
 from cext.flow.auth.user_table cimport user_table_close, user_table_open
 from cext.flow.auth.white_list cimport white_list_close
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena
+from cext.net.handshake_thread cimport (
+    handshake_thread_close,
+    handshake_thread_open,
+    handshake_thread_room,
+)
 from cext.net.proxy_protocol cimport proxy_server_close, proxy_server_open
 from cext.net.tls cimport (
     KEY_RECORDS,
@@ -20,6 +25,11 @@ from cext.wire.signature cimport signature_check_close, signature_check_open
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class AuthService:
+    cdef uint64_t room(self, dict given) except? 0:
+        if given.get("tls") is None:
+            return 0
+        return handshake_thread_room(given["connections_max"])
+
     cdef int open(self, Arena* arena, dict given) except -1:
         if user_table_open(&self.users) != OK or signature_check_open(&self.check) != OK:
             no_memory("accounts")
@@ -29,6 +39,8 @@ cdef class AuthService:
             no_memory("TLS")
         if given.get("tls") is not None:
             context, is_permissive = given["tls"]
+            if handshake_thread_open(&self.handshakes, arena, given["connections_max"]) != OK:
+                no_memory("handshakes")
             tls_server_set(&self.tls, (<TlsContext?> context).context, is_permissive)
             self.transport = &self.tls.transport
             self.tls.key_records = given.get("tls_key_records", KEY_RECORDS)
@@ -49,6 +61,7 @@ cdef class AuthService:
         signature_check_close(&self.check)
         proxy_server_close(&self.proxy)
         tls_server_close(&self.tls)
+        handshake_thread_close(&self.handshakes)
 
     cdef dict stats(self):
         return {

@@ -103,6 +103,8 @@ cdef dict net_stats(TurnContext s):
         "connections_closed_slow": s.net.counters.closed_slow,
         "connections_closed_deaf": s.net.counters.closed_deaf,
         "connections_displaced": s.net.counters.displaced,
+        "connections_refused_address": s.net.counters.refused_address,
+        "handshakes_refused_address": s.net.counters.refused_handshakes,
         "half_frames": s.net.halves.size,
         "half_frame_bytes": s.net.halves.held_bytes,
         "received_bytes": s.net.counters.received_bytes,

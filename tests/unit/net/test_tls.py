@@ -178,6 +178,24 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
     assert shard.connect().ask(send("t", b"y", 1)).code == 0
 
 
+def cpu_ns(name: str) -> int:
+    """Of this process's thread of that name."""
+    (task,) = [
+        each
+        for each in Path("/proc/self/task").iterdir()
+        if (each / "comm").read_text().strip() == name
+    ]
+    return int((task / "schedstat").read_text().split()[0])
+
+
+def test_what_handshakes_cost_is_not_the_turns(shard: Shard, authority: Authority) -> None:
+    reactor, thread = cpu_ns("rmq-reactor"), cpu_ns("rmq-handshakes")
+    for _ in range(30):
+        Hidden(shard, authority).socket.close()
+    shard.until(lambda stats: stats["tls_handshakes"] >= 30)
+    assert cpu_ns("rmq-handshakes") - thread > cpu_ns("rmq-reactor") - reactor
+
+
 def test_a_farewell_behind_a_request_is_heard(shard: Shard, authority: Authority) -> None:
     client = Hidden(shard, authority)
     records = client.records(send("t", b"x", 7))

@@ -1,0 +1,180 @@
+"""What one address may have: connections, handshakes at once, handshakes in a second."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.certificates import Authority
+from support.driven_clock import DrivenClock
+from support.shard import TIMEOUT_S, Client, Shard, send
+
+from cext.net.tls import TlsContext
+from rmq.base import networks
+
+HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
+SPARE = 1024  # entries of the table beyond the connections it has (address_table.pyx)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@contextmanager
+def serving(root: Path, authority: Authority | None = None, **limits: int) -> Iterator[Shard]:
+    given: dict[str, Any] = dict(limits)
+    if authority is not None:
+        pair = authority.pair("server")
+        context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+        given["tls"] = (context, True)
+    given["balancers"] = networks.packed(networks.network(f"{BALANCER}/32"))
+    with Shard(root, **given) as shard:
+        shard.topic("t")
+        yield shard
+
+
+class From(Client):
+    """A client of an address of this machine, and what it says first."""
+
+    def __init__(self, shard: Shard, source: str = HERE, said: bytes = b"") -> None:
+        self.socket = socket.create_connection(
+            (HERE, shard.core.port), TIMEOUT_S, source_address=(source, 0)
+        )
+        self._stream = self.socket.makefile("rb")
+        shard.clients.append(self)
+        with contextlib.suppress(OSError):  # it may be closed already
+            self.socket.sendall(said)
+
+    def __enter__(self) -> From:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def is_served(self) -> bool:
+        with contextlib.suppress(OSError, EOFError):
+            return self.ask(send("t", b"x", 1)).code == 0
+        return False
+
+
+def named(address: str) -> bytes:
+    family = 6 if ":" in address else 4
+    other = "::1" if family == 6 else "10.0.0.5"
+    return f"PROXY TCP{family} {address} {other} 40000 10911\r\n".encode()
+
+
+def hello() -> bytes:
+    outward = ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outward, server_hostname="x")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outward.read()
+
+
+def shakes_hands(shard: Shard, authority: Authority, source: str = HERE) -> bool:
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((HERE, shard.core.port), TIMEOUT_S, (source, 0)) as plain,
+        # One that is closed already counts as not connected, and would not be shaken hands with.
+        context.wrap_socket(
+            plain, server_hostname="localhost", do_handshake_on_connect=False
+        ) as hidden,
+    ):
+        hidden.do_handshake()
+        return True
+    return False
+
+
+def test_an_address_has_so_many_connections(tmp_path: Path) -> None:
+    with serving(tmp_path, connections_per_address=3) as shard:
+        clients = [From(shard) for _ in range(3)]
+        assert all(each.is_served() for each in clients)
+        assert not From(shard).is_served()
+        other = From(shard, THERE)
+        assert other.is_served()
+        assert shard.core.stats()["connections_refused_address"] == 1
+        clients.pop().close()
+        shard.until(lambda now: now["connections"] == 3)
+        assert From(shard).is_served()
+
+
+def test_behind_a_balancer_it_is_the_clients_address(tmp_path: Path) -> None:
+    """Of IPv6 the network: whoever has an address of it has all."""
+    with serving(tmp_path, connections_per_address=2) as shard:
+        kept = []
+        for source, may in [
+            ("192.0.2.1", True), ("192.0.2.1", True), ("192.0.2.1", False), ("192.0.2.2", True),
+            ("2001:db8:0:1::1", True), ("2001:db8:0:1::2", True), ("2001:db8:0:1:9::3", False),
+            ("2001:db8:0:2::1", True), ("::ffff:192.0.2.2", True), ("::ffff:192.0.2.2", False),
+        ]:  # fmt: skip
+            kept.append(From(shard, BALANCER, named(source)))
+            assert kept[-1].is_served() == may, source
+        assert From(shard, BALANCER).is_served()  # itself has one
+
+
+def test_handshakes_at_once(tmp_path: Path, authority: Authority) -> None:
+    with serving(tmp_path, authority, handshakes_per_address=2) as shard:
+        halves = [From(shard, said=hello()[:50]) for _ in range(2)]
+        shard.until(lambda now: now["connections"] == 2)
+        shard.look_at_clock()
+        assert not shakes_hands(shard, authority)
+        assert shard.core.stats()["handshakes_refused_address"] == 1
+        with From(shard) as plain:
+            assert plain.is_served()  # it begins none
+        assert shakes_hands(shard, authority, THERE)
+        halves.pop().close()
+        shard.until(lambda now: now["connections"] == 1)
+        for _ in range(3):  # those that are over count no more
+            assert shakes_hands(shard, authority)
+
+
+def test_handshakes_in_a_second(
+    clock: DrivenClock, tmp_path: Path, authority: Authority
+) -> None:
+    with serving(tmp_path, authority, handshake_rate_per_address=1) as shard:
+        for _ in range(2):
+            assert shakes_hands(shard, authority)
+            while shakes_hands(shard, authority):  # in another second, perhaps
+                pass
+            assert shakes_hands(shard, authority, THERE)
+            clock.advance(1)
+            shard.look_at_clock()
+        assert shard.core.stats()["handshakes_refused_address"] == 2
+
+
+def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> None:
+    """Their entries stay for the second's sake, and are others' when there are no more of them."""
+    limits = {"handshake_rate_per_address": 1, "connections_max": 16}
+    with serving(tmp_path, authority, **limits) as shard:
+        held = From(shard, BALANCER, named("192.0.2.1"))
+        assert held.is_served()
+        for number in range(2 * (SPARE + 16)):
+            source = f"10.1.{number >> 8}.{number & 255}"
+            with From(shard, BALANCER, named(source) + b"\x16\x03\x09" + bytes(9)) as client:
+                assert not client.is_served()
+        assert held.is_served()
+        assert shakes_hands(shard, authority)
+
+
+def test_what_belongs_to_the_handshake_thread_is_given_back(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Who leaves while it has them: sockets and memory."""
+    with serving(tmp_path, authority) as shard:
+        said = hello()
+        opened = len(os.listdir("/proc/self/fd"))
+        for _ in range(100):
+            From(shard, said=said).reset()
+        shard.until(lambda now: now["connections"] == 0 and now["connections_accepted"] >= 100)
+        assert shakes_hands(shard, authority)
+        shard.until(lambda now: now["connections"] == 0)
+        assert len(os.listdir("/proc/self/fd")) == opened
