@@ -161,6 +161,7 @@ class Broker:
         kind = ControlledReplication if is_controlled(settings) else Replication
         self.replication: Replication = kind(self, core)
         self.replication.role_changed = self._role_changed
+        self.replication.recover_pops = lambda: pop_recovery.recover(self)
         self.registration = Registration(
             settings,
             self.topics,

@@ -125,7 +125,7 @@ class MetadataCopy:
             "rmqWaitMillis": str(WAIT_MS),
         }
         lacks: list[str] = []
-        own_end = self._core.log_range()[1]
+        own_end = copied = self._core.log_range()[1]
         command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
         reply = await link.call(command, WAIT_MS / 1000 + ANSWER_S)
         versions = read_versions(reply.text_field("rmqVersions"))
@@ -153,6 +153,10 @@ class MetadataCopy:
             await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
+            if name == "groups":
+                copied = self._asked_at
+        if not lacks:
+            self._context.offsets.copied = copied
         if versions is None:
             await self._fired(link)
         else:

@@ -62,6 +62,8 @@ class Replication:
         self._stream = LogStream(context, core, self._search)
         self._copy = MetadataCopy(context, core, self._search)
         self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
+        self.recover_pops: Callable[[], object] = lambda: None  # before a slave leads
+        self._offsets = context.offsets
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
         self.waiting_sends = WaitingSends()
@@ -89,6 +91,7 @@ class Replication:
         await self._end_tasks()
 
     def _follow_master(self) -> None:
+        self._offsets.follow()
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._stream.run()),

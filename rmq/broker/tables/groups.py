@@ -133,11 +133,15 @@ class GroupTable:
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
         self.stamps = Stamps()
-        self.is_copy = settings.brokerRole == "SLAVE"  # what there is comes from the master
         self.siblings = Siblings()
         self.on_forbid: Callable[[str], None] = lambda group: None
 
     # ---- reading
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether what there is comes from the master."""
+        return bool(self._settings.brokerRole == "SLAVE")
 
     def get(self, name: str) -> GroupConfig | None:
         return self._groups.get(name)
@@ -213,8 +217,12 @@ class GroupTable:
     def find_or_create(self, name: str) -> GroupConfig | None:
         """The group; made at once when that is allowed. The file follows by itself: a group that
         a crash forgets comes back with the next heartbeat of its consumers. A slave makes none."""
+        return self._groups.get(name) if self.is_copy else self.bring_back(name)
+
+    def bring_back(self, name: str) -> GroupConfig | None:
+        """The same, also of a slave: the group has stood in the log of its master."""
         found = self._groups.get(name)
-        if found is not None or self.is_copy or names.group_fault(name) is not None:
+        if found is not None or names.group_fault(name) is not None:
             return found
         if not self._settings.autoCreateSubscriptionGroup and not names.is_system_group(name):
             return None

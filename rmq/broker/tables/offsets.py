@@ -11,7 +11,8 @@ therefore repeats at most that much consumption; no acked message is lost by it.
 before anything is written, whatever the flush mode: offsets that a power cut leaves behind without
 the check point of a pop, or without the op message of a transaction, would pass over messages for
 good. What was popped and not pulled is found again in the log, from rmqLogOffset on
-(pop_recovery.py): before the mark moves, the groups that have popped so far are on the disk.
+(pop_recovery.py): before the mark moves, the groups that have popped so far are on the disk. A
+slave's mark stays where its log ended when it last asked for its master's groups and offsets.
 
 The journal is not that of the topics: their changes would wait for syncs of the log, and a log that
 takes no more must not keep topics from their file.
@@ -83,6 +84,8 @@ class OffsetTable:
         self._core = core
         self._groups_saved = groups_saved
         self._next_mark = 0  # all groups that popped below it are on the disk
+        # Of a slave: all groups that popped below it have been copied, and offsets with them.
+        self.copied: int | None = None
         self._file = offset_file(config_directory)
         self._journal = MetadataJournal(config_directory, OFFSETS_NAME)
         self._saver = JournaledTable(
@@ -183,7 +186,7 @@ class OffsetTable:
         except StoreError as error:
             log.warning("the mark in %s stays where it is: %s", self._file.path, error)
             return
-        self._next_mark = max(self._next_mark, end)
+        self._next_mark = end if self.copied is None else min(self.copied, end)
 
     # ---- used by the journal
 
@@ -327,6 +330,11 @@ class OffsetTable:
             if name.decode() not in table:
                 topic, _, group = name.decode().partition("@")
                 self._core.remove_offsets(group.encode(), topic.encode())
+
+    def follow(self) -> None:
+        """From now on groups and offsets come from a master."""
+        if self.copied is None:
+            self.copied = self._next_mark
 
     def copy(self, source: str, target: str, topic: str) -> int:
         """Gives the target group the source's offsets on the topic; how many queues."""

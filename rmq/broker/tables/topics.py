@@ -85,11 +85,15 @@ class TopicTable:
         self._deleted = DeletedTopics(core, config_directory, journal)
         self.version = DataVersion()
         self.stamps = Stamps()
-        self.is_copy = settings.brokerRole == "SLAVE"  # what there is comes from the master
         self.siblings = Siblings()
         self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
 
     # ---- reading
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether what there is comes from the master."""
+        return bool(self._settings.brokerRole == "SLAVE")
 
     def get(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)

@@ -1,4 +1,5 @@
-"""Pop recovery: after a kill, offsets and groups of pops that no file has.
+"""Pop recovery: offsets and groups of pops that no file has after a kill, or that a slave has not
+copied when it is to lead.
 
 The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
 log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored
@@ -48,7 +49,8 @@ class Context(Protocol):
 
 def recover(context: Context) -> int:
     """Gives the reactor what was popped since the mark; how many offsets moved."""
-    mark = context.offsets.mark
+    copied = context.offsets.copied
+    mark = context.offsets.mark if copied is None else copied
     if mark is None:
         return 0
     start = first_timed(context, mark)
@@ -64,7 +66,7 @@ def recover(context: Context) -> int:
         names = topic.decode(errors="replace"), group.decode(errors="replace")
         if names[0] not in context.topics:
             continue
-        context.groups.find_or_create(names[1])
+        context.groups.bring_back(names[1])
         end = (context.core.queue_range(topic, queue_id) or (0, 0))[1]
         if context.core.query_offset(group, topic, queue_id) < offset <= end:
             context.core.commit_offset(group, topic, queue_id, offset)

@@ -28,7 +28,9 @@ from rmq.broker.replication.controlled_replication import (
 )
 from rmq.broker.replication.sync_state import SyncState
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.config import Settings
 from rmq.demo.ports import free_port
+from rmq.names import TIMER_TOPIC
 from rmq.observe.sample import Sample
 
 
@@ -40,8 +42,17 @@ class Core(FakeCore):
         self.is_ready = True
         self.is_leader = False
         self.refused = 0
+        self.popped: dict[tuple[bytes, bytes, int], int] = {}
+        self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
+
+    def stats(self) -> dict[str, int]:
+        return {**super().stats(), "log_dispatched": self.log_end}
+
+    def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
+        return self.popped
 
     def promote(self) -> bool:
+        self.groups_to_lead = set(self.groups)
         self.is_leader = self.is_leader or self.is_ready
         return self.is_ready
 
@@ -66,6 +77,10 @@ class Stage:
         self.clock, self.core, self.two = clock, core, two
         assert isinstance(broker.replication, ControlledReplication)
         self.broker, self.replication = broker, broker.replication
+
+    @property
+    def settings(self) -> Settings:
+        return self.broker.settings
 
     @property
     def problem(self) -> str:
@@ -184,6 +199,47 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.passing(lambda: "about to be cut" in on.problem)
         assert not on.core.is_leader and on.core.epochs[-1][0] < 3
         cutting.cancel()
+
+
+@in_loop
+async def test_only_a_master_makes_topics_and_groups_by_itself(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        groups, topics = on.broker.groups, on.broker.topics
+        await on.elect(2)
+        await on.passing(lambda: on.settings.brokerRole == "SLAVE")
+        assert groups.find_or_create("g") is None
+        await topics.create(TopicConfig("t", 1, 1))
+        assert "t" not in topics
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: on.core.is_leader)
+        assert groups.find_or_create("g") is not None
+        await topics.create(TopicConfig("t", 1, 1))
+        assert "t" in topics
+
+
+@in_loop
+async def test_groups_that_popped_are_there_before_a_slave_leads(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Made by their consumers at the master, and not copied before it was lost. What they had in
+    their hands would be dropped as that of a deleted group."""
+    async with stage(clock, tmp_path) as on:
+        await on.broker.topics.create(TopicConfig("t", 1, 1))
+        await on.elect(2)
+        await on.passing(lambda: on.settings.brokerRole == "SLAVE")
+        assert on.broker.offsets.copied is not None
+        on.core.store(TIMER_TOPIC, 0)  # a check point
+        on.core.store("t", 0)
+        on.core.popped = {(b"t", b"new", 0): 1}
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: on.core.is_leader)
+        assert b"new" in on.core.groups_to_lead and "new" in on.broker.groups
+        assert on.broker.offsets.query("new", "t", 0) == 1
+        assert on.broker.offsets.copied is None
 
 
 @in_loop

@@ -276,6 +276,25 @@ async def test_groups_are_on_the_disk_before_the_mark_passes_their_pops(tmp_path
 
 
 @in_loop
+async def test_a_slaves_mark_stays_where_it_last_copied(tmp_path: Path) -> None:
+    """Groups that popped at its master since may not be here when it leads."""
+    async with control(tmp_path) as broker:
+        broker.core.log_end = 100
+        assert await broker.offsets.save(behind_max=1)
+        broker.offsets.follow()
+        broker.core.log_end = 300
+        for copied in (100, 200, 300):
+            broker.offsets.copied = copied
+            broker.offsets.commit("g", "t", 0, copied)
+            assert await broker.offsets.save()
+            assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == copied
+        broker.core.log_end = 250  # what the master has not was cut
+        broker.offsets.commit("g", "t", 0, 7)
+        assert await broker.offsets.save()
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 250
+
+
+@in_loop
 async def test_a_mark_behind_the_end_of_the_log_is_set_anew_at_the_start(tmp_path: Path) -> None:
     """A log that was cut short: pops of the next seconds would stand before the mark."""
     (tmp_path / "config").mkdir()

@@ -169,7 +169,7 @@ def test_what_belongs_to_the_handshake_thread_is_given_back(
     tmp_path: Path, authority: Authority
 ) -> None:
     """Who leaves while it has them: sockets and memory."""
-    with serving(tmp_path, authority) as shard:
+    with serving(tmp_path, authority, connections_max=200) as shard:
         said = hello()
         opened = len(os.listdir("/proc/self/fd"))
         for _ in range(100):
