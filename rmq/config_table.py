@@ -392,10 +392,11 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
-    # Of one address (of IPv6: a network of 64 bits). 0: three quarters of rmqMaxConnections.
+    # Of one address (of IPv6: a network of 64 bits). 0: three quarters of rmqMaxConnections; as
+    # many as that is no limit.
     _int("rmqMaxConnectionsPerAddress", 0, 0, 1 << 20),
-    # Its TLS handshakes that have begun and are not over, and how many it may begin in a second; 0:
-    # as many as it likes.
+    # Its TLS handshakes that have begun and are not over, and how many it may begin in a second.
+    # 0: as many as it likes.
     _int("rmqMaxHandshakesPerAddress", 256, 0, 1 << 20),
     _int("rmqHandshakeRatePerAddress", 0, 0, 1 << 20),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections

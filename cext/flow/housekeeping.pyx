@@ -19,32 +19,35 @@ cdef enum:
 cdef struct Report:
     size_t counter              # its place in NetCounters
     const char* line            # of the clients that are connected now, and of the counter's growth
+    bint has_address            # of who was refused last
 
 cdef NetCounters FIELDS         # nothing is counted in it: it is here for the places of its fields
 
 cdef Report[REPORTS] reports = [
     Report(<char*> &FIELDS.accept_failures - <char*> &FIELDS,
            b"no file descriptors: %u clients are connected, others wait; raise the limit "
-           b"(ulimit -n)"),
+           b"(ulimit -n)", False),
     Report(<char*> &FIELDS.closed_slow - <char*> &FIELDS,
            b"%u clients are connected; large requests that did not get on held what they may: "
-           b"%llu clients have been closed for others"),
+           b"%llu clients have been closed for others", False),
     Report(<char*> &FIELDS.closed_deaf - <char*> &FIELDS,
            b"%u clients are connected; buffers for answers ran out: %llu clients that did not take "
-           b"theirs have been closed; raise rmqReplyBuffers"),
+           b"theirs have been closed; raise rmqReplyBuffers", False),
     Report(<char*> &FIELDS.refused_full - <char*> &FIELDS,
            b"%u clients are connected, which is the limit: %llu have been closed; raise "
-           b"rmqMaxConnections or the limit of open files (ulimit -n)"),
+           b"rmqMaxConnections or the limit of open files (ulimit -n)", False),
     Report(<char*> &FIELDS.refused_address - <char*> &FIELDS,
-           b"%u clients are connected; of an address that has as many as it may %llu more have "
-           b"been closed; raise rmqMaxConnectionsPerAddress, or name its balancer in "
-           b"rmqProxyProtocolFrom"),
+           b"%u clients are connected; %llu have been closed because their address has as many "
+           b"connections as it may, this one the last; raise rmqMaxConnectionsPerAddress, or say "
+           b"in rmqProxyProtocolFrom that it is a balancer", True),
     Report(<char*> &FIELDS.refused_handshakes - <char*> &FIELDS,
-           b"%u clients are connected; of addresses that begin too many TLS handshakes %llu have "
-           b"been closed; raise rmqMaxHandshakesPerAddress or rmqHandshakeRatePerAddress"),
+           b"%u clients are connected; %llu have been closed because their address has begun as "
+           b"many TLS handshakes as it may, this one the last; raise rmqMaxHandshakesPerAddress "
+           b"or rmqHandshakeRatePerAddress", True),
     Report(<char*> &FIELDS.displaced - <char*> &FIELDS,
-           b"%u clients are connected, which is the limit: %llu that asked for nothing have been "
-           b"closed for others; raise rmqMaxConnections or the limit of open files (ulimit -n)"),
+           b"%u clients are connected, and a limit is reached: %llu that asked for nothing have "
+           b"been closed for others; raise rmqMaxConnections, rmqMaxConnectionsPerAddress or "
+           b"rmqMaxHandshakesPerAddress, or the limit of open files (ulimit -n)", False),
 ]
 
 
@@ -65,7 +68,7 @@ cdef void report_counters(Housekeeping s) noexcept nogil:
             snprintf(line, sizeof(line), reports[i].line, s.turn.net.connection_count,
                      <unsigned long long> (count - s.reported[i]))
             s.reported[i] = count
-            log_event(s.turn, NULL, line)
+            log_event(s.turn, &s.turn.net.refused if reports[i].has_address else NULL, line)
 
 
 cdef void report_dropped_lines(Housekeeping s) noexcept nogil:

@@ -5,14 +5,16 @@
     end       it is over, or its connection is
     leave     the connection is closed
 
-Limits keep one address from what others need: enter and begin say LimitReached, and the client is
+Limits keep one address from what others need: enter and begin say LimitReached. Then one of that
+address makes room that asked for nothing, or whose handshake does not get on, or the newcomer is
 closed. An IPv6 address counts as its first 64 bits, since whoever has one has all of that; one that
 stands for an IPv4 address counts as that.
 
-An entry is of an address that has connections, or, where a second's handshakes are limited, had
-some; those are another's when entries run short.
+An entry belongs to an address with connections. Where the handshakes of a second are limited, it is
+kept when the last of them closes in that second, until entries run short.
 
-Example, 3 connections for an address: its fourth client is closed while those of others come in.
+Example, 3 connections for an address, which are busy: its fourth client is closed while those of
+others come in.
 
 The reactor's. All memory is taken at the start.
 """
@@ -42,10 +44,9 @@ cdef struct AddressTable:
 
 cdef uint64_t address_table_room(uint32_t connections_max) noexcept nogil
 # OK | POOL_EMPTY
-cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max,
-                            uint64_t seed) noexcept nogil
-# Each of these: NO_LIMIT, or what the address has as much of as it may. Counted it is anyway.
-cdef int address_enter(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil
+cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max) noexcept nogil
+# NO_LIMIT, or the limit that is exceeded: it is counted in either case, until it ends or leaves.
+cdef int address_enter(AddressTable* t, Connection* c) noexcept nogil
 cdef int address_begin(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil
 cdef void address_end(Connection* c) noexcept nogil     # of one that has begun none, too
 cdef void address_leave(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil

@@ -7,6 +7,9 @@ from cext.base.status cimport OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
 from cext.net.address_network cimport ADDRESS_BYTES, MAPPED, MAPPED_BYTES, source_of
 
+cdef extern from "<sys/random.h>" nogil:
+    ssize_t getrandom(void* out, size_t length, unsigned int flags)
+
 cdef enum:
     SPARE = 1024                    # addresses that have no connection any more
     NONE = 0                        # as number of an entry and 1
@@ -28,14 +31,15 @@ cdef uint64_t address_table_room(uint32_t connections_max) noexcept nogil:
             + arena_room(heads_of(connections_max + SPARE) * sizeof(uint32_t)))
 
 
-cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max,
-                            uint64_t seed) noexcept nogil:
+cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max) noexcept nogil:
     t.entries_max = connections_max + SPARE
     t.mask = heads_of(t.entries_max) - 1
     t.entries = <AddressEntry*> arena_take_pages(arena, t.entries_max * sizeof(AddressEntry))
     t.heads = <uint32_t*> arena_take_pages(arena, (<uint64_t> t.mask + 1) * sizeof(uint32_t))
-    t.seed = seed
-    return OK if t.entries != NULL and t.heads != NULL else POOL_EMPTY
+    if t.entries == NULL or t.heads == NULL:
+        return POOL_EMPTY
+    getrandom(&t.seed, sizeof(t.seed), 0)
+    return OK
 
 
 # ---- entries
@@ -112,7 +116,7 @@ cdef AddressEntry* add(AddressTable* t, uint64_t key) noexcept nogil:
 
 # ---- what connections do
 
-cdef int address_enter(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil:
+cdef int address_enter(AddressTable* t, Connection* c) noexcept nogil:
     cdef uint64_t key = key_of(c)
     cdef AddressEntry* entry = find(t, key)
     if entry == NULL:
@@ -162,4 +166,4 @@ cdef int address_renew(AddressTable* t, Connection* c, int64_t now_ms) noexcept 
     if c.of_address == NULL or c.of_address.key == key_of(c):
         return NO_LIMIT
     address_leave(t, c, now_ms)
-    return address_enter(t, c, now_ms)
+    return address_enter(t, c)

@@ -125,7 +125,8 @@ cdef struct Transport:
     ssize_t (*send)(Connection* c, const iovec* pieces, int count) noexcept nogil
     # Received bytes inside: the socket may not be readable for them.
     size_t (*pending)(Connection* c) noexcept nogil
-    # Says farewell and frees the state, which may be elsewhere; the socket is closed behind it.
+    # Says farewell and frees the state; the socket is closed behind it. What is elsewhere is freed,
+    # and its socket closed, when its step is back.
     void (*close)(Connection* c) noexcept nogil
     # Who the other side has proved to be, `length` bytes that stay while the connection does; NULL:
     # nobody. Asked when the handshake is over.

@@ -24,7 +24,7 @@ from cext.memory.buffer_pool cimport BufferPool
 from cext.net.address_table cimport AddressTable
 from cext.net.connection cimport UNREAD_REASONS, Connection, Protocol, Transport
 from cext.net.half_frames cimport HalfFrames
-from cext.net.handshake_thread cimport HandshakeThread
+from cext.net.handshake_thread cimport HandshakeStep, HandshakeThread
 from cext.net.socket_api cimport sockaddr_storage
 from cext.net.stalled_list cimport StalledList
 
@@ -67,6 +67,7 @@ cdef class ConnectionTable:
     cdef uint64_t jumbo_bytes
     cdef HalfFrames halves          # large frames that are not complete; its `bytes` before open()
     cdef AddressTable addresses     # its limits before open()
+    cdef Connection refused         # of which nothing but the address of who was refused last
     cdef uint32_t displace_slot     # where displace() looks next
     cdef StalledList stalled        # connections with UNREAD_UNSENT
     cdef Connection* dirty_first
@@ -74,6 +75,7 @@ cdef class ConnectionTable:
     cdef Connection* closed_first   # closed in this turn; their slots are freed at its end
     cdef uint32_t unread_counts[UNREAD_REASONS]     # connections that have the reason's bit
     cdef HandshakeThread* handshakes    # borrowed; NULL: no transport has expensive ones
+    cdef uint32_t orphans           # sockets of closed connections whose step is not back
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
     cdef int64_t idle_ms
@@ -89,8 +91,15 @@ cdef class ConnectionTable:
     cdef Connection* add_connection(self, int fd, const sockaddr_storage* peer,
                                     const Protocol* protocol,
                                     const Transport* transport) noexcept nogil
-    # It came by a listener: its address is counted, and closes it where that has too many.
+    # It came by a listener: its address is counted.
     cdef void count_address(self, Connection* c) noexcept nogil
+    # Its address has one more than it may: one of it that asked for nothing makes room. False:
+    # there is none, and c is closed.
+    cdef bint keep_newest(self, Connection* c) noexcept nogil
+    # Closes it, and notes whose it was.
+    cdef void refuse_address(self, Connection* c) noexcept nogil
+    # A step is back whose connection is closed.
+    cdef void drop_orphan(self, HandshakeStep* step) noexcept nogil
     # When no turn runs any more: the connections' transports, and the thread of their handshakes,
     # may be gone before they are. Without the GIL.
     cdef void drop_transports(self) noexcept nogil
@@ -111,7 +120,8 @@ cdef class ConnectionTable:
     cdef void drop_piece(self, Connection* c) noexcept nogil
     cdef void drop_output(self, Connection* c) noexcept nogil
     cdef void free_closed(self) noexcept nogil
-    # Closes one that asked for nothing since it came, for a new one; False: there is none.
-    cdef bint displace(self) noexcept nogil
+    # Closes one that asked for nothing since it came, or whose handshake does not get on, for a new
+    # one; of the newest's address, unless that is NULL. False: there is none.
+    cdef bint displace(self, const Connection* newest, bint in_handshake) noexcept nogil
     # About once a second. It looks at every slot, and so at what is counted of them.
     cdef void close_idle(self) noexcept nogil

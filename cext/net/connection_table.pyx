@@ -1,10 +1,8 @@
 """Connection table. See connection_table.pxd, and connection.pxd for the state of one."""
 from libc.stdlib cimport free
-from libc.string cimport memset
-from posix.unistd cimport getpid
+from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
-from cext.base.clock cimport monotonic_us
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.buffer_pool cimport (
@@ -149,7 +147,7 @@ cdef class ConnectionTable:
         while step != NULL:
             c = self.find(step.connection_id)
             if c == NULL:
-                step.drop(step)
+                self.drop_orphan(step)
             else:
                 c.transport_wants &= ~<uint8_t> HANDSHAKE_ELSEWHERE
             step = handshake_thread_take(self.handshakes)
@@ -171,8 +169,7 @@ cdef class ConnectionTable:
         halves_open(&self.halves, <Connection**> arena_take_pages(
             arena, jumbo_count * sizeof(Connection*)), jumbo_count)
         self.jumbo_bytes = jumbo_size(frame_max_bytes)
-        if address_table_open(&self.addresses, arena, connections_max,
-                              <uint64_t> monotonic_us() * <uint64_t> getpid()) != OK:
+        if address_table_open(&self.addresses, arena, connections_max) != OK:
             return IO_ERROR
         # The jumbo buffers come last: they are what need not stay in memory (arena_lock).
         if (self.connections == NULL or self.free_slots == NULL or self.halves.list == NULL
@@ -195,7 +192,8 @@ cdef class ConnectionTable:
         buffer_pool_own(&self.piece_pool, mine)
 
     cdef bint is_full(self) noexcept nogil:
-        return self.free_count == 0 and self.highest_slot == self.connections_max
+        return (self.free_count == 0 and self.highest_slot == self.connections_max
+                or self.connection_count + self.orphans >= self.connections_max)
 
     cdef Connection* add_connection(self, int fd, const sockaddr_storage* peer,
                                     const Protocol* protocol,
@@ -242,9 +240,26 @@ cdef class ConnectionTable:
         return c
 
     cdef void count_address(self, Connection* c) noexcept nogil:
-        if address_enter(&self.addresses, c, self.now_ms) != NO_LIMIT:
-            self.counters.refused_address += 1
-            self.close_connection(c)
+        if address_enter(&self.addresses, c) != NO_LIMIT:
+            self.keep_newest(c)
+
+    cdef bint keep_newest(self, Connection* c) noexcept nogil:
+        if self.displace(c, False):
+            return True
+        self.counters.refused_address += 1
+        self.refuse_address(c)
+        return False
+
+    cdef void refuse_address(self, Connection* c) noexcept nogil:
+        memcpy(self.refused.address, c.address, sizeof(c.address))
+        self.refused.address_bytes = c.address_bytes
+        self.close_connection(c)
+
+    cdef void drop_orphan(self, HandshakeStep* step) noexcept nogil:
+        check(self.orphans > 0, b"the network: steps of closed connections are counted",
+              self.orphans, step.fd)
+        self.orphans -= 1
+        step.drop(step)
 
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil:
         cdef uint64_t slot = connection_id & SLOT_MASK
@@ -328,6 +343,7 @@ cdef class ConnectionTable:
             c.transport.close(c)
         if c.transport_wants & HANDSHAKE_ELSEWHERE:     # it is closed when its step is back
             epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, c.fd, NULL)
+            self.orphans += 1
         else:
             close(c.fd)
         c.id = 0
@@ -398,14 +414,19 @@ cdef class ConnectionTable:
                 self.free_count += 1
             c = following
 
-    cdef bint displace(self) noexcept nogil:
+    cdef bint displace(self, const Connection* newest, bint in_handshake) noexcept nogil:
         cdef Connection* c
         cdef int _i
         for _i in range(min(<int> self.highest_slot, SILENT_LOOKS)):
             self.displace_slot = (self.displace_slot + 1) % self.highest_slot
             c = &self.connections[self.displace_slot]
-            if (c.id != 0 and c.frames_in == 0 and c.unread == 0 and not c.dirty
-                    and self.now_ms - c.opened_ms >= SILENT_MS):
+            if c.id == 0 or self.now_ms - c.opened_ms < SILENT_MS or (
+                    c.transport_wants & HANDSHAKE_ELSEWHERE):       # it is us who it waits for
+                continue
+            if newest != NULL and (c == newest or c.of_address != newest.of_address):
+                continue
+            if in_handshake and c.handshake_counted or (
+                    not in_handshake and c.frames_in == 0 and c.unread == 0 and not c.dirty):
                 self.counters.displaced += 1
                 self.close_connection(c)
                 return True

@@ -7,6 +7,8 @@ from cext.net.connection cimport UNREAD_UNSENT
 
 
 cdef inline bint is_of_address(const Connection* c, const Connection* other) noexcept nogil:
+    if c.of_address != NULL and other.of_address != NULL:
+        return c.of_address == other.of_address
     return (c.address_bytes == other.address_bytes
             and memcmp(c.address, other.address, c.address_bytes - 4) == 0)
 

@@ -3,13 +3,14 @@
     reactor --- wanted (SPSC ring of HandshakeStep*) ---> thread
     reactor <-- done (the same structs back) ------------ thread
 
-A step is what one side does until the other has to say more: of a full TLS handshake that costs as
-much as some hundred requests, and clients that have nothing to do with it would wait for it. The
-thread gives way to those who share its core.
+A step is what one side does until the other has to say more. One of a full TLS handshake costs as
+much as some hundred requests, for which clients would wait that have nothing to do with it. The
+thread gives way to those who share its core. What it shares with the reactor nevertheless, and may
+hold when it is interrupted, are locks of OpenSSL's contexts and of malloc.
 
 From its way out until it is taken back a step belongs to the thread, and with it what it holds: the
-socket is not closed meanwhile. A connection that has closed by then is found by nobody, and whoever
-takes its step back drops it.
+socket is not closed meanwhile. If the connection closes by then, the step is given up, and whoever
+takes it back drops it.
 
 Example: 500 clients begin at once. The reactor looks at their first bytes, goes on serving others,
 and hears of each when its answer has been sent.
@@ -28,6 +29,7 @@ cdef struct HandshakeStep:
     int fd
     int result                      # 0: the handshake is over; or a TransportResult
     bint is_out                     # the thread has it
+    int32_t is_given_up             # its connection has closed: it need not be run
     bint is_back                    # and `result` was not looked at yet
 
 cdef struct HandshakeThread:

@@ -1,12 +1,12 @@
 """Handshake thread. See handshake_thread.pxd.
 
 Sleeping without losing a wake-up: the thread sets `sleeping`, looks into the ring once more and
-then reads its eventfd; the reactor pushes, then looks at `sleeping`. Both are sequentially
-consistent, so at least one of the two sees the other.
+then reads its eventfd; the reactor pushes, then looks at `sleeping`. A fence stands between the two
+on either side, so at least one of them sees the other.
 """
 from libc.stdint cimport uint32_t, uint64_t
 
-from cext.base.atomics cimport load_seq_i32, store_seq_i32
+from cext.base.atomics cimport fence, load_acquire_i32, load_seq_i32, store_seq_i32
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
@@ -27,7 +27,7 @@ cdef const char* ROOM = b"the handshake thread: room for each step that is out"
 
 
 cdef uint32_t steps_of(uint32_t connections_max) noexcept nogil:
-    """A power of two: those of all connections, in general."""
+    """As many as connections, at most STEPS_MAX; a power of two."""
     cdef uint32_t steps = 64
     while steps < connections_max and steps < STEPS_MAX:
         steps *= 2
@@ -68,11 +68,15 @@ cdef void run(void* argument) noexcept nogil:
     while not load_seq_i32(&t.stopping):
         step = <HandshakeStep*> spsc_pop(&t.wanted)
         if step != NULL:
-            step.run(step)
+            if load_acquire_i32(&step.is_given_up):
+                step.result = TRANSPORT_FAILED
+            else:
+                step.run(step)
             spsc_put(&t.done, step, ROOM)
             event_signal(t.done_fd)
             continue
         store_seq_i32(&t.sleeping, 1)
+        fence()
         if spsc_is_empty(&t.wanted) and not load_seq_i32(&t.stopping):
             event_wait(t.wake_fd, -1)
         store_seq_i32(&t.sleeping, 0)
@@ -103,6 +107,7 @@ cdef bint handshake_thread_give(HandshakeThread* t, HandshakeStep* step) noexcep
     t.steps_out += 1
     step.is_out = True
     spsc_put(&t.wanted, step, ROOM)
+    fence()
     if load_seq_i32(&t.sleeping):
         event_signal(t.wake_fd)
     return True

@@ -64,13 +64,13 @@ cdef void listener_accept(Listener* listener, ConnectionTable table) noexcept no
     for _i in range(ACCEPTS_PER_TURN):
         if table.is_full() and not full:
             full = True
-            if _i > 0 or table.displace():
+            if _i > 0 or table.displace(NULL, False):
                 return                  # its slot is free in the next turn
         length = sizeof(address)
         fd = accept4(listener.fd, <sockaddr*> &address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
         if fd < 0:
             if (errno == EMFILE or errno == ENFILE or errno == ENOMEM or errno == ENOBUFS) \
-                    and not table.displace():
+                    and not table.displace(NULL, False):
                 pause(listener, table)
             return
         if table.is_full():

@@ -5,7 +5,9 @@ from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
-from cext.net.address_table cimport NO_LIMIT, address_begin, address_end, address_renew
+from cext.net.address_table cimport (
+    HANDSHAKES_LIMIT, NO_LIMIT, address_begin, address_end, address_renew,
+)
 from cext.net.connection cimport (
     ELSEWHERE,
     HANDSHAKE_BEGUN,
@@ -43,7 +45,8 @@ from cext.net.socket_api cimport (
 
 cdef enum:
     EVENTS_PER_POLL = 256
-    TURN_BYTES = 8388608            # received in one turn; the rest is told again by the next poll
+    # Received in one turn; the rest is told again by the next poll, but of sockets in a handshake.
+    TURN_BYTES = 8388608
 
 
 cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
@@ -61,7 +64,8 @@ cdef inline void receive_event(Reactor net, void* at, uint32_t events,
         read((<int*> at)[0], &ignored, 8)
     elif at >= <void*> &net.listeners[0] and at < <void*> &net.listeners[LISTENERS_MAX]:
         listener_accept(<Listener*> at, net)
-    elif at != NULL and (events != EPOLLIN or net.counters.received_bytes < bytes_end):
+    elif at != NULL and (events != EPOLLIN or net.counters.received_bytes < bytes_end
+                         or (<Connection*> at).transport_wants & WANTS_HANDSHAKE):
         net.connection_ready(<Connection*> at, events)
 
 
@@ -202,13 +206,12 @@ cdef class Reactor(Input):
         if c.transport_wants & HANDSHAKE_ELSEWHERE:
             return 0
         result = c.transport.handshake(c)
-        if not self.address_may(c) or result == ELSEWHERE and not handshake_thread_give(
-                self.handshakes, <HandshakeStep*> c.transport_state):
-            self.counters.refused_handshakes += 1
-            self.close_connection(c)
+        if address_renew(&self.addresses, c, self.now_ms) != NO_LIMIT and not self.keep_newest(c):
             return 0
         if c.transport_wants & HANDSHAKE_BEGUN and not begun:
             c.opened_ms = self.now_ms       # it has HANDSHAKE_MS from now
+        if result == ELSEWHERE and not self.hand_step(c):
+            return 0
         if result == ELSEWHERE:
             c.transport_wants |= HANDSHAKE_ELSEWHERE
             return 0
@@ -228,12 +231,16 @@ cdef class Reactor(Input):
             self.look_for_pending(c)
         return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
 
-    cdef bint address_may(self, Connection* c) noexcept nogil:
-        """Whether it may have this connection; behind a balancer it has just been told."""
-        if address_renew(&self.addresses, c, self.now_ms) != NO_LIMIT:
-            return False
-        return (not c.transport_wants & HANDSHAKE_BEGUN
-                or address_begin(&self.addresses, c, self.now_ms) == NO_LIMIT)
+    cdef bint hand_step(self, Connection* c) noexcept nogil:
+        cdef int limit = address_begin(&self.addresses, c, self.now_ms)
+        if limit == HANDSHAKES_LIMIT and self.displace(c, True):
+            limit = NO_LIMIT
+        if limit == NO_LIMIT and handshake_thread_give(self.handshakes,
+                                                       <HandshakeStep*> c.transport_state):
+            return True
+        self.counters.refused_handshakes += 1
+        self.refuse_address(c)
+        return False
 
     cdef void take_steps(self) noexcept nogil:
         cdef HandshakeStep* step
@@ -244,7 +251,7 @@ cdef class Reactor(Input):
                 return
             c = self.find(step.connection_id)
             if c == NULL:
-                step.drop(step)
+                self.drop_orphan(step)
             else:
                 c.transport_wants &= ~<uint8_t> HANDSHAKE_ELSEWHERE
                 self.connection_ready(c, 0)

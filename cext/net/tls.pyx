@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from cext.base.atomics cimport store_release_i32
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.net.connection cimport (
     ELSEWHERE,
@@ -185,7 +186,7 @@ cdef struct TlsState:
     HandshakeStep step              # the first field (ELSEWHERE)
     TlsServer* server
     SSL_CTX* context                # owned; of the step that makes `ssl`
-    SSL* ssl                        # owned; NULL: its first byte has not come
+    SSL* ssl                        # owned; NULL: no step was run yet
     uint8_t* name                   # of the certificate that it has shown; owned; NULL: none
     uint32_t name_length
     bint is_named                   # `name` has been looked for
@@ -267,7 +268,7 @@ cdef void run_step(HandshakeStep* step) noexcept nogil:
 cdef int tls_handshake(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef int result
-    if s.step.connection_id == 0:
+    if s.step.connection_id == 0:           # its first byte has not come
         result = look_at_first(c)
         if result < 0 or c.transport == NULL:
             return result
@@ -402,7 +403,7 @@ cdef size_t tls_pending(Connection* c) noexcept nogil:
     """What is decrypted: of a record that has not come as a whole nothing is to be had, and what
     lies behind it is in the socket."""
     cdef TlsState* s = state_of(c)
-    if s.ssl == NULL:
+    if s.step.is_out or s.ssl == NULL:
         return 0
     return <size_t> SSL_pending(s.ssl) + s.has_ended
 
@@ -428,7 +429,9 @@ cdef void drop_step(HandshakeStep* step) noexcept nogil:
 cdef void tls_close(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     c.transport_state = NULL
-    if not s.step.is_out:           # else it is dropped when it is back
+    if s.step.is_out:
+        store_release_i32(&s.step.is_given_up, 1)       # and dropped when it is back
+    else:
         free_state(s)
 
 

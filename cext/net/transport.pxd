@@ -8,9 +8,10 @@ Transport (connection.pxd) gives each client a state of its own:
 
 What the socket is waited for is no longer what the connection wants: a handshake, or a send that
 must first hear something, waits until it is readable; a receive that must first say something
-until it is writable (TransportWant). In a handshake it is told once and then forgotten until the
-next step. And received bytes may lie inside the transport, with nothing
-left in the socket: such connections are in a list, and the next poll does not sleep.
+until it is writable (TransportWant). During a handshake epoll tells of a socket once
+(EPOLLONESHOT), and watch() arms it again behind a step. And received bytes may lie inside the
+transport, with nothing left in the socket: such connections are in a list, and the next poll does
+not sleep.
 
 Example: TLS receives a record of 16 KiB, the first receive has room for 10: the other 6 are pending
 and are received in the next turn.

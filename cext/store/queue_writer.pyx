@@ -4,8 +4,8 @@ Both loops run in Python threads that hold no GIL between entering and leaving; 
 them only as two threads that start and end.
 
 Sleeping without losing a wake-up: the writer sets `sleeping`, looks into the ring once more and
-then reads the eventfd; the reactor pushes, then looks at `sleeping`. Both are sequentially
-consistent, so at least one of the two sees the other.
+then reads the eventfd; the reactor pushes, then looks at `sleeping`. A fence stands between the two
+on either side, so at least one of them sees the other.
 """
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t
@@ -17,7 +17,8 @@ from posix.unistd cimport close
 
 import threading
 
-from cext.base.atomics cimport (load_acquire_i64, load_seq_i32, store_release_i64, store_seq_i32)
+from cext.base.atomics cimport (
+    fence, load_acquire_i64, load_seq_i32, store_release_i64, store_seq_i32)
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_open, event_signal, event_wait
 from cext.memory.spsc_ring cimport (
@@ -132,6 +133,7 @@ cdef class QueueWriter:
         return <QueueJob*> spsc_pop(&self.done)
 
     cdef void wake(self) noexcept nogil:
+        fence()
         if load_seq_i32(&self.writer.sleeping):
             store_seq_i32(&self.writer.sleeping, 0)
             event_signal(self.writer.wake_fd)
@@ -158,12 +160,14 @@ cdef class QueueWriter:
             if job != NULL:
                 self.do_job(job)
                 spsc_put(&self.done, job, b"the queue writer: room for each job that is done")
+                fence()
                 if load_seq_i32(&self.reactor_waits):
                     event_signal(self.done_fd)
                 continue
             if load_seq_i32(&self.writer.stop):
                 break
             store_seq_i32(&self.writer.sleeping, 1)
+            fence()
             if spsc_is_empty(&self.jobs) and not load_seq_i32(&self.writer.stop):
                 event_wait(self.writer.wake_fd, 1000)
             store_seq_i32(&self.writer.sleeping, 0)

@@ -161,7 +161,7 @@ class Broker:
         kind = ControlledReplication if is_controlled(settings) else Replication
         self.replication: Replication = kind(self, core)
         self.replication.role_changed = self._role_changed
-        self.replication.recover_pops = lambda: pop_recovery.recover(self)
+        self.replication.take_pops_over = lambda: pop_recovery.take_over(self)
         self.registration = Registration(
             settings,
             self.topics,

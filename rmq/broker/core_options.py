@@ -207,7 +207,7 @@ def _buffers(settings: Settings) -> dict[str, int]:
     return {
         "connections_max": connections,
         "connections_per_address": settings.rmqMaxConnectionsPerAddress
-        or max(connections // 4 * 3, 1),
+        or max(connections * 3 // 4, 1),
         "handshakes_per_address": settings.rmqMaxHandshakesPerAddress,
         "handshake_rate_per_address": settings.rmqHandshakeRatePerAddress,
         # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)

@@ -24,7 +24,7 @@ from rmq.errors import ConfigError
 log = logging.getLogger("rmq.system.descriptors")
 
 LEAST = 56  # a broker's own, its files, and some clients
-BROKER_OWN = 26  # event loops, threads and open log files of a broker
+BROKER_OWN = 28  # event loops, threads and open log files of a broker
 CLIENTS_LEAST = 4
 # Descriptors that the tables of queue files keep, from this limit on, and fewer below it: see
 # files_kept() in cext/store/queue_files.pyx.

@@ -48,7 +48,6 @@ NO_LEASE = 2**63 - 1
 LOOK_S = 0.005  # while the core gets ready for its role
 READY_S = 5.0  # by then it is, or something is wrong with it
 SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
-QUEUES_LACK = "this broker does not lead yet: its queues lack a part of its log"
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
@@ -195,7 +194,6 @@ class ControlledReplication(Replication):
         start = core.log_range()[1]
         await self._epochs.begin(epoch, start)
         if self._has_followed:
-            await self._know_pops(start)
             core.restart_timers(0)  # they go on where the master was
             self._has_followed = False
         watch = SyncWatch(
@@ -205,8 +203,11 @@ class ControlledReplication(Replication):
         self._has_lease = False
         self.waiting_sends.begin(SENDS_WAIT_S)
         watch.apply()
+        move_offsets = self.take_pops_over()
         if not await self._ready(core.promote):
-            raise StoreError(QUEUES_LACK)
+            raise StoreError("this broker does not lead yet: its queues lack a part of its log")
+        move_offsets()
+        self._offsets.copied = None
         watch.apply()  # what consumers see is set at a leader alone
         self._watch = watch
         self._tasks = [asyncio.get_running_loop().create_task(watch.run())]
@@ -216,14 +217,6 @@ class ControlledReplication(Replication):
             await self.lease(NO_LEASE)
         log.info("master of epoch %d, from %d on; in sync: %s", epoch, start,
                  sorted(sync_state.members))  # fmt: skip
-
-    async def _know_pops(self, end: int) -> None:
-        """Groups and offsets of the last pops at the master, which may not have been copied: what a
-        group holds that is not here would be dropped as that of a deleted one."""
-        if not await self._ready(lambda: self._core.stats()["log_dispatched"] >= end):
-            raise StoreError(QUEUES_LACK)
-        self.recover_pops()
-        self._offsets.copied = None
 
     async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
         await self._step_down()

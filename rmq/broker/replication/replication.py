@@ -62,7 +62,7 @@ class Replication:
         self._stream = LogStream(context, core, self._search)
         self._copy = MetadataCopy(context, core, self._search)
         self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
-        self.recover_pops: Callable[[], object] = lambda: None  # before a slave leads
+        self.take_pops_over: Callable[[], Callable[[], int]] = lambda: int  # before a slave leads
         self._offsets = context.offsets
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))

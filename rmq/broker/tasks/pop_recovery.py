@@ -16,6 +16,7 @@ Example: mark 5,000, the timed messages' queue has an entry at 7,200: the log is
 """
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from rmq.broker.core_seam import LogCalls, OffsetCalls, QueueCalls
@@ -28,6 +29,9 @@ from rmq.errors import StoreError
 from rmq.names import TIMER_TOPIC, revive_topic
 
 log = logging.getLogger("rmq.broker.pop_recovery")
+
+
+Popped = dict[tuple[bytes, bytes, int], int]  # (topic, group, queue id) -> the next offset
 
 
 class CoreCalls(LogCalls, OffsetCalls, QueueCalls, Protocol):
@@ -48,27 +52,46 @@ class Context(Protocol):
 
 
 def recover(context: Context) -> int:
-    """Gives the reactor what was popped since the mark; how many offsets moved."""
-    copied = context.offsets.copied
-    mark = context.offsets.mark if copied is None else copied
-    if mark is None:
-        return 0
-    start = first_timed(context, mark)
+    """At a start: gives the reactor what was popped since the mark; how many offsets moved."""
+    mark = context.offsets.mark
+    start = first_timed(context, mark) if mark is not None else None
     if start is None:
         return 0
+    found = _popped(context, start)
+    _bring_back(context, found)
+    return _move(context, found)
+
+
+def take_over(context: Context) -> Callable[[], int]:
+    """Of a slave that is to lead: makes groups that were not copied. What is returned moves
+    offsets, once its queues name all of its log: until then what is not confirmed is in none."""
+    copied = context.offsets.copied
+    found = _popped(context, copied) if copied is not None else {}
+    _bring_back(context, found)
+    return lambda: _move(context, found)
+
+
+def _popped(context: Context, start: int) -> Popped:
     try:
-        found = context.core.popped_since(max(start, context.core.log_range()[0]))
+        return context.core.popped_since(max(start, context.core.log_range()[0]))
     except StoreError as error:
         log.error("what was popped before the last end comes again: %s", error)
-        return 0
+        return {}
+
+
+def _bring_back(context: Context, found: Popped) -> None:
+    for topic, group, _ in found:
+        if topic.decode(errors="replace") in context.topics:
+            context.groups.bring_back(group.decode(errors="replace"))
+
+
+def _move(context: Context, found: Popped) -> int:
     moved = 0
     for (topic, group, queue_id), offset in found.items():
-        names = topic.decode(errors="replace"), group.decode(errors="replace")
-        if names[0] not in context.topics:
-            continue
-        context.groups.bring_back(names[1])
         end = (context.core.queue_range(topic, queue_id) or (0, 0))[1]
-        if context.core.query_offset(group, topic, queue_id) < offset <= end:
+        if topic.decode(errors="replace") in context.topics and (
+            context.core.query_offset(group, topic, queue_id) < offset <= end
+        ):
             context.core.commit_offset(group, topic, queue_id, offset)
             moved += 1
     if moved:

@@ -45,9 +45,6 @@ class Core(FakeCore):
         self.popped: dict[tuple[bytes, bytes, int], int] = {}
         self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
 
-    def stats(self) -> dict[str, int]:
-        return {**super().stats(), "log_dispatched": self.log_end}
-
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
         return self.popped
 

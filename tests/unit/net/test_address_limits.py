@@ -119,22 +119,53 @@ def test_behind_a_balancer_it_is_the_clients_address(tmp_path: Path) -> None:
             kept.append(From(shard, BALANCER, named(source)))
             assert kept[-1].is_served() == may, source
         assert From(shard, BALANCER).is_served()  # itself has one
+        counts = shard.core.stats()
+        assert counts["connections_refused_address"] == 3
+        assert counts["handshakes_refused_address"] == 0
 
 
 def test_handshakes_at_once(tmp_path: Path, authority: Authority) -> None:
+    said = hello()[:50]
     with serving(tmp_path, authority, handshakes_per_address=2) as shard:
-        halves = [From(shard, said=hello()[:50]) for _ in range(2)]
-        shard.until(lambda now: now["connections"] == 2)
-        shard.look_at_clock()
-        assert not shakes_hands(shard, authority)
+        halves = [From(shard, said=said) for _ in range(2)]
+        shard.until(lambda now: now["connections"] == 2)  # their bytes are looked at before others
+        while shakes_hands(shard, authority):  # a second has passed, and one of the two made room
+            halves.append(From(shard, said=said))
+            shard.until(lambda now: now["connections"] == 2)
         assert shard.core.stats()["handshakes_refused_address"] == 1
         with From(shard) as plain:
             assert plain.is_served()  # it begins none
         assert shakes_hands(shard, authority, THERE)
-        halves.pop().close()
-        shard.until(lambda now: now["connections"] == 1)
+        for each in halves:
+            each.close()
         for _ in range(3):  # those that are over count no more
+            shard.until(lambda now: now["connections"] == 0)
             assert shakes_hands(shard, authority)
+
+
+def test_who_does_not_get_on_makes_room(
+    clock: DrivenClock, tmp_path: Path, authority: Authority
+) -> None:
+    """Of the same address: who is silent, and whose handshake stands still, for a second."""
+    limits = {"connections_per_address": 3, "handshakes_per_address": 2}
+    with serving(tmp_path, authority, **limits) as shard:
+        other = From(shard, THERE)
+        halves = [From(shard, said=hello()[:50]) for _ in range(2)]
+        shard.until(lambda now: now["connections"] == 3)
+        clock.advance(1.1)
+        shard.look_at_clock()
+        assert shakes_hands(shard, authority)
+        shard.until(lambda now: now["connections"] == 2)
+        asking = [From(shard) for _ in range(2)]
+        assert all(each.is_served() for each in asking)
+        last = From(shard)
+        assert last.is_served(), "the other half made room"
+        assert all(each.is_closed() for each in halves)
+        assert not From(shard).is_served(), "all that are left have asked for something"
+        assert other.is_served()
+        counts = shard.core.stats()
+        assert counts["connections_displaced"] == 2
+        assert counts["connections_refused_address"] == 1
 
 
 def test_handshakes_in_a_second(

@@ -12,6 +12,7 @@ import time
 from cext.testing.toy_transport import states
 from support.driven import TIMEOUT_S, Driven
 
+MIB = 1 << 20
 DATA, HELLO, WELCOME, ASK, ANSWER, PING, PONG, BYE = range(1, 9)
 
 
@@ -102,6 +103,26 @@ def test_a_handshake_comes_byte_by_byte_and_a_wrong_one_closes() -> None:
         wrong.put(DATA, b"one\n")
         wrong.until(BYE, 0)
         assert (echo.lines, driven.reactor.connections()) == (0, 1)
+
+
+def test_a_handshake_goes_on_behind_all_that_a_turn_takes() -> None:
+    """Other sockets are told of again by the next poll, one in a handshake is told of once."""
+    with Driven(connections_max=256, reply_buffers=256) as driven:
+        port, echo = driven.listen()
+        crowd = [driven.connect(port) for _ in range(200)]
+        toy_port, _ = driven.listen(toy=True)
+        peer = Peer(driven, toy_port)
+        for each in crowd:                      # the first receive of a new one is small
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB)
+            each.send(b"\n")
+        driven.until(lambda: echo.lines == len(crowd))
+        lines = (b"x" * 32767 + b"\n") * 2      # 12 MiB of all, and a turn takes 8
+        assert [each.send(lines) for each in crowd] == [len(lines)] * len(crowd)
+        peer.put(HELLO)
+        driven.reactor.turn(10)
+        assert echo.lines < 3 * len(crowd)
+        driven.until(lambda: echo.lines == 3 * len(crowd))
+        peer.until(WELCOME)
 
 
 def test_pending_bytes_are_received_without_a_readable_socket() -> None:
