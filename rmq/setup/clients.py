@@ -31,13 +31,16 @@ producer.setUseTLS(true);
 """
 GO = """\
 // The Go client speaks no TLS: it needs tls.server.mode=permissive.
-producer.NewProducer(producer.WithNameServer([]string{{"{address}"}}),
+rocketmq.NewProducer(producer.WithNameServer([]string{{"{address}"}}),
     producer.WithCredentials(primitive.Credentials{{AccessKey: "alice", SecretKey: ".."}}))
 """
 SPARK = """\
-spark.readStream.format("rmq").option("nameserver", "{address}").option("topic", "orders")
+# rmq acl allow alice 'Topic:orders*' Group:TOOLS_CONSUMER 'Cluster:*' --actions Pub,Sub,Get
+stream = (
+    spark.readStream.format("rmq").option("nameserver", "{address}").option("topic", "orders")
     .option("accessKey", "alice").option("secretKey", "..")
     .option("tls", "true").option("tlsCaFile", "{authority}").load()
+)
 """
 MQADMIN = """\
 # conf/tools.yml

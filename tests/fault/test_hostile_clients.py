@@ -209,6 +209,7 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
 
 def connections_up_to_the_limit(directory: Path, limit: int) -> None:
     options = [*SETTINGS, "--set", f"rmqMaxConnections={limit}"]
+    options += ["--set", f"rmqMaxConnectionsPerAddress={limit}"]  # all of them are of one
     with many_descriptors(limit + 500), broker_process(directory, options) as broker:
         others_are_served(broker)
         before = resident(broker)

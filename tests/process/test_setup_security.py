@@ -1,13 +1,11 @@
 """`rmq setup security`: a server starts with what it makes, and what it prints works.
 
-Method: the commands as they are printed, with the ports of this broker. Cannot show: that the Java
-and Go that is printed compiles (their clients are tested in tests/compat).
+Method: the commands as they are printed, with the ports of this broker. Java and Go:
+tests/compat/test_setup_security.py, Spark: tests/spark/test_setup_security.py.
 """
 
 from __future__ import annotations
 
-import json
-import shlex
 import socket
 import ssl
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from support.broker_process import broker_process
 from support.certificates import Authority
 from support.command_line import rmq
+from support.secured_broker import secured_broker
 
 from rmq import Message, Producer
 from rmq.errors import RmqError
@@ -23,57 +22,23 @@ from rmq.errors import RmqError
 PRIVATE = {"authority.key", "server.key", "admin.json"}
 
 
-def sections(text: str) -> dict[str, list[str]]:
-    """title -> its indented lines."""
-    found: dict[str, list[str]] = {}
-    title = ""
-    for line in text.splitlines():
-        if line.startswith("    ") and title:
-            found.setdefault(title, []).append(line[4:])
-        elif line.endswith(":"):
-            title = line[:-1]
-    return found
-
-
-def test_a_server_starts_with_it_and_what_is_printed_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "secure"
-    done = rmq("setup", "security", "--directory", str(folder), "--host", "127.0.0.1")
-    assert done.returncode == 0, done.stderr
-    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
-    assert {name for name, mode in modes.items() if mode == 0o600} == PRIVATE
-    assert folder.stat().st_mode & 0o777 == 0o700
-    admin = json.loads((folder / "admin.json").read_text())
-    assert admin["password"] not in done.stdout + done.stderr
-    with broker_process(tmp_path, ["-c", str(folder / "security.conf")]) as broker:
-        printed = sections(done.stdout.replace("127.0.0.1:9876", broker.namesrv))
-        assert printed["Start a server"] == [f"rmq standalone -c {folder}/security.conf"]
-        password = ""
-        for line in printed["rmq"]:
-            words = shlex.split(line)
-            if words[0] == "export":
-                for pair in words[1:]:
-                    monkeypatch.setenv(*pair.split("=", 1))
-                continue
-            ran = rmq(*words[1:])
-            assert ran.returncode == 0, ran.stderr
-            password = password or ran.stdout.partition("password: ")[2].splitlines()[0]
-        for name in ("NAMESRV_ADDR", "RMQ_TLS", "RMQ_TLS_CA", "RMQ_CREDENTIALS"):
-            monkeypatch.delenv(name)
-        text = "\n".join(printed["Python"])
-        assert "\n    producer.send" in text
-        exec(text.replace('".."', repr(password)), {})
-        plain = {"namesrv_addr": broker.namesrv, "access_key": "alice", "secret_key": password}
+def test_a_server_starts_with_it_and_what_is_printed_works(tmp_path: Path) -> None:
+    with secured_broker(tmp_path) as secured:
+        folder, namesrv = secured.folder, secured.broker.namesrv
+        modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+        assert {name for name, mode in modes.items() if mode == 0o600} == PRIVATE
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert "\n    producer.send" in secured.printed["Python"]
+        exec(secured.printed["Python"], {})
+        plain = {"namesrv_addr": namesrv, "access_key": "alice", "secret_key": secured.password}
         with Producer("p", **plain) as producer, pytest.raises(RmqError):
             producer.send(Message("orders", b"x"))
-        trusted = {"use_tls": True, "tls_ca_file": str(folder / "authority.pem")}
+        trusted = {"use_tls": True, "tls_ca_file": str(secured.authority)}
         with (
-            Producer("p", namesrv_addr=broker.namesrv, **trusted) as producer,
+            Producer("p", namesrv_addr=namesrv, **trusted) as producer,
             pytest.raises(RmqError, match="username cannot be null"),
         ):
             producer.send(Message("orders", b"x"))
-        assert password not in broker.log()
 
 
 def test_nothing_is_overwritten_and_mistakes_are_told(tmp_path: Path) -> None:
