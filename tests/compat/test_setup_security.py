@@ -1,5 +1,5 @@
-"""What `rmq setup security` prints for Java and Go: it compiles and signs, and Java believes no other
-authority than the one it is given.
+"""What `rmq setup security` prints for Java and Go: it compiles and signs, and Java believes no
+other authority than the one it is given.
 
 Method: the lines as they are printed, with what a program needs around them. Cannot show: Go by
 TLS, which its client (v2.1.2) does not know.
