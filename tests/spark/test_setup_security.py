@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PythonException, StreamingQueryException
 from support.secured_broker import secured_broker
 
 from rmq import Message, Producer
@@ -38,3 +38,21 @@ def test_the_printed_lines_read_a_topic(spark, tmp_path: Path) -> None:
         wrong = printed.replace(secured.password, "wrong")
         with pytest.raises(StreamingQueryException, match="signature"):
             read(spark, wrong, "refused")
+
+
+def test_who_writes_needs_pub_on_the_topic_and_get_on_the_cluster(spark, tmp_path: Path) -> None:
+    """As the Spark guide says."""
+    with secured_broker(tmp_path) as secured:
+        said = secured.run("rmq user create bob --generate")
+        given = {
+            "nameserver": secured.broker.namesrv, "topic": "orders", "accessKey": "bob",
+            "secretKey": said.partition("password: ")[2].splitlines()[0],
+            "tls": "true", "tlsCaFile": str(secured.authority),
+        }  # fmt: skip
+        frame = spark.createDataFrame([(b"a",), (b"b",)], "body binary")
+        rows = frame.write.format("rmq").mode("append").options(**given)
+        with pytest.raises(PythonException, match="no permission"):
+            rows.save()
+        secured.run("rmq acl allow bob 'Topic:orders*' --actions Pub")
+        secured.run("rmq acl allow bob 'Cluster:*' --actions Get")
+        rows.save()
