@@ -59,7 +59,7 @@ cdef class Reactor(Input):
     # What the socket's events mean above its transport.
     cdef uint32_t transport_ready(self, Connection* c, uint32_t events) noexcept nogil
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
-    # Its next step goes to the thread. False: it is closed, its address has begun too many.
-    cdef bint hand_step(self, Connection* c) noexcept nogil
+    # Its next step goes to the thread, or it is closed: its address has begun too many.
+    cdef void hand_step(self, Connection* c) noexcept nogil
     # Of those whose step was elsewhere and is back.
     cdef void take_steps(self) noexcept nogil

@@ -210,10 +210,8 @@ cdef class Reactor(Input):
             return 0
         if c.transport_wants & HANDSHAKE_BEGUN and not begun:
             c.opened_ms = self.now_ms       # it has HANDSHAKE_MS from now
-        if result == ELSEWHERE and not self.hand_step(c):
-            return 0
         if result == ELSEWHERE:
-            c.transport_wants |= HANDSHAKE_ELSEWHERE
+            self.hand_step(c)
             return 0
         if result == WANT_READ or result == WANT_WRITE:
             c.transport_wants = (WANTS_HANDSHAKE | c.transport_wants & HANDSHAKE_BEGUN
@@ -231,16 +229,16 @@ cdef class Reactor(Input):
             self.look_for_pending(c)
         return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
 
-    cdef bint hand_step(self, Connection* c) noexcept nogil:
+    cdef void hand_step(self, Connection* c) noexcept nogil:
         cdef int limit = address_begin(&self.addresses, c, self.now_ms)
         if limit == HANDSHAKES_LIMIT and self.displace(c, True):
             limit = NO_LIMIT
         if limit == NO_LIMIT and handshake_thread_give(self.handshakes,
                                                        <HandshakeStep*> c.transport_state):
-            return True
-        self.counters.refused_handshakes += 1
-        self.refuse_address(c)
-        return False
+            c.transport_wants |= HANDSHAKE_ELSEWHERE
+        else:
+            self.counters.refused_handshakes += 1
+            self.refuse_address(c)
 
     cdef void take_steps(self) noexcept nogil:
         cdef HandshakeStep* step

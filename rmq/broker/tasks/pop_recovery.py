@@ -72,26 +72,29 @@ def take_over(context: Context) -> Callable[[], int]:
 
 
 def _popped(context: Context, start: int) -> Popped:
+    """What is behind there, of topics that there are."""
     try:
-        return context.core.popped_since(max(start, context.core.log_range()[0]))
+        found = context.core.popped_since(max(start, context.core.log_range()[0]))
     except StoreError as error:
         log.error("what was popped before the last end comes again: %s", error)
         return {}
+    return {
+        pop: offset
+        for pop, offset in found.items()
+        if pop[0].decode(errors="replace") in context.topics
+    }
 
 
 def _bring_back(context: Context, found: Popped) -> None:
-    for topic, group, _ in found:
-        if topic.decode(errors="replace") in context.topics:
-            context.groups.bring_back(group.decode(errors="replace"))
+    for _, group, _ in found:
+        context.groups.bring_back(group.decode(errors="replace"))
 
 
 def _move(context: Context, found: Popped) -> int:
     moved = 0
     for (topic, group, queue_id), offset in found.items():
         end = (context.core.queue_range(topic, queue_id) or (0, 0))[1]
-        if topic.decode(errors="replace") in context.topics and (
-            context.core.query_offset(group, topic, queue_id) < offset <= end
-        ):
+        if context.core.query_offset(group, topic, queue_id) < offset <= end:
             context.core.commit_offset(group, topic, queue_id, offset)
             moved += 1
     if moved:
