@@ -2,6 +2,7 @@
 
     decoder = Decoder(columns, unpack=unpack_body, tags=["paid"], mode=DamageMode.PERMISSIVE)
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memset
@@ -51,6 +52,7 @@ cdef int64_t number_in(const Pair* pair) noexcept nogil:
     return value
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Decoder:
     """One thread."""
 

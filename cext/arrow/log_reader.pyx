@@ -6,6 +6,7 @@
 Files are read with pread: a sector that cannot be read is an error with a name, and a file that a
 live broker makes shorter is a short read instead of a signal.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr
@@ -31,6 +32,7 @@ cdef enum:
 cdef int64_t FOR_EVER = 1 << 62
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class LogReader:
     """One thread; the descriptor is the caller's and stays open."""
 

@@ -6,6 +6,7 @@
 Every length is compared with what is there before it is used; the largest frame taken is that of
 the protocol (16 MiB) and the buffer grows only to what the broker sends.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.errno cimport EAGAIN, EINTR, ETIMEDOUT, errno
@@ -47,6 +48,7 @@ cdef enum:
     NUMBER_BYTES = 24
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Puller:
     """One thread, one queue; the connection is of no use to others while it lives."""
 

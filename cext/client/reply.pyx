@@ -3,6 +3,7 @@
     >>> reply_of(frame).fields
     {'queueId': '3', ...}
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
@@ -85,6 +86,7 @@ cdef Reply reply_take(Slot* slot):
     return reply
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Reply:
     def __dealloc__(self):
         free(self.frame)

@@ -4,6 +4,7 @@ bench/client.py measures what a message costs this way.
 """
 from concurrent.futures import Future
 
+cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, malloc, realloc
@@ -488,6 +489,7 @@ cdef class TopicQueues:
         return best or self.targets[self.turn % <uint32_t>len(self.targets)]
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Sender:
     def __cinit__(self, *args, **kwargs):
         lock_open(&self.gate_lock)

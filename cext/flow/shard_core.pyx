@@ -16,6 +16,7 @@ import pathlib
 import socket
 import time
 
+cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 from libc.string cimport memcpy
@@ -111,6 +112,7 @@ def bound(host, port):
     return listener
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class ShardCore(ShardCalls):
     cdef NativeThread reactor_thread
     cdef Indexer indexer            # None: messageIndexEnable=false

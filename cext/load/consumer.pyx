@@ -6,6 +6,7 @@ not of bytes received.
     consumer = Consumer(frames, sockets, offsets=[(0, 20_000)] * 8, rewind=True)
     consumer.run(3_000_000); consumer.stats()["messages"]
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -23,6 +24,7 @@ cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Consumer(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, list offsets not None,
                   bint rewind=False, bint stop_at_tail=False, uint64_t limit=0,

@@ -4,6 +4,7 @@ Its cost matters: generator and broker share the machine, so a generator that bu
 itself. Per answer: one header like the one before it, one request matched; per turn and connection
 one recv and one send.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -31,6 +32,7 @@ cdef enum:
     EVENTS = 256
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class EventLoop:
     def __cinit__(self):
         self.epoll_fd = -1

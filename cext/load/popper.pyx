@@ -3,6 +3,7 @@
     popper = Popper(frames, [b'"c":"g","t":"bench",'], b"broker-a", sockets, window=8)
     popper.run(3_000_000); popper.stats()["messages"]
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -30,6 +31,7 @@ cdef enum:
     ACK_BYTES_MAX = 65536
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Popper(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list names not None, bytes broker_name not None,
                   list sockets not None, uint32_t window=1, uint64_t limit=0):

@@ -6,6 +6,7 @@ Per request: one rendered frame, which is a copy, one answer taken, one histogra
     producer.run(500_000); producer.reset_stats(); producer.run(3_000_000)
     producer.stats()["acked"]
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.load.epoll cimport now_ns
@@ -19,6 +20,7 @@ cdef enum:
     REPLY_BYTES_MAX = 256 * 1024     # a batch answer of thousands of ids still fits
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class Producer(EventLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, uint32_t window=1,
                   double rate=0.0, uint64_t limit=0, bint in_order=False, uint64_t first_unique=0):

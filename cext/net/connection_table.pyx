@@ -1,4 +1,5 @@
 """Connection table. See connection_table.pxd, and connection.pxd for the state of one."""
+cimport cython
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -116,6 +117,7 @@ cdef uint64_t connection_table_room(uint64_t frame_max_bytes, uint32_t connectio
             + buffer_pool_room(jumbo_size(frame_max_bytes), jumbo_count))
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class ConnectionTable:
     def __cinit__(self):
         self.epoll_fd = -1

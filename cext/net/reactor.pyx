@@ -1,4 +1,5 @@
 """Reactor. See reactor.pxd."""
+cimport cython
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.check cimport check
@@ -69,6 +70,7 @@ cdef inline void receive_event(Reactor net, void* at, uint32_t events,
         net.connection_ready(<Connection*> at, events)
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Reactor(Input):
     def __cinit__(self):
         self.wake_fd = -1

@@ -9,6 +9,7 @@
 
 import os
 
+cimport cython
 from libc.string cimport memset
 
 from cext.base.atomics cimport (
@@ -119,6 +120,7 @@ cdef void run(void* argument) noexcept nogil:
         commit_to(state, target)
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Committer:
     def __cinit__(self, CommitLog log not None, *, int64_t least_pages=4, int64_t interval_ms=200,
                   int64_t thorough_ms=200):

@@ -9,6 +9,7 @@
 import os
 import select
 
+cimport cython
 from libc.errno cimport ENOENT
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -262,6 +263,7 @@ cdef bint is_well_formed(const ReadJob* job) noexcept nogil:
     return job.kind == READ_LOG
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class DiskReader:
     def __cinit__(self, CommitLog log not None, int threads=2):
         cdef int error = 0

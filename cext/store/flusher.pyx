@@ -9,6 +9,8 @@
 import os
 import time
 
+cimport cython
+
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64, store_release_u64)
@@ -147,6 +149,7 @@ cdef void run(void* argument) noexcept nogil:
             event_wait(link.flusher_event, RIVAL_MS)
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Flusher:
     def __cinit__(self, CommitLog log not None, *, bint sync_mode=False, int64_t interval_ms=500,
                   int64_t least_pages=4, int64_t thorough_ms=10000):

@@ -3,6 +3,7 @@ import logging
 import os
 import re
 
+cimport cython
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
@@ -33,6 +34,7 @@ cdef enum:
 NAME = re.compile(r"\d{17}")
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class IndexStore:
     def __cinit__(self, log not None, str directory, int32_t slots, int32_t entries):
         cdef bytes path = os.fsencode(directory.rstrip("/"))

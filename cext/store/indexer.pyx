@@ -11,6 +11,7 @@
 import os
 import threading
 
+cimport cython
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -56,6 +57,7 @@ cdef enum:
 ROWS = {1: "I1", 2: "I2", 3: "I3", 4: "I4", 5: "I5", 6: "I6"}
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Indexer:
     def __cinit__(self, CommitLog log not None, str directory, *, int32_t slots=5_000_000,
                   int32_t entries=20_000_000, int64_t flush_ms=15_000, int64_t sync_ms=60_000,

@@ -4,6 +4,7 @@ Files are read with pread into a buffer and not mapped: a sector that cannot be 
 error with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory
 speed.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.byteorder cimport load_u32
@@ -15,6 +16,7 @@ from cext.store.record cimport (
     record_parse)
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class LogScan:
     """One thread, between CommitLog.load and set_end."""
 

@@ -1,4 +1,5 @@
 """The reader behind the log. See log_tail.pxd."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from cext.base.atomics cimport load_acquire_i64
@@ -13,6 +14,7 @@ cdef enum:
     HEAD_BYTES = 8                  # size and magic
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class LogTail:
     def __cinit__(self, CommitLog log not None, int64_t chunk=256 << 10, bint borrows=False):
         self.log = log

@@ -1,4 +1,5 @@
 """A piece of the commit log in memory. See log_window.pxd."""
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr
@@ -14,6 +15,7 @@ cdef enum:
     MAGIC_FIRST_BYTE = 0xDA
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class LogWindow:
     def __cinit__(self, CommitLog log not None, int64_t chunk, bint borrows=False):
         self.log = log

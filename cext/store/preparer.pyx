@@ -8,6 +8,8 @@
 
 import os
 
+cimport cython
+
 from cext.base.atomics cimport (
     load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32, store_release_u64)
 from cext.base.native_thread cimport native_thread_join, native_thread_start
@@ -137,6 +139,7 @@ cdef void run(void* argument) noexcept nogil:
     remove_dropped(state)
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Preparer:
     def __cinit__(self, CommitLog log not None):
         self.log = log

@@ -1,4 +1,5 @@
 """Queue repair. See queue_repair.pxd."""
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memset
@@ -62,6 +63,7 @@ cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t followi
         r.marks[at] = UNIT_NEW
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class QueueRepair:
     """ask() and what is beside it: the reactor. Everything else: the thread."""
 

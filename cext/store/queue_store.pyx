@@ -11,6 +11,7 @@ in a file.
 """
 import os
 
+cimport cython
 from libc.errno cimport errno
 from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport calloc, free
@@ -54,6 +55,7 @@ cdef bytes ends_path(bytes checkpoint_path):
     return os.path.join(os.path.dirname(checkpoint_path), b"queueEnds")
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class QueueStore(QueueTable):
     """Reactor thread; start, stop and the test entry points before or after it runs."""
 

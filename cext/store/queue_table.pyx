@@ -1,6 +1,7 @@
 """The consume queues of a shard: found and read. See queue_table.pxd."""
 import os
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -39,6 +40,7 @@ cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil:
     return Status.OK
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class QueueTable:
     """Reactor thread; the test entry points before or after it runs."""
 

@@ -7,6 +7,7 @@ Sleeping without losing a wake-up: the writer sets `sleeping`, looks into the ri
 then reads the eventfd; the reactor pushes, then looks at `sleeping`. A fence stands between the two
 on either side, so at least one of them sees the other.
 """
+cimport cython
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t
 from libc.stdio cimport rename
@@ -57,6 +58,7 @@ cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
     ends.last_size = entry.size
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class QueueWriter:
     """Push, pop, wake and wait: reactor thread. The two loops: their own threads."""
 

@@ -1,4 +1,5 @@
 """How recovery chooses a row and follows it: all rows are in recovery.pxd."""
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -45,6 +46,7 @@ cdef int GAP = -1000                # dispatch: the queue ends below the record'
 cdef int MISFIT = -1001             # dispatch: a record reaches over the start
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class Recovery:
     """One use: made, run, thrown away. Calling thread only; the writer has not been started."""
     cdef CommitLog log

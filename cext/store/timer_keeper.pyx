@@ -9,6 +9,7 @@
 import os
 import re
 
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, qsort
@@ -528,6 +529,7 @@ cdef void run(TimerKeeper keeper) noexcept nogil:
 
 # ------------------------------------------------------------------- the class
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class TimerKeeper:
     def __cinit__(self, CommitLog log not None, str directory not None, int64_t capacity):
         cdef int error = 0

@@ -8,6 +8,7 @@ the real one.
     timers.seal(covers, log_end); keeper.step()
     timers.take(clock_ms, limit)        [(due_ms, place), ..]
 """
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
@@ -27,6 +28,7 @@ from cext.store.timer_heap cimport (
 from cext.store.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class TimersForTests:
     """A heap and its keeper, driven as the reactor does: push, take what is due, seal when full."""
     cdef TimerHeap heap

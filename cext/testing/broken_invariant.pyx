@@ -13,6 +13,7 @@ cdef extern from *:
     #endif
     """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -38,6 +39,7 @@ import threading
 from cext.testing import broken_flow, broken_store
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class Pool:
     cdef SharedArena memory
     cdef BufferPool pool

@@ -12,6 +12,7 @@ DrivenCore.set_turn_records(core, 8) makes small turns, also of a core that runs
 No thread of the core runs: what a turn costs is all that is counted, and consume queues are not
 written on the way.
 """
+cimport cython
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -39,6 +40,7 @@ cdef enum:
     NEVER_MS = 1_000_000_000_000_000
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class DrivenCore:
     cdef ShardCalls core
     cdef uint8_t* input                     # owned; what came and is no whole frame yet

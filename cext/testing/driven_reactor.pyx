@@ -6,6 +6,7 @@
 
 No thread: between two turns everything stands still.
 """
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from cext.base.status cimport OK
@@ -17,6 +18,7 @@ from cext.testing.toy_transport cimport toy_transport
 from cext.base.status import raise_status
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class DrivenReactor:
     cdef Reactor net
     cdef list echoes

@@ -1,4 +1,5 @@
 """Line echo. See line_echo.pxd."""
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
@@ -94,6 +95,7 @@ cdef void line_drained(LineEcho echo, Connection* c) noexcept nogil:
     c.notify_drained = 0
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class LineEcho:
     def __cinit__(self, Reactor net not None):
         self.net = net

@@ -6,6 +6,7 @@
 A stage has what it works on from its making, so run(2 * n) costs n operations more than run(n), and
 the difference is the operation alone. bench/stages has the measurements.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
@@ -152,6 +153,7 @@ cdef class BinaryHeader(Stage):
             self.failures += parse_header(self.at, self.length, SERIALIZE_BINARY, &out) != OK
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class HeaderShape(Stage):
     """parse_header_like of a JSON header whose like has come before."""
     cdef SharedArena memory
@@ -234,6 +236,7 @@ cdef class BodyCrc(Stage):
             stage_hide(crc)
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class QueuePut(Stage):
     """Units appended to a consume queue, as dispatch does it. No more than `units` in all."""
     cdef QueueStore store
@@ -320,6 +323,7 @@ cdef class TagFilterLook(Stage):
             self.failures += not tag_filter_passes(&self.tags, <int64_t> code)
 
 
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class VerdictLook(Stage):
     """Whether another user of very many may send to the topic that its last entry allows."""
     cdef UserTable users

@@ -1,4 +1,6 @@
 """Reads of the disk for requests. See disk_fetch.pxd."""
+cimport cython
+
 from cext.base.check cimport check
 from cext.base.status cimport OK
 from cext.memory.buffer_pool cimport (
@@ -52,6 +54,7 @@ cdef uint64_t fetch_pool_room(uint32_t count) noexcept nogil:
     return buffer_pool_room(sizeof(DiskFetch), count)
 
 
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class FetchPool:
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil:
         return buffer_pool_open(&self.fetches, arena, sizeof(DiskFetch), count, 0)
