@@ -94,6 +94,8 @@ run: build
 # Every worker reads all tests. What pytest makes of them is kept in bytecode: one makes it first.
 # All of tests/compat is for test-compat; left unread, it saves each worker a tenth of that.
 QUICK := -m 'not compat and not slow' --ignore tests/compat
+# Behind pytest-timeout's limit, which cannot end a test that hangs in C and holds the interpreter.
+HANGING := -o faulthandler_timeout=1300 -o faulthandler_exit_on_timeout=true
 COLLECTED := build/.collected
 $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 	@$(BIN)/python -m pytest -qq --collect-only $(QUICK) >build/collected.log || { tail -n 60 build/collected.log; exit 1; }
@@ -101,13 +103,13 @@ $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 
 test: tools $(COLLECTED)
 	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
-	$(BIN)/python -m pytest $(QUICK) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 # 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
 test-repeat: tools $(COLLECTED)
 	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
-		$(BIN)/python -m pytest -q $(QUICK) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
+		$(BIN)/python -m pytest -q $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 test-compat: tools
 	@tools/need.sh jdk maven go

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from support.driven_clock import DrivenClock, driven_clock
+from support.failure_lines import FailureLines
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("rmq", deadline=None)
@@ -43,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # commands that tests end by it would go on.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailureLines(config))
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         from support.scheduler import Recorder
 

@@ -46,6 +46,36 @@ class LongestFirst(LoadFileScheduling):
             self.known = json.loads(DURATIONS.read_text())
         return self.known.get(scope, UNKNOWN_TEST_S * len(self.workqueue[scope]))
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """The test in which a worker died, if it did; others go on with what it had not begun.
+
+        LoadFileScheduling gives out everything again: that test, in which the next worker dies,
+        and files that are done, behind which a worker waits for ever.
+        """
+        units = self.assigned_work.pop(node)
+        died_in = next((test for unit in units.values() for test in unit if not unit[test]), None)
+        if died_in is not None:
+            units[scope_of(died_in)][died_in] = True
+        self.workqueue.update(
+            {scope: unit for scope, unit in units.items() if not all(unit.values())}
+        )
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return died_in
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """A worker begins its last test when it has another, or knows that there is none.
+
+        LoadFileScheduling gives one file at a time: one that comes for a worker that died may have
+        a single test, and wait for ever.
+        """
+        if node.shutting_down:
+            return
+        while self.workqueue and self._pending_of(self.assigned_work[node]) <= 2:
+            self._assign_work_unit(node)
+        if not self.workqueue:
+            node.shutdown()
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(max(self.workqueue, key=self.seconds), last=False)
         super()._assign_work_unit(node)

@@ -152,6 +152,7 @@ def test_who_does_not_get_on_makes_room(
         other = From(shard, THERE)
         halves = [From(shard, said=hello()[:50]) for _ in range(2)]
         shard.until(lambda now: now["connections"] == 3)
+        shard.look_at_clock()  # what they said has been looked at
         clock.advance(1.1)
         shard.look_at_clock()
         assert shakes_hands(shard, authority)

@@ -1,0 +1,27 @@
+"""A line for each failure when it happens: a run that somebody ends comes to no summary."""
+
+from __future__ import annotations
+
+import pytest
+
+LINE_CHARS = 300
+
+
+class FailureLines:
+    """For the process that reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else str(report.longrepr)
+            reporter.write_line("")
+            reporter.write_line(f"failed: {report.nodeid} ({report.when}): {first_line(said)}")
+
+
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:LINE_CHARS]
