@@ -25,6 +25,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.stored_table import stored_offsets
+from support.waiting import HANG_S
 
 from rmq.base.journal_file import OFFSETS_NAME
 from rmq.format.message import StoredMessage, decode_messages
@@ -217,7 +218,7 @@ async def all_delayed(client: BrokerClient, image: Image) -> Counter[bytes]:
     for body, properties in ((b"last timed", due), (b"last delayed", "DELAY\x012\x02")):
         assert (await client.send("late", body, i=properties)).code == 0
     came: Counter[bytes] = Counter()
-    offset, end = 0, time.monotonic() + 90
+    offset, end = 0, time.monotonic() + HANG_S
     while not last <= came.keys():
         assert time.monotonic() < end, sorted(image.delayed - came.keys())[:5]
         more = await read(client, "late", 0, offset)

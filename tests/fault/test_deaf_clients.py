@@ -31,6 +31,7 @@ from support.hostile_crowd import (
 from support.machine import machine
 from support.page_cache import drop_page_cache
 from support.sanitized import SANITIZED, SLOWNESS
+from support.waiting import HANG_S
 
 from rmq.client.blocking.connection import Connection
 from rmq.load import control
@@ -47,7 +48,7 @@ ANSWER_S = 10.0 * SLOWNESS
 
 async def taken(client: BrokerClient, body: bytes, queue: int = 1) -> int:
     """Sends as a client does, again when a stalled disk refuses it; the offset."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while (reply := await client.send("served", body, queue)).code == BUSY:
         assert time.monotonic() < end, reply.remark
         await asyncio.sleep(0.01)
@@ -130,7 +131,7 @@ def test_half_frames_of_a_crowd_cost_others_no_pull_and_no_memory(tmp_path: Path
         half = head + bytes(600_000)
         hostile = crowd(stack, broker.port, 300)
         for client in hostile[:200]:
-            client.settimeout(60)
+            client.settimeout(HANG_S)
             client.sendall(half)
         for _ in range(3):
             drop_page_cache(broker.store / "commitlog")
@@ -138,7 +139,7 @@ def test_half_frames_of_a_crowd_cost_others_no_pull_and_no_memory(tmp_path: Path
             asyncio.run(served(broker.port, 3))
         for client in hostile:
             client.close()
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while resident(broker.pid) - before > (24 + 100 * SANITIZED) * MIB:
             held = (resident(broker.pid) - before) / MIB
             assert time.monotonic() < end, f"{held:.0f} MiB stay taken"
@@ -193,7 +194,7 @@ def p99_ms(broker: BrokerProcess, seconds: float = 4.0) -> float:
 def half_frames(stack: ExitStack, broker: BrokerProcess) -> None:
     half = (16 * MIB - 4).to_bytes(4, "big") + pull(0)[4:] + bytes(600_000)
     for client in crowd(stack, broker.port, 3000)[:1000]:
-        client.settimeout(60)
+        client.settimeout(HANG_S)
         client.sendall(half)
 
 

@@ -34,7 +34,7 @@ def crowd(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
     clients = []
     for _ in range(count):
         client = stack.enter_context(socket.socket())
-        client.settimeout(60)
+        client.settimeout(HANG_S)
         client.connect((host, int(port)))
         clients.append(client)
     return clients
@@ -42,7 +42,7 @@ def crowd(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
 
 async def exchange(broker: BrokerProcess) -> None:
     """An ordinary client sends and reads back."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while True:
         try:
             async with BrokerClient(broker.port, "ordinary@1") as client:

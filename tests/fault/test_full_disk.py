@@ -17,7 +17,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.journal import IDENTITY, Journal, Load
 from support.small_disk import MIB, SmallDisk
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.offline.checker import check_store
 
@@ -35,7 +35,7 @@ TEXT = "service not available now: the broker's disk is full"
 async def load_until_refused(broker: BrokerProcess, journal: Journal, number: int) -> None:
     refused = len(journal.refused)
     async with Load(broker.port, journal, number, producers=3):
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while not any(reply.code == 14 for reply in journal.refused[refused:]):
             assert time.monotonic() < end, "never refused"
             await asyncio.sleep(0.005)
@@ -44,7 +44,7 @@ async def load_until_refused(broker: BrokerProcess, journal: Journal, number: in
 async def seconds_until_taken(broker: BrokerProcess) -> float:
     """How long one producer that tries again and again waits for its first ack, but for what a
     process waits for a processor."""
-    began, end = calm_seconds(), time.monotonic() + 60
+    began, end = calm_seconds(), time.monotonic() + HANG_S
     async with BrokerClient(broker.port) as client:
         while time.monotonic() < end:
             if (await client.send("load-a", IDENTITY.pack(99, 0, next(NUMBERS)))).code == 0:

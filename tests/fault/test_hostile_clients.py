@@ -20,6 +20,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.sanitized import SANITIZED
+from support.waiting import HANG_S
 
 from rmq.format.remoting import Command, encode, field_texts
 
@@ -198,10 +199,10 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
                 if number % 2:
                     client.sendall(pull_frame(0)[: number % 50])
                 client.shutdown(socket.SHUT_WR)
-                client.settimeout(60)
+                client.settimeout(HANG_S)
                 assert client.recv(1) == b"", "the end of what a client says ends its connection"
         others_are_served(broker)
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while sockets(broker) > before:
             assert time.monotonic() < end, "connections of gone clients stay open"
             time.sleep(0.05)
@@ -221,7 +222,7 @@ def connections_up_to_the_limit(directory: Path, limit: int) -> None:
             # Which of them has the place of the client before depends on who is looked at first.
             assert closed_by_broker(crowd, 60) >= len(crowd) - 1
             assert resident(broker) - before < HELD_BYTES_MAX + limit * 4096
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while True:  # they have all gone: there is room again
             try:
                 others_are_served(broker)

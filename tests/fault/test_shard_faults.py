@@ -15,6 +15,7 @@ import pytest
 from support.faults import Faults
 from support.faulty_shard import Start
 from support.shard import Client, Shard, bodies, pull, send, send_batch
+from support.waiting import HANG_S
 from support.wire_frames import batch_body
 
 TRIES = 4
@@ -150,7 +151,7 @@ def test_queue_files_that_cannot_be_written_refuse_sends_until_they_can(
     assert acked > 0
     assert worker.ask("ranges")["t"] == [0, acked * 50]
     faults.clear()
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while (reply := client.ask(send("t", b"again"))).code != 0:
         assert time.monotonic() < end, reply.remark
         time.sleep(0.02)
@@ -169,14 +170,14 @@ def test_a_full_disk_refuses_sends_and_serves_pulls_and_resumes_by_itself(
     while (reply := client.ask(send("t", bytes(100_000), 1))).code == 0:
         acked += 1
         assert acked < 1000, "never full"
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while reply.code == 2 and time.monotonic() < end:  # until the preparer has tried
         reply = client.ask(send("t", bytes(100_000), 1))
     assert reply.code == 14 and "disk is full" in (reply.remark or "")
     assert len(everything(client)) == acked
     held.put(pull("g", "t", acked, 9, 20_000))
     faults.clear()
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while (reply := client.ask(send("t", b"again"))).code != 0:
         assert time.monotonic() < end, reply.remark
         time.sleep(0.02)

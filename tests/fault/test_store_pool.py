@@ -14,7 +14,7 @@ from pathlib import Path
 
 from support.broker_process import PATIENT, READY, command
 from support.shard import Client, bodies, pull, send
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 POOL = (
     "--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=1",
@@ -73,7 +73,7 @@ def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) 
         assert (code, remark.partition("]")[0]) == (2, "[REJECTREQUEST"), remark
         assert 100 < acked < 170  # 16 MiB of pool
         faults.clear()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while client.ask(send("TBW102", b"again")).code != 0:
             assert time.monotonic() < deadline, "the pool stays full"
             time.sleep(0.05)

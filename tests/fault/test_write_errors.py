@@ -55,7 +55,7 @@ class Worker:
 
     def prepared(self, outcome="prepared"):
         """Waits until the preparer has made a segment, or has failed to; the state then."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while (state := self("state"))["preparer"][outcome] == 0:
             assert time.monotonic() < deadline, f"no {outcome} of the preparer"
             time.sleep(0.01)
@@ -303,7 +303,7 @@ def test_a_failed_sync_of_the_directory_poisons(directory, start, faults):
     # The first two belong to the opening, the third to the segment prepared ahead.
     faults.fail("fsync", errno.EIO, path="/commitlog$", first=3)
     worker = start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while worker("state")["poison"] is None:
         assert time.monotonic() < deadline, "never poisoned"
         time.sleep(0.01)

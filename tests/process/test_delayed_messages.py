@@ -9,6 +9,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 LEVELS = ["--set", "messageDelayLevel=1s 2s 4s", "--set", "mappedFileSizeCommitLog=67108864"]
 ROUNDS_MAX = 40
@@ -85,7 +86,7 @@ def test_a_kill_loses_no_delayed_message(tmp_path: Path) -> None:
     async def take_all() -> None:
         async with BrokerClient(port_of(broker)) as client:
             await client.heartbeat("g", "t")
-            offset, end = 1, time.monotonic() + 60
+            offset, end = 1, time.monotonic() + HANG_S
             while len(came) < len(sent) and time.monotonic() < end:
                 for message in await client.pulled("g", "t", offset=offset, hold_ms=500):
                     came.setdefault(message.body, []).append(message.store_timestamp_ms)

@@ -209,7 +209,7 @@ async def test_the_broker_starts_and_stops_with_a_filter_that_cannot_be_imported
 ) -> None:
     async with filtering(tmp_path, rmqMessageFilters="bad=nowhere:f") as (broker, client):
         await heartbeat(client, "g", "$filter = 'bad'")
-        bad, end = broker.functions.filter("bad"), time.monotonic() + 90
+        bad, end = broker.functions.filter("bad"), time.monotonic() + HANG_S
         while bad.starts < 2 and time.monotonic() < end:
             await asyncio.sleep(0.05)
         reply = await client.pull("g", "t")

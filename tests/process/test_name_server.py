@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> "subprocess.Popen[bytes]":
 
 
 async def ask(code: int, **fields: object) -> dict[str, str]:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while time.monotonic() < end:
         try:
             async with Client(PORT) as client:

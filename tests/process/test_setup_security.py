@@ -15,6 +15,7 @@ from support.broker_process import broker_process
 from support.certificates import Authority
 from support.command_line import rmq
 from support.secured_broker import secured_broker
+from support.waiting import HANG_S
 
 from rmq import Message, Producer
 from rmq.errors import RmqError
@@ -71,5 +72,5 @@ def test_a_real_authority_is_asked(tmp_path: Path) -> None:
     with broker_process(tmp_path, ["-c", str(folder / "security.conf")]) as broker:
         context = ssl.create_default_context(cafile=str(authority.certificate))
         host, _, port = broker.address.rpartition(":")
-        with socket.create_connection((host, int(port)), 60) as plain:
+        with socket.create_connection((host, int(port)), HANG_S) as plain:
             context.wrap_socket(plain, server_hostname=host).close()

@@ -91,7 +91,7 @@ async def has_topic(port: int, topic: str) -> bool:
 
 
 async def eventually_topic(port: int, topic: str, there: bool = True) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while await has_topic(port, topic) is not there:
         assert time.monotonic() < end, f"{topic} is {'missing' if there else 'still there'}"
         await asyncio.sleep(0.02)
@@ -444,7 +444,7 @@ def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: Machine)
     looks: list[set[tuple[frozenset[int], int]]] = []
     for _ in range(3):  # a start may be over before it is looked at
         os.kill(before.pid, signal.SIGKILL)
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while (shard := broker.shards()[1]).state != "serving" or shard.pid == before.pid:
             if shard.state == "starting" and shard.pid not in (0, before.pid):
                 found = places(shard.pid).values()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.replica_set import Server
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 from unit.broker.test_static_topics import FAR, detail, item
 
 from rmq import Message, Producer, PullConsumer, PushConsumer
@@ -106,7 +106,7 @@ def test_clients_follow_a_queue_to_its_next_broker(pair: Pair) -> None:
 
 def send_patiently(producer: Producer, body: bytes, queue: MessageQueue) -> Any:
     """A queue that was chosen is tried once; the client reads the route again meanwhile."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_S
     while True:
         try:
             return producer.send(Message("s", body), queue=queue)

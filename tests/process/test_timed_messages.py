@@ -9,6 +9,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
@@ -140,12 +141,12 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
     async def take_all() -> None:
         async with BrokerClient(broker.port) as client:
             await client.heartbeat("g", "t")
-            end = time.monotonic() + 60
+            end = time.monotonic() + HANG_S
             while sent.keys() - came.keys() and time.monotonic() < end:
                 before = offset
                 await take(client)
                 if offset > before:  # a slow machine is not a loss
-                    end = time.monotonic() + 60
+                    end = time.monotonic() + HANG_S
 
     @in_loop
     async def make() -> None:

@@ -16,7 +16,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority, Pair
 from support.command_line import rmq
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.client.blocking import encryption
@@ -59,7 +59,7 @@ class Client:
     """A connection; by TLS, with its context, or plain."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None) -> None:
-        self.socket = socket.create_connection(address_of(address), 60)
+        self.socket = socket.create_connection(address_of(address), HANG_S)
         self.frames = FrameReader()
         if context is not None:
             self.socket = context.wrap_socket(self.socket, server_hostname="localhost")

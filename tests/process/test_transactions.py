@@ -10,7 +10,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
 from support.page_cache import drop_page_cache
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.format import fastjson
 from rmq.format.message import decode_message
@@ -141,7 +141,7 @@ def test_a_flood_of_ends_whose_halves_are_on_the_disk_is_heard_whole(tmp_path: P
                     commitOrRollback=8,
                     msgId="x",
                 )
-            end = time.monotonic() + 60
+            end = time.monotonic() + HANG_S
             while (held := await topic_end(client)) < count + 1:
                 assert time.monotonic() < end, f"{held - 1} of {count} came"
                 await asyncio.sleep(0.05)

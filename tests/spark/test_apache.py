@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.reading import read_all
 from support.source_tree import ROOT
+from support.waiting import HANG_S
 
 from rmq import LocalTransactionState, Message, Producer, TransactionProducer
 from rmq.client.blocking.admin import create_topic
@@ -75,7 +76,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     target.start()
     try:
         fill(target.name_server)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while not read_all(target.name_server, "mined-late") and time.monotonic() < deadline:
             time.sleep(0.5)
         yield target

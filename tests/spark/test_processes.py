@@ -139,7 +139,7 @@ def spark_cluster(folder: Path) -> Iterator[str]:
                         [*command, *arguments], stdout=log, stderr=log, env=environment
                     )
                 )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + HANG_S
         while (folder / "0.log").read_text().count("Registering worker") < 2:
             assert time.monotonic() < deadline, (folder / "0.log").read_text()
             time.sleep(0.2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess
 from support.spark_topics import bodies, fill, make, read, send
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking.admin import create_topic, group_progress
 from rmq.client.blocking.cluster import Cluster
@@ -82,7 +82,7 @@ def test_new_queues_and_topics_are_found_while_the_query_runs(
             create_topic(cluster, f"{name}-1", 3)
         fill(broker, f"{name}-1", {2: [b"new queue"]})
         fill(broker, f"{name}-2", {0: [b"new topic"]})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while len(written(spark, tmp_path)) < 3 and time.monotonic() < deadline:
             time.sleep(0.3)
     finally:
@@ -119,7 +119,7 @@ def test_the_brokers_are_told_what_is_processed(
     fill(broker, topic, {0: numbered(8), 1: numbered(4)})
     frame = stream(spark, broker, topic, group="sparkling", commitOffsets="true")
     run_now(frame, tmp_path)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     with Cluster(broker.namesrv) as cluster:
         while time.monotonic() < deadline:
             rows, _ = group_progress(cluster, "sparkling")

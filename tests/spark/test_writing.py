@@ -7,6 +7,7 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.reading import read_all
 from support.spark_topics import make, read
+from support.waiting import HANG_S
 
 
 def write(spark, broker: BrokerProcess, query: str, **options: object) -> None:
@@ -47,7 +48,7 @@ def test_delayed_rows_are_seen_when_it_is_time_for_them(
         " union all select 'now', null, null",
         topic=topic,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while len(found := read_all(broker.namesrv, topic)) < 3 and time.monotonic() < deadline:
         time.sleep(0.1)
     stored = {each.body: each.store_timestamp for each in found}

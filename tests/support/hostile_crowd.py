@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from support.waiting import HANG_S
 
 from rmq.format.remoting import Command, encode, field_texts
 
@@ -44,7 +45,7 @@ def crowd(
     for _ in range(count):
         client = stack.enter_context(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(60)
+        client.settimeout(HANG_S)
         client.connect(("127.0.0.1", port))
         client.setblocking(False)
         if sent:

@@ -3,7 +3,7 @@
     python -m support.log_worker DIRECTORY sync|ahead|async [end]  (PYTHONPATH: root and tests)
 
 It opens the log at `end` (0) with flusher and preparer and answers each line on stdin with one JSON
-line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, poison or 3 s),
+line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, or poison),
 `state`, `flush`, `stop`. Records are those of support.logs.record_at, so a reader can check every
 byte of them. The first line it prints is the state after opening.
 """
@@ -13,6 +13,7 @@ import sys
 import time
 
 from support.logs import append_rolling, make_log
+from support.waiting import HANG_S
 
 from cext.store.flusher import Flusher
 from cext.store.preparer import Preparer
@@ -46,7 +47,7 @@ def main() -> None:
         return state(offsets=offsets, status=log.write_out_for_tests())
 
     def wait():
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             marks = log.watermarks()
             if log.poison_cause() or marks["durable"] == marks["written"]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import HANG_S
 
 PROGRAMS = ("redis-server", "valkey-server")
 
@@ -31,7 +32,7 @@ def redis_server(folder: Path) -> Iterator[Any]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         client = redis.Redis(unix_socket_path=str(path))
         try:
-            until = time.monotonic() + 60
+            until = time.monotonic() + HANG_S
             while True:
                 try:
                     client.ping()

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from support import driven_clock
+from support.waiting import HANG_S
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.core_options import core_options
@@ -32,7 +33,7 @@ from rmq.format.message import StoredMessage, decode_messages, tags_code
 from rmq.format.remoting import JSON, Command, decode, encode, field_texts
 
 MIB = 1 << 20
-TIMEOUT_S = 60.0
+TIMEOUT_S = HANG_S
 REQUEST, CLOSED, OPENED, EVENT = range(4)
 SMALL = {
     "segment_bytes": 64 * MIB,

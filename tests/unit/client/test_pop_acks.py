@@ -23,7 +23,7 @@ def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
 
 def take(consumer: PopConsumer, count: int) -> list[MessageExt]:
     found: list[MessageExt] = []
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_S
     while len(found) < count and time.monotonic() < until:
         found += consumer.poll(1_000)
     assert len(found) == count
@@ -150,7 +150,7 @@ def test_in_order_a_queue_has_one_batch_in_hand(broker: RunningBroker) -> None:
         assert two.poll(500) == []  # until all of the batch is dealt with
         one.ack(found[5])
         rest: list[int] = []
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while len(rest) < 14 and time.monotonic() < until:
             for consumer in (two, one):
                 got = consumer.poll(200)

@@ -48,7 +48,7 @@ def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
     def read(number: int) -> None:
         with popper(broker, "pop-share", pop_batch_nums=8) as consumer:
             consumer.subscribe("pop-share")
-            until = time.monotonic() + 60
+            until = time.monotonic() + HANG_S
             while len(found) < 300 and time.monotonic() < until:
                 got = consumer.poll(300)
                 consumer.ack(got)

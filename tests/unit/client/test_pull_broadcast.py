@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support.consuming import committed, create, numbers, once_each, send
+from support.waiting import HANG_S
 
 from rmq import MessageExt, PullConsumer
 from rmq.format.fastjson import MessageQueue
@@ -21,7 +22,7 @@ def puller(broker: RunningBroker, group: str, **changes: Any) -> PullConsumer:
 
 def gather(consumer: PullConsumer, count: int) -> list[int]:
     found: list[MessageExt] = []
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_S
     while len(found) < count and time.monotonic() < until:
         found += consumer.poll(500)
     return [int(each.body) for each in found]

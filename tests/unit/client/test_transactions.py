@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.reading import read_all
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.client.message import decode_messages
 from rmq import (
@@ -52,7 +52,7 @@ class Listener:
 
 
 def eventually(bodies: list[bytes], broker: RunningBroker, topic: str) -> list[MessageExt]:
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_S
     while True:
         found = read_all(broker.namesrv_addr, topic)
         if sorted(each.body for each in found) == sorted(bodies) or time.monotonic() > until:
@@ -145,7 +145,7 @@ def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
         with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
                       trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
             sent = producer.send(Message("traced", b"12345", "tag", "key"))
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while not (found := traces_of(admin.cluster, sent.message_id, topic="RMQ_TRACE_MINE")):
             assert time.monotonic() < until
             time.sleep(0.1)
@@ -162,7 +162,7 @@ def test_the_first_trace_makes_its_topic(broker: RunningBroker) -> None:
         sent = producer.send(Message("traced", b"12345"))
     found = []
     with Admin(namesrv_addr=broker.namesrv_addr) as admin:
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while not found:
             assert time.monotonic() < until
             with contextlib.suppress(RemoteError):  # 17 until the name server has heard of it

@@ -124,7 +124,7 @@ def worker(place: str, path: Path) -> Iterator[tuple["subprocess.Popen[str]", so
         pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     theirs.close()
-    ours.settimeout(60)
+    ours.settimeout(HANG_S)
     try:
         yield process, ours
     finally:

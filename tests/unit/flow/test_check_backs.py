@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.page_cache import drop_page_cache
 from support.shard import MIB, OPENED, REQUEST, Client, Shard, bodies, pull, request, send
+from support.waiting import HANG_S
 
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message
@@ -163,7 +164,7 @@ def test_half_messages_on_the_disk_are_fetched_and_asked_about_like_others(tmp_p
         client, number = producer(shard)
         shard.core.put_producers(b"P", [number])
         at = done = fetched = 0
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while at < 200:
             assert time.monotonic() < end
             at, asked_about, unasked, hindrance, left = shard.core.check_halves(

@@ -23,6 +23,7 @@ from support.driven_clock import DrivenClock
 from support.followers import log_of, queues_of
 from support.page_cache import drop_page_cache
 from support.shard import EVENT, MIB, Shard, bodies, pull, send
+from support.waiting import HANG_S
 
 from cext.net.tls import TlsContext
 from cext.net.tls_stream import TlsClientContext, TlsStream
@@ -42,7 +43,7 @@ class Link:
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
-        end.settimeout(60)
+        end.settimeout(HANG_S)
 
     def report(self, offset: int) -> None:
         self.socket.sendall(REPORT.pack(offset))

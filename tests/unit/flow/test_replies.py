@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.driven_clock import DrivenClock
 from support.shard import CLOSED, MIB, OPENED, REQUEST, Client, Shard, messages, pull, request, send
+from support.waiting import HANG_S
 
 from rmq.format.message import decode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
@@ -160,7 +161,7 @@ def test_a_consumer_that_leaves_is_forgotten(shard: Shard) -> None:
 
 def test_a_producer_that_stays_silent_fails_the_reply(clock: DrivenClock, shard: Shard) -> None:
     producer, consumer = asker(shard), shard.connect()
-    consumer.socket.settimeout(60)
+    consumer.socket.settimeout(HANG_S)
     consumer.put(request(324, 1, b"answer", **LONG))
     assert producer.reply().code == 326
     clock.advance(9)

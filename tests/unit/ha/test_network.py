@@ -70,7 +70,7 @@ def test_one_way_is_closed_and_the_other_one_open(hosts: Network) -> None:
     hosts.drop("a", "b")
     with hosts.inside("a"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a:
         a.bind((hosts.hosts["a"].address, 7001))
-        a.settimeout(60)
+        a.settimeout(HANG_S)
         with hosts.inside("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
             b.bind((hosts.hosts["b"].address, 7001))
             b.settimeout(0.3)
@@ -94,7 +94,7 @@ def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
             with pytest.raises(TimeoutError):
                 accepted.recv(1)
             hosts.heal()  # and what was under way comes
-            accepted.settimeout(60)
+            accepted.settimeout(HANG_S)
             assert accepted.recv(1) == b"2"
 
 

@@ -10,6 +10,7 @@ from base64 import b64decode
 import pytest
 from support.scripted_broker import ScriptedBroker
 from support.stored_records import record
+from support.waiting import HANG_S
 
 from cext.load.pop_acks import rows_of
 from rmq.load.frames import Queue
@@ -85,7 +86,7 @@ def test_all_that_is_popped_is_acknowledged_once(connections: int, window: int) 
     with ScriptedBroker(script) as broker:
         loop = open_popper([Queue("t", 0)], broker.address, "g", connections=connections,
                            window=window, limit=300)  # fmt: skip
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while loop.run(100_000):
             assert time.monotonic() < until, loop.stats()
         stats = loop.stats()
@@ -100,7 +101,7 @@ def test_what_is_refused_is_counted_and_asked_again() -> None:
     script.refuse = 2
     with ScriptedBroker(script) as broker:
         loop = open_popper([Queue("t", 0)], broker.address, "g", limit=6)
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while loop.run(50_000):
             assert time.monotonic() < until, loop.stats()
     assert (loop.stats()["messages"], loop.stats()["failures"]) == (6, {2: 2})
@@ -126,7 +127,7 @@ def test_an_answer_that_cannot_be_right_is_counted_as_such() -> None:
 
     with ScriptedBroker(broken) as broker:
         loop = open_popper([Queue("t", 0)], broker.address, "g")
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while not loop.stats()["failures"] and time.monotonic() < until:
             loop.run(50_000)
         stats = loop.stats()

@@ -23,6 +23,7 @@ from support.shard import (
     request,
     send,
 )
+from support.waiting import HANG_S
 
 from rmq.format.remoting import JSON, ROCKETMQ, Command, decode, encode
 
@@ -95,7 +96,7 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(
         clock.advance(0.1)  # else both may have got on in one turn, and it is anybody's guess who
         quick.put(large[:-1])
         shard.until(lambda counters: counters["received_bytes"] >= len(large) + 39_999)
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while (reply := client.ask(large)).code != 0:
             assert reply.code == 2
             assert time.monotonic() < end
@@ -123,7 +124,7 @@ def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(
             clock.advance(0.3)
             steady.put(large[40_000:] + large[:40_000])
             assert steady.reply().code == 0
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while (reply := client.ask(large)).code != 0:
             assert reply.code == 2
             assert time.monotonic() < end
@@ -162,7 +163,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(
         shard.topic("t")
         idle, busy = shard.connect(), shard.connect()
         busy.put(send("t", b"x", 0))
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_S
         while time.monotonic() < end and shard.core.stats()["connections_closed_idle"] == 0:
             assert busy.reply().code == 0
             clock.advance(0.1)

@@ -16,6 +16,7 @@ import pytest
 from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
 from support.shard import Shard, pull, send
+from support.waiting import HANG_S
 
 from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
@@ -41,7 +42,7 @@ class Hidden:
     """A client whose records the test holds in its hands."""
 
     def __init__(self, shard: Shard, authority: Authority) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", shard.core.port), 60)
+        self.socket = socket.create_connection(("127.0.0.1", shard.core.port), HANG_S)
         self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cafile=str(authority.certificate))
         self.tls = context.wrap_bio(self.inward, self.outward, server_hostname="localhost")
@@ -88,7 +89,7 @@ def test_a_core_that_was_never_stopped_lets_go_of_its_connections(
     shard = Shard(tmp_path, tls=(context, True))
     shard.core.open()
     turns = DrivenCore(shard.core)
-    with socket.create_connection(("127.0.0.1", shard.core.port), 60):
+    with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S):
         while not shard.core.stats()["connections"]:
             turns.turn()
         del turns, shard.core
@@ -136,7 +137,7 @@ def test_keys_are_changed_while_answers_go_on(
         shard.group("g", "t")
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         trusting.maximum_version = ssl.TLSVersion[version]
-        plain = socket.create_connection(("127.0.0.1", shard.core.port), 60)
+        plain = socket.create_connection(("127.0.0.1", shard.core.port), HANG_S)
         with trusting.wrap_socket(plain, server_hostname="localhost") as client:
             frames = FrameReader()
             for number in range(100):
@@ -168,7 +169,7 @@ def test_a_record_that_was_changed_closes_the_connection(
 def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
     hello = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03"
     for number in range(200):
-        with socket.create_connection(("127.0.0.1", shard.core.port), 60) as client:
+        with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
             client.sendall(hello[: 1 + number % len(hello)])
     # Some wait to be accepted while all that were are gone.
     shard.until(
@@ -214,7 +215,7 @@ def test_a_core_may_go_with_its_connections_open(tmp_path: Path, authority: Auth
     shard.core.start()
     shard.topic("t")
     clients = [Hidden(shard, authority).socket]
-    clients += [socket.create_connection(("127.0.0.1", shard.core.port), 60) for _ in range(3)]
+    clients += [socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) for _ in range(3)]
     clients[1].sendall(b"\x16\x03\x01")
     clients[2].sendall(send("t", b"x", 1)[:9])
     shard.until(lambda stats: stats["connections"] == 4)
@@ -253,7 +254,7 @@ def test_handshakes_that_are_tampered_with_harm_nobody(shard: Shard, authority: 
         inward, outward = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = context.wrap_bio(inward, outward, server_hostname="localhost")
         flights_left = chance.randrange(3)
-        with socket.create_connection(("127.0.0.1", shard.core.port), 60) as client:
+        with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
             while True:
                 try:
                     tls.do_handshake()

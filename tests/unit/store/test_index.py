@@ -13,6 +13,7 @@ import time
 import pytest
 from support.keyed_log import ENTRIES, FOREVER, SLOTS, KeyedLog
 from support.logs import SEGMENT_BYTES
+from support.waiting import HANG_S
 
 from cext.store.flusher import Flusher
 from cext.store.index_key import has_key_for_tests, hash_for_tests
@@ -239,7 +240,7 @@ def test_files_go_with_the_log(keyed):
     for _ in range(4):
         assert keyed.log.drop_first_segment_for_tests() == 0
     low = keyed.log.watermarks()["min"]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while oldest_end(keyed) < low:
         assert time.monotonic() < deadline
         time.sleep(0.01)

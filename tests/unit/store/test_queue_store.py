@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.queue_reads import queue_entries
+from support.waiting import HANG_S
 
 from cext.base.status import Status
 from cext.store.checkpoint import decode_checkpoint
@@ -69,7 +70,7 @@ def read_all(store, topic, queue_id, start, stop):
 
 
 def wait_until(store, condition, log_durable=1 << 60):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline, store.counters()
         store.run_turn(int(time.time() * 1000), log_durable)
