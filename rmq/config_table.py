@@ -150,6 +150,16 @@ def _provider(key: str, *names: str) -> Setting:
 
 
 # Of all servers.
+_OF_ADDRESS: tuple[Setting, ...] = (
+    # Of one address (of IPv6: a network of 64 bits). 0: three quarters of rmqMaxConnections; as
+    # many as that is no limit.
+    _int("rmqMaxConnectionsPerAddress", 0, 0, 1 << 20),
+    # Its TLS handshakes that have begun and are not over, and how many it may begin in a second.
+    # 0: as many as it likes.
+    _int("rmqMaxHandshakesPerAddress", 256, 0, 1 << 20),
+    _int("rmqHandshakeRatePerAddress", 0, 0, 1 << 20),
+)
+
 _LOGS: tuple[Setting, ...] = (
     _choice("rmqLogFormat", "text", "text", "json"),
     _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
@@ -392,13 +402,7 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
-    # Of one address (of IPv6: a network of 64 bits). 0: three quarters of rmqMaxConnections; as
-    # many as that is no limit.
-    _int("rmqMaxConnectionsPerAddress", 0, 0, 1 << 20),
-    # Its TLS handshakes that have begun and are not over, and how many it may begin in a second.
-    # 0: as many as it likes.
-    _int("rmqMaxHandshakesPerAddress", 256, 0, 1 << 20),
-    _int("rmqHandshakeRatePerAddress", 0, 0, 1 << 20),
+    *_OF_ADDRESS,
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
     # What has come of requests beyond 32 KiB that are not complete; 0: a quarter of the memory, 40
     # to 512 MiB, and three quarters of that for one address.
@@ -422,9 +426,9 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("supportActingMaster", False, run_time=True),
     _bool("notifyMinBrokerIdChanged", False, run_time=True),
     _int("waitSecondsForService", 45, 0, run_time=True),
-    _bool("supportActingMaster", False, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
+    *_OF_ADDRESS,
     *_LOGS,
     _refused("enableControllerInNamesrv", False, _NO_CONTROLLER),
     *_ACCOUNTS,
@@ -458,6 +462,7 @@ CONTROLLER: tuple[Setting, ...] = (
     _text("rmqControllerAddress", ""),  # what brokers are told; empty: where it listens
     _int("rmqLeaseMillis", 5000, 500, 600_000),  # how long a master goes on without a controller
     _int("rmqMaxConnections", 4096, 1, 1 << 20),
+    *_OF_ADDRESS,
     *_LOGS,
     *_ACCOUNTS,
     *_TLS,

@@ -23,6 +23,7 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.limits import FRAME_BYTES_MAX
 from rmq.names import revive_topic
+from rmq.serving.address_table import AddressLimits
 from rmq.serving.proxy_protocol import Balancers
 from rmq.system.memory_limit import memory_bytes
 
@@ -203,13 +204,13 @@ def pool_bytes(settings: Settings) -> int:
 
 def _buffers(settings: Settings) -> dict[str, int]:
     connections: int = settings.rmqMaxConnections
+    of_address = AddressLimits.of(settings)
     memory = memory_bytes()
     return {
         "connections_max": connections,
-        "connections_per_address": settings.rmqMaxConnectionsPerAddress
-        or max(connections * 3 // 4, 1),
-        "handshakes_per_address": settings.rmqMaxHandshakesPerAddress,
-        "handshake_rate_per_address": settings.rmqHandshakeRatePerAddress,
+        "connections_per_address": of_address.connections,
+        "handshakes_per_address": of_address.handshakes,
+        "handshake_rate_per_address": of_address.rate,
         # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)
         # that a slow client makes us keep; an eighth of a small memory.
         "reply_buffers": min(

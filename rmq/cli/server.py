@@ -15,7 +15,9 @@ from rmq.config import format_value
 ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlainAclPath",
          "tls.server.mode", "tls.test.mode.enable", "tls.server.certPath", "tls.server.keyPath",
          "tls.server.keyPassword", "tls.server.trustCertPath",
-         "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom")  # fmt: skip
+         "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom",
+         "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
+         "rmqHandshakeRatePerAddress")  # fmt: skip
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
 

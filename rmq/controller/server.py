@@ -30,6 +30,7 @@ from rmq.controller.requests import Requests, failure, set_body
 from rmq.controller.role_notices import RoleNotices
 from rmq.controller.state_store import Controller, StateStore
 from rmq.errors import ConfigError
+from rmq.serving.address_table import AddressLimits
 from rmq.serving.listener import Listener
 from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
@@ -70,6 +71,7 @@ class ControllerServer:
             failure,
             self.elections.connection_closed,
             settings.rmqMaxConnections,
+            AddressLimits.of(settings),
             settings.serverChannelMaxIdleTimeSeconds,
             "controller",
             TlsFiles.of(settings),

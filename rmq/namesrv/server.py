@@ -28,6 +28,7 @@ from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
+from rmq.serving.address_table import AddressLimits
 from rmq.serving.listener import Listener
 from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
@@ -65,6 +66,7 @@ class NameServer:
             failure,
             self.tables.connection_closed,
             self.settings.rmqMaxConnections,
+            AddressLimits.of(self.settings),
             self.settings.serverChannelMaxIdleTimeSeconds,
             "name server",
             TlsFiles.of(self.settings),

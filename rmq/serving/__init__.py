@@ -2,6 +2,7 @@
 
     acceptor        a listening socket that never spins for want of descriptors
     listener        the connections of one port, and their limits
+    address_table   what each address has, and may have
     connection      one client: bytes -> frames -> requests -> replies, in order
     request_table   which function answers which request code
     identity        the account by which this process signs what it asks

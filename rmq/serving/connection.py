@@ -39,6 +39,14 @@ class Owner(Protocol):
     def failure(self, request: Command, error: Exception) -> Command: ...
 
 
+def shown(peer: tuple[Any, ...] | None) -> str:
+    """host, port, .. as people write it."""
+    if not peer:
+        return ""
+    host, port = peer[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Connection(asyncio.Protocol):
     """Owned by the event loop. `last_active` is on clock.monotonic()."""
 
@@ -50,14 +58,15 @@ class Connection(asyncio.Protocol):
         self._choked = False  # the client does not read
         self._silent = True  # no request has come yet
         self.peer = UNKNOWN
+        self.host = ""
         self.proved = ""  # whom its certificate names
         self.last_active = clock.monotonic()
 
     def come_from(self, peer: tuple[Any, ...] | None) -> None:
         """host, port, ..; None: that is not known."""
         if peer:
-            host, port = peer[:2]
-            self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            self.host = str(peer[0])
+            self.peer = shown(peer)
 
     def close(self) -> None:
         """Closes after what is already written has left."""

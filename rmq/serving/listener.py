@@ -6,7 +6,8 @@
 
 Limits: `connections_max`. For one more the oldest of those that have sent no request since they
 came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
-second at most. Out of descriptors: rmq/serving/acceptor.py.
+second at most. Of one address: rmq/serving/address_table.py; there one of the same address is
+closed. Out of descriptors: rmq/serving/acceptor.py.
 
 Example: with connections_max=2 a third client sees its connection closed before any reply; as soon
 as one of the first two leaves, a new one is served.
@@ -19,14 +20,22 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 from rmq.serving.acceptor import Acceptor
+from rmq.serving.address_table import (
+    CONNECTIONS,
+    HANDSHAKES,
+    RATE,
+    AddressLimits,
+    AddressTable,
+)
 from rmq.serving.certificate_watch import CertificateWatch
-from rmq.serving.connection import Connection
+from rmq.serving.connection import Connection, shown
 from rmq.serving.proxy_protocol import Balancers, client_of
 from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
@@ -37,6 +46,13 @@ HELLO_S = 10.0  # for a handshake
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
 SILENT_S = 1.0
+_SHAKING = "its address has begun as many TLS handshakes as it may; raise "
+TOO_MANY = {
+    CONNECTIONS: "its address has as many connections as it may; raise "
+    f"{CONNECTIONS}, or say in rmqProxyProtocolFrom that it is a balancer",
+    HANDSHAKES: _SHAKING + HANDSHAKES,
+    RATE: _SHAKING + RATE,
+}
 
 _log = logging.getLogger("rmq.serving.listener")
 
@@ -53,12 +69,14 @@ class Listener:
         failure: Failure,
         closed: Callable[[object], None],
         connections_max: int,
+        of_address: AddressLimits,
         idle_seconds: float,
         what: str,
         tls: TlsFiles | None = None,
         balancers: Balancers | None = None,
     ) -> None:
         """`what` it is that listens, for people: "name server"."""
+        self._addresses = AddressTable(of_address)
         self._tls = tls
         self._balancers = balancers
         self._context: ssl.SSLContext | None = None
@@ -69,10 +87,9 @@ class Listener:
         self.partial_bytes_max = PARTIAL_BYTES_MAX
         self._closed = closed
         self._connections: set[Connection] = set()
-        self._silent: dict[Connection, float] = {}  # connection without a request -> when it came
-        # That have not said yet what they speak -> when they came.
-        self._taking: dict[asyncio.Task[None], float] = {}
-        self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._opening: dict[Connection, asyncio.Task[None]] = {}  # that are not in there yet
+        # Connection without a request -> when it came, or had shaken hands; oldest first.
+        self._silent: dict[Connection, float] = {}
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
         self._acceptor: Acceptor | None = None
@@ -104,31 +121,32 @@ class Listener:
         if len(self) >= self._connections_max:
             self._displace(now)
         if len(self) >= self._connections_max or self._stopping:
-            if now - self._refused_at >= 1:
-                self._refused_at = now
-                _log.warning("%s refused: %d connections are open", _peer(accepted), len(self))
+            self._refuse(_peer(accepted), f"{len(self)} connections are open", now)
             accepted.close()
             return
-        task = asyncio.get_running_loop().create_task(self._made(accepted))
-        self._taking[task] = now
-        task.add_done_callback(self._took)
-
-    def _took(self, task: asyncio.Task[None]) -> None:
-        self._taking.pop(task, None)  # it has been, when it was displaced
-
-    async def _made(self, accepted: socket.socket) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         connection = Connection(self)
-        if task is not None:
-            self._opening[connection] = task
+        self._silent[connection] = now
+        connection.come_from(_address(accepted))
+        limit = self._addresses.enter(connection, connection.host, now)
+        if not self._may_stay(connection, limit, now):
+            self._forget(connection)
+            accepted.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._open(connection, accepted))
+        self._opening[connection] = task
+
+    async def _open(self, connection: Connection, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
         try:
             context = None
             if self._balancers is not None and self._balancers.hold(accepted):
-                connection.come_from(await within(client_of(accepted), self._idle_seconds))
+                await self._hear_balancer(connection, accepted)
             if self._tls is not None and await within(_says_hello(accepted), self._idle_seconds):
                 context = self._context
             elif self._tls is not None and not self._tls.is_permissive:
                 raise ConnectionAbortedError
+            if context is not None:
+                self._begin_handshake(connection)
             await loop.connect_accepted_socket(
                 lambda: connection, accepted, ssl=context,
                 ssl_handshake_timeout=HELLO_S if context is not None else None,
@@ -140,40 +158,85 @@ class Listener:
             raise
         finally:
             self._opening.pop(connection, None)
+            if connection not in self._connections:
+                self._forget(connection)
+
+    async def _hear_balancer(self, connection: Connection, accepted: socket.socket) -> None:
+        client = await within(client_of(accepted), self._idle_seconds)
+        if client is not None:
+            connection.come_from(client)
+            now = clock.monotonic()
+            limit = self._addresses.enter(connection, connection.host, now)
+            if not self._may_stay(connection, limit, now):
+                raise ConnectionAbortedError
+
+    def _begin_handshake(self, connection: Connection) -> None:
+        now = clock.monotonic()
+        if not self._may_stay(connection, self._addresses.begin(connection, now), now):
+            raise ConnectionAbortedError
 
     def __len__(self) -> int:
-        return len(self._connections) + len(self._taking)
+        return len(self._connections) + len(self._opening)
 
     def opened(self, connection: Connection) -> bool:
         """Whether the new connection may stay."""
-        if (task := self._opening.pop(connection, None)) is not None:
-            self._took(task)  # it counts once
-        if self._stopping:
+        if self._opening.pop(connection, None) is None or self._stopping:
             return False
         self._connections.add(connection)
-        self._silent[connection] = clock.monotonic()
+        now = clock.monotonic()
+        self._addresses.end(connection, now)
+        self._silent.pop(connection)
+        self._silent[connection] = now
         self._empty.clear()
         return True
 
     def first_request(self, connection: "Connection") -> None:
         """The connection's first request has come."""
         self._silent.pop(connection, None)
+        self._addresses.asked(connection)
+
+    # ---- limits
+
+    def _may_stay(self, connection: Connection, limit: str, now: float) -> bool:
+        """Whether another of its address has made room, where its limit is exceeded."""
+        if not limit:
+            return True
+        rival = self._addresses.rival(connection, limit, now - SILENT_S)
+        if isinstance(rival, Connection):
+            self._drop(rival)
+            return True
+        self._refuse(connection.peer, TOO_MANY[limit], now)
+        return False
 
     def _displace(self, now: float) -> None:
         """Closes the one that has been silent for longest, when that is SILENT_S."""
-        task, taken = next(iter(self._taking.items()), (None, now))
         oldest, came = next(iter(self._silent.items()), (None, now))
-        if task is not None and taken <= min(came, now - SILENT_S):
-            self._took(task)
+        if oldest is not None and now - came >= SILENT_S:
+            self._drop(oldest)
+
+    def _drop(self, connection: Connection) -> None:
+        task = self._opening.pop(connection, None)
+        if task is not None:
+            self._forget(connection)
             task.cancel()
-        elif oldest is not None and now - came >= SILENT_S:
-            self.closed(oldest)
-            oldest.abort()
+        else:
+            self.closed(connection)
+            connection.abort()
+
+    def _refuse(self, peer: str, why: str, now: float) -> None:
+        if now - self._refused_at >= 1:
+            self._refused_at = now
+            _log.warning("%s refused: %s", peer, why)
+
+    def _forget(self, connection: Connection) -> None:
+        """One that is nowhere else."""
+        self._silent.pop(connection, None)
+        self._addresses.leave(connection)
 
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
-            self._silent.pop(connection, None)
+            self._forget(connection)
             self._closed(connection)
         if not self._connections:
             self._empty.set()
@@ -193,7 +256,7 @@ class Listener:
             return
         acceptor, self._acceptor, self._stopping = self._acceptor, None, True
         acceptor.close()
-        for task in (self._watching, *self._taking):
+        for task in (self._watching, *self._opening.values()):
             if task is not None:
                 task.cancel()
         for connection in list(self._connections):
@@ -207,12 +270,16 @@ class Listener:
                 await asyncio.sleep(0)
 
 
-def _peer(accepted: socket.socket) -> str:
+def _address(accepted: socket.socket) -> tuple[Any, ...] | None:
     try:
-        host, port, *_ = accepted.getpeername()
-        return f"{host}:{port}"
-    except (OSError, ValueError):  # it is gone
-        return "a client"
+        found: tuple[Any, ...] = accepted.getpeername()
+    except OSError:  # it is gone
+        return None
+    return found
+
+
+def _peer(accepted: socket.socket) -> str:
+    return shown(_address(accepted)) or "a client"
 
 
 async def _says_hello(accepted: socket.socket) -> bool:

@@ -16,17 +16,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from support.waiting import HANG_S
+
 from rmq.base import clock
 from rmq.config import load_properties
 from rmq.format.remoting import Command, decode, encode
 from rmq.namesrv.server import NameServer
 
-TEST_S = 120
 DATA_VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs an async test in an event loop of its own, for at most two minutes of the machine's.
+    """Runs an async test in an event loop of its own, for at most HANG_S of the machine's.
     The loop goes by the clock that the test drives, if it does (support/driven_clock.py)."""
 
     @functools.wraps(test)
@@ -37,7 +38,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
                 clock.follow(loop)
             here = asyncio.current_task()
             assert here is not None
-            limit = threading.Timer(TEST_S, loop.call_soon_threadsafe, (here.cancel, "too long"))
+            limit = threading.Timer(HANG_S, loop.call_soon_threadsafe, (here.cancel, "too long"))
             limit.start()
             try:
                 await test(*args, **kwargs)

@@ -157,7 +157,7 @@ async def test_idle_connections_are_closed_and_busy_ones_are_not(
 @in_loop
 async def test_connections_beyond_the_limit_are_refused_until_one_leaves() -> None:
     async with (
-        name_server(rmqMaxConnections=2) as server,
+        name_server(rmqMaxConnections=2, rmqMaxConnectionsPerAddress=2) as server,
         Client(server.port) as one,
         Client(server.port) as two,
     ):
