@@ -382,8 +382,10 @@ cdef class DiskReader:
             job.path = path
         status = self.submit(job)
         if status == Status.OK:
+            poll = select.poll()
+            poll.register(self.notify_event, select.POLLIN)
             while done == NULL:
-                if not select.select([self.notify_event], [], [], timeout_s)[0]:
+                if not poll.poll(timeout_s * 1000):
                     raise TimeoutError("the disk reader did not answer")   # it owns both: leak
                 event_drain(self.notify_event)
                 done = self.completed()

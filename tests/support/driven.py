@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 from cext.testing.driven_reactor import DrivenReactor
+from support.shard import readable
+from support.waiting import HANG_S
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = HANG_S
 
 
 def listening() -> socket.socket:
@@ -72,7 +73,7 @@ class Driven:
 
         def more() -> bool:
             nonlocal got
-            if select.select([client], [], [], 0)[0]:
+            if readable(client.fileno(), 0):
                 piece = client.recv(count - len(got))
                 assert piece, f"closed after {got!r}"
                 got += piece
@@ -83,7 +84,7 @@ class Driven:
 
     def is_closed(self, client: socket.socket) -> bool:
         """Turns until the reactor closes the connection, which sends nothing before."""
-        self.until(lambda: bool(select.select([client], [], [], 0)[0]))
+        self.until(lambda: readable(client.fileno(), 0))
         try:
             return client.recv(1) == b""
         except ConnectionResetError:

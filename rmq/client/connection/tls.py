@@ -20,6 +20,7 @@ from rmq.errors import UnreachableError
 from rmq.format.client_tls import ClientTls
 
 PIECE_BYTES = 64 << 10
+WAIT_MS = 60_000
 _LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
@@ -55,28 +56,37 @@ def carried(peer: socket.socket) -> socket.socket:
     return ours
 
 
+def _wanted(reads: bool, writes: bool) -> int:
+    return (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0)
+
+
+def _ready(wanted: dict[socket.socket, int], wait_ms: int) -> dict[int, int]:
+    """Events by descriptor, of any number: select() knows the first 1,024 alone."""
+    poll = select.poll()
+    for each, events in wanted.items():
+        if events:
+            poll.register(each, events)
+    return dict(poll.poll(wait_ms))
+
+
 def _move(plain: socket.socket, peer: socket.socket) -> None:
     """Both ways until one side ends. `outward` goes to the peer, `inward` to the engine."""
     outward, inward = bytearray(), bytearray()
     with contextlib.suppress(OSError), plain, peer:
         while True:
-            readers: list[socket.socket] = []
-            if len(outward) < PIECE_BYTES:
-                readers.append(plain)
-            if len(inward) < PIECE_BYTES:
-                readers.append(peer)
-            writers: list[socket.socket] = [plain] if inward else []
-            if outward:
-                writers.append(peer)
+            has_room = len(inward) < PIECE_BYTES
             held = isinstance(peer, ssl.SSLSocket) and peer.pending() > 0
-            wait = 0.0 if peer in readers and held else 60.0
-            readable, _, _ = select.select(readers, writers, [], wait)
-            if plain in readable:
+            plain_wants = _wanted(len(outward) < PIECE_BYTES, bool(inward))
+            ready = _ready(
+                {plain: plain_wants, peer: _wanted(has_room, bool(outward))},
+                0 if has_room and held else WAIT_MS,
+            )
+            if plain_wants & select.POLLIN and ready.get(plain.fileno(), 0) & ~select.POLLOUT:
                 data = plain.recv(PIECE_BYTES)
                 if not data:
                     return
                 outward += data
-            if len(inward) < PIECE_BYTES:
+            if has_room:
                 try:
                     data = peer.recv(PIECE_BYTES)
                     if not data:

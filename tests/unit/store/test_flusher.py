@@ -7,13 +7,13 @@ Cannot prove: that the disk keeps what fdatasync promised; failures are in tests
 
 import contextlib
 import os
-import select
 import time
 from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
-from support.waiting import wait_until
+from support.shard import readable
+from support.waiting import HANG_S, wait_until
 
 from cext.store.flusher import Flusher
 from cext.store.preparer import Preparer
@@ -69,7 +69,7 @@ def test_the_reactor_is_told_when_durable_has_moved(log):
     flusher = running(log, sync_mode=True)
     append(log)
     log.write_out_for_tests()
-    assert select.select([log.notify_fd()], [], [], 60)[0]
+    assert readable(log.notify_fd(), HANG_S)
     assert durable(log) == 200
     flusher.stop()
 

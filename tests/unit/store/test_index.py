@@ -6,13 +6,13 @@ Kills, damage and recovery: test_index_recovery.py.
 
 import os
 import random
-import select
 import struct
 import time
 
 import pytest
 from support.keyed_log import ENTRIES, FOREVER, SLOTS, KeyedLog
 from support.logs import SEGMENT_BYTES
+from support.shard import readable
 from support.waiting import HANG_S
 
 from cext.store.flusher import Flusher
@@ -291,7 +291,7 @@ def answers_of(indexer: Indexer, count: int) -> dict[int, tuple]:
     """So many answers, by the number of their question."""
     found = {}
     while len(found) < count:
-        assert select.select([indexer.answers_fd], [], [], 10)[0], "no answer"
+        assert readable(indexer.answers_fd, HANG_S), "no answer"
         for number, *rest in indexer.answers():
             assert number not in found
             found[number] = tuple(rest)

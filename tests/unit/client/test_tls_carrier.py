@@ -1,0 +1,48 @@
+"""Who carries bytes between a TLS socket and the engine (rmq/client/connection/tls.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import socket
+from collections.abc import Iterator
+
+import pytest
+from support.waiting import HANG_S
+
+from rmq.client.connection.tls import carried
+
+MANY = 1500  # more than select() knows
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2 * MANY, hard)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def received(end: socket.socket, count: int) -> bytes:
+    end.settimeout(HANG_S)
+    found = b""
+    while len(found) < count:
+        piece = end.recv(count - len(found))
+        assert piece
+        found += piece
+    return found
+
+
+@pytest.mark.usefixtures("many_files")
+def test_a_process_with_many_files_is_served() -> None:
+    near, far = socket.socketpair()
+    peer = socket.socket(fileno=fcntl.fcntl(near.fileno(), fcntl.F_DUPFD_CLOEXEC, MANY))
+    near.close()
+    with far, carried(peer) as ours:
+        assert peer.fileno() >= MANY
+        far.sendall(b"in" * 100_000)
+        assert received(ours, 200_000) == b"in" * 100_000
+        ours.sendall(b"out" * 10_000)
+        assert received(far, 30_000) == b"out" * 10_000
+        far.shutdown(socket.SHUT_WR)
+        assert ours.recv(1) == b""
