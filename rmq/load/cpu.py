@@ -9,6 +9,7 @@ charged to nobody here.
     meter = CpuMeter([broker_pid]); meter.start(); ...; meter.seconds()  ->  1.234
 """
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def thread_times(pid: int) -> dict[str, float]:
     times = {}
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            times[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                times[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
     except (OSError, IndexError, ValueError):
         return {}
     return times

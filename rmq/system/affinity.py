@@ -94,7 +94,7 @@ def pin_thread(name: str, cpus: Iterable[int]) -> str:
             if (path / "comm").read_text().strip() == name:
                 os.sched_setaffinity(int(path.name), wanted)
                 return ""
-        except FileNotFoundError:  # that thread has just ended
+        except (FileNotFoundError, ProcessLookupError):  # that thread has just ended
             continue
         except OSError as error:
             return f"affinity {sorted(wanted)} of {name}: {error.strerror}"

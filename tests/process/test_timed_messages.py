@@ -9,6 +9,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
+from support.threads import thread_named
 from support.waiting import HANG_S
 
 from rmq.load.frames import Queue, SendShape, send_frames
@@ -45,11 +46,7 @@ async def late_by(client: BrokerClient, count: int, offset: int) -> list[int]:
 
 def reactor_waited_ms(pid: int) -> float:
     """How long the broker's reactor has been ready to run while others had the processors."""
-    (reactor,) = [
-        task
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        if (task / "comm").read_text().strip() == "rmq-reactor"
-    ]
+    reactor = thread_named("rmq-reactor", pid)
     return int((reactor / "schedstat").read_text().split()[1]) / 1e6
 
 

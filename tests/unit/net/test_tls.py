@@ -16,6 +16,7 @@ import pytest
 from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
 from support.shard import Shard, pull, send
+from support.threads import thread_named
 from support.waiting import HANG_S
 
 from cext.net.tls import TlsContext
@@ -181,12 +182,7 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
 
 def cpu_ns(name: str) -> int:
     """Of this process's thread of that name."""
-    (task,) = [
-        each
-        for each in Path("/proc/self/task").iterdir()
-        if (each / "comm").read_text().strip() == name
-    ]
-    return int((task / "schedstat").read_text().split()[0])
+    return int((thread_named(name) / "schedstat").read_text().split()[0])
 
 
 def test_what_handshakes_cost_is_not_the_turns(shard: Shard, authority: Authority) -> None:

@@ -5,14 +5,13 @@ fdatasync calls. Waits are on conditions with generous limits.
 Cannot prove: that the disk keeps what fdatasync promised; failures are in tests/fault.
 """
 
-import contextlib
 import os
 import time
-from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
 from support.shard import readable
+from support.threads import thread_named
 from support.waiting import HANG_S, wait_until
 
 from cext.store.flusher import Flusher
@@ -80,14 +79,7 @@ def test_an_idle_flusher_sleeps(log):
     log.write_out_for_tests()
     wait_until(lambda: durable(log) == 200)
     time.sleep(0.02)
-    tasks = Path("/proc/self/task")
-
-    def name(thread: Path) -> str:
-        with contextlib.suppress(OSError):  # it may end meanwhile
-            return (thread / "comm").read_text()
-        return ""
-
-    (thread,) = [each for each in tasks.iterdir() if name(each) == "rmq-flusher\n"]
+    thread = thread_named("rmq-flusher")
 
     def switches():
         lines = (thread / "status").read_text().splitlines()
