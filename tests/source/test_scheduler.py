@@ -7,20 +7,79 @@ import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst, scope_of
 from support.source_tree import ROOT
 from support.waiting import HANG_S
+from xdist.remote import Producer
 
 
 class Node:
+    """A worker: what it was sent, and what it has run of that."""
+
     def __init__(self) -> None:
+        self.gateway = SimpleNamespace(id="gw")
         self.sent: list[list[int]] = []
+        self.done: list[int] = []
+        self.is_dead = self.shutting_down = False
 
     def send_runtest_some(self, indexes: list[int]) -> None:
+        if self.is_dead:
+            raise OSError("cannot send (already closed?)")
         self.sent.append(indexes)
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+    def next(self) -> int | None:
+        """A worker begins its last test when it knows that there is no other."""
+        left = [test for sent in self.sent for test in sent][len(self.done) :]
+        return left[0] if len(left) > 1 or (left and self.shutting_down) else None
+
+
+class Run:
+    """Some workers, and what xdist's session tells its scheduler of them."""
+
+    def __init__(
+        self, tests: list[str], workers: int, durations: dict[str, float] | None = None
+    ) -> None:
+        self.tests = tests
+        self.scheduler: Any = LongestFirst.__new__(LongestFirst)
+        vars(self.scheduler).update(
+            known=durations or {}, numnodes=workers, collection=None, workqueue=OrderedDict(),
+            assigned_work={}, registered_collections={}, log=Producer("scheduler"),
+            config=SimpleNamespace(option=SimpleNamespace(loadscopereorder=False)),
+        )  # fmt: skip
+        self.nodes = [self.comes() for _ in range(workers)]
+        for node in self.nodes:
+            self.has_read(node)
+
+    def comes(self) -> Node:
+        self.scheduler.add_node(node := Node())
+        return node
+
+    def has_read(self, node: Node) -> None:
+        self.scheduler.add_node_collection(node, self.tests)
+        if self.scheduler.collection_is_completed:
+            self.scheduler.schedule()
+
+    def runs(self, node: Node, tests: int = sys.maxsize) -> None:
+        while tests > 0 and (test := node.next()) is not None:
+            node.done.append(test)
+            self.scheduler.mark_test_complete(node, test)
+            tests -= 1
+
+    def ends(self, node: Node) -> str | None:
+        """The test that it died in, if it did."""
+        return self.scheduler.remove_node(node)
+
+    def is_done_but(self, *lost: str) -> bool:
+        """Every test but those was run, once."""
+        done = sorted(self.tests[test] for node in self.nodes for test in node.done)
+        return done == sorted(set(self.tests) - set(lost)) and not self.scheduler.has_pending
 
 
 def test_the_longest_file_is_taken_first_and_one_worker_has_the_spark_session() -> None:
@@ -33,16 +92,58 @@ def test_the_longest_file_is_taken_first_and_one_worker_has_the_spark_session() 
         "tests/spark/test_ending.py::test_a",
         "tests/spark/test_stream.py::test_a",
     ]
-    node: Any = Node()
-    scheduler = LongestFirst.__new__(LongestFirst)
-    scheduler.known = {"tests/spark/": 100.0, "tests/unit/test_short.py": 0.1}
-    scheduler.assigned_work, scheduler.registered_collections = {}, {node: tests}
-    scheduler.workqueue = OrderedDict()
-    for test in tests:
-        scheduler.workqueue.setdefault(scope_of(test), {})[test] = False
-    while scheduler.workqueue:
-        scheduler._assign_work_unit(node)
-    assert node.sent == [[2, 6], [3, 4], [0], [5], [1]]
+    durations = {"tests/spark/": 100.0, "tests/unit/test_short.py": 0.1}
+    run = Run(tests, workers=1, durations=durations)
+    run.runs(run.nodes[0])
+    assert run.nodes[0].sent == [[2, 6], [3, 4], [0], [5], [1]]
+
+
+TESTS = [f"tests/unit/test_{file}.py::test_{test}" for file in range(6) for test in range(3)]
+
+
+def test_what_a_dead_worker_is_sent_is_run_by_others() -> None:
+    """Its end is told later than its last report, and one ends in between."""
+    run = Run(TESTS, workers=2)
+    one, two = run.nodes
+    one.is_dead = True
+    run.runs(one, 2)
+    running = TESTS[one.sent[0][2]]
+    run.runs(two)
+    assert run.ends(one) == running
+    run.nodes.append(new := run.comes())
+    run.has_read(new)
+    run.runs(new)
+    assert run.is_done_but(running)
+
+
+def test_a_worker_that_comes_for_a_dead_one_is_asked_when_it_has_read_the_tests() -> None:
+    run = Run(TESTS, workers=3)
+    one, two, three = run.nodes
+    lost = [run.ends(one)]
+    run.nodes.append(new := run.comes())
+    run.runs(two, 1)
+    lost.append(run.ends(two))
+    run.runs(three)
+    assert run.ends(three) is None
+    assert new.sent == []
+    run.has_read(new)
+    run.runs(new)
+    assert None not in lost
+    assert run.is_done_but(*map(str, lost))
+
+
+def test_the_last_file_is_run_by_who_comes_for_its_worker() -> None:
+    """All others know by then that there is no more."""
+    run = Run(TESTS[:6], workers=2)
+    one, two = run.nodes
+    run.runs(two)
+    assert run.ends(two) is None
+    lost = run.ends(one)
+    run.nodes.append(new := run.comes())
+    run.has_read(new)
+    run.runs(new)
+    assert new.shutting_down
+    assert run.is_done_but(str(lost))
 
 
 CONFTEST = """

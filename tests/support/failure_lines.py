@@ -20,7 +20,8 @@ class FailureLines:
             crash = getattr(report.longrepr, "reprcrash", None)
             said = crash.message if crash is not None else str(report.longrepr)
             reporter.write_line("")
-            reporter.write_line(f"failed: {report.nodeid} ({report.when}): {first_line(said)}")
+            when = "crashed" if report.when == "???" else report.when  # by xdist, for a lost worker
+            reporter.write_line(f"failed: {report.nodeid} ({when}): {first_line(said)}")
 
 
 def first_line(text: str) -> str:

@@ -9,6 +9,7 @@ against each other only; a file that is not in it comes in by the number of its 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -67,9 +68,10 @@ class LongestFirst(LoadFileScheduling):
         """A worker begins its last test when it has another, or knows that there is none.
 
         LoadFileScheduling gives one file at a time: one that comes for a worker that died may have
-        a single test, and wait for ever.
+        a single test, and wait for ever. One that comes for a worker that died may be reading the
+        tests still: it asks when it has.
         """
-        if node.shutting_down:
+        if node.shutting_down or node not in self.registered_collections:
             return
         while self.workqueue and self._pending_of(self.assigned_work[node]) <= 2:
             self._assign_work_unit(node)
@@ -78,7 +80,8 @@ class LongestFirst(LoadFileScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(max(self.workqueue, key=self.seconds), last=False)
-        super()._assign_work_unit(node)
+        with contextlib.suppress(OSError):  # it has died: remove_node gives it to others
+            super()._assign_work_unit(node)
 
 
 class Recorder:
