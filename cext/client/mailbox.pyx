@@ -2,7 +2,6 @@
 
 The references a slot carries are given back here, exactly once, whatever the told code does.
 """
-cimport cython
 from cpython.ref cimport PyObject, Py_XDECREF
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
@@ -44,7 +43,8 @@ cdef class EngineBase:
         raise NotImplementedError
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+# The collector may take apart what it has: __dealloc__ uses `state` alone, and an Engine, which has
+# its Mailbox and which its Mailbox has, is left whole.
 cdef class Mailbox:
     def __cinit__(self, EngineBase engine not None):
         self.state = <MailboxState*>calloc(1, sizeof(MailboxState))

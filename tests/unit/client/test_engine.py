@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import socket
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -54,6 +56,25 @@ def link_to(engine: Engine, peer: ScriptedPeer) -> int:
 
 def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def test_one_that_nobody_has_ends_its_thread_and_gives_back_all() -> None:
+    """It and its notices refer to each other: the collector of garbage finds them."""
+
+    def has() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    gc.collect()
+    before = has()
+    engines = [Engine() for _ in range(5)]
+    for each in engines:
+        each.start()
+    assert has() > before
+    gone = [weakref.ref(each) for each in engines]
+    del engines, each
+    gc.collect()
+    assert [each() for each in gone] == [None] * 5
+    wait_until(lambda: all(now <= then for now, then in zip(has(), before, strict=True)))
 
 
 @pytest.mark.parametrize("code", [30, 200050])
