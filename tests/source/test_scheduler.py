@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst, scope_of
+from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst
 from support.source_tree import ROOT
 from support.waiting import HANG_S
 from xdist.remote import Producer
