@@ -50,5 +50,3 @@ cdef int address_enter(AddressTable* t, Connection* c) noexcept nogil
 cdef int address_begin(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil
 cdef void address_end(Connection* c) noexcept nogil     # of one that has begun none, too
 cdef void address_leave(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil
-# Its address is another one than it seemed.
-cdef int address_renew(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil

@@ -138,9 +138,9 @@ cdef int address_begin(AddressTable* t, Connection* c, int64_t now_ms) noexcept 
         entry.second = now_ms // SECOND_MS
         entry.begun = 0
     entry.begun += 1
-    if t.handshakes > 0 and entry.handshakes > t.handshakes:
-        return HANDSHAKES_LIMIT
-    return RATE_LIMIT if t.rate > 0 and entry.begun > t.rate else NO_LIMIT
+    if t.rate > 0 and entry.begun > t.rate:     # first: nobody's end helps
+        return RATE_LIMIT
+    return HANDSHAKES_LIMIT if t.handshakes > 0 and entry.handshakes > t.handshakes else NO_LIMIT
 
 
 cdef void address_end(Connection* c) noexcept nogil:
@@ -160,10 +160,3 @@ cdef void address_leave(AddressTable* t, Connection* c, int64_t now_ms) noexcept
     entry.connections -= 1
     if entry.connections == 0 and (t.rate == 0 or now_ms // SECOND_MS != entry.second):
         remove(t, entry)
-
-
-cdef int address_renew(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil:
-    if c.of_address == NULL or c.of_address.key == key_of(c):
-        return NO_LIMIT
-    address_leave(t, c, now_ms)
-    return address_enter(t, c)

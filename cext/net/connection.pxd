@@ -104,6 +104,7 @@ cdef enum TransportWant:            # bits of Connection.transport_wants
     SEND_READS = 8                  # the next send waits for a readable one
     HANDSHAKE_BEGUN = 16            # the other side has said something of one
     HANDSHAKE_ELSEWHERE = 32        # its thread has the socket: it is not waited for, nor closed
+    WANTS_ADDRESS = 64              # a balancer has not said yet whose it is
 
 cdef enum:
     HANDSHAKE_MS = 10000            # in which one that was begun is over

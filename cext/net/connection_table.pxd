@@ -91,8 +91,8 @@ cdef class ConnectionTable:
     cdef Connection* add_connection(self, int fd, const sockaddr_storage* peer,
                                     const Protocol* protocol,
                                     const Transport* transport) noexcept nogil
-    # It came by a listener: its address is counted.
-    cdef void count_address(self, Connection* c) noexcept nogil
+    # Its address has one more, when it is known: whether it may stay.
+    cdef bint count_address(self, Connection* c) noexcept nogil
     # Its address has one more than it may: one of it that asked for nothing makes room. False:
     # there is none, and c is closed.
     cdef bint keep_newest(self, Connection* c) noexcept nogil

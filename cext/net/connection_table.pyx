@@ -30,6 +30,7 @@ from cext.net.connection cimport (
     REPLY_BYTES,
     SMALL_BYTES,
     UNREAD_UNSENT,
+    WANTS_ADDRESS,
     WANTS_HANDSHAKE,
     OutPiece,
     ReplyBuffer,
@@ -241,9 +242,10 @@ cdef class ConnectionTable:
         self.counters.accepted += 1
         return c
 
-    cdef void count_address(self, Connection* c) noexcept nogil:
-        if address_enter(&self.addresses, c) != NO_LIMIT:
-            self.keep_newest(c)
+    cdef bint count_address(self, Connection* c) noexcept nogil:
+        if c.transport_wants & WANTS_ADDRESS:
+            return True
+        return address_enter(&self.addresses, c) == NO_LIMIT or self.keep_newest(c)
 
     cdef bint keep_newest(self, Connection* c) noexcept nogil:
         if self.displace(c, False):

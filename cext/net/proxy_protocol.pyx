@@ -16,6 +16,7 @@ from cext.net.connection cimport (
     HANDSHAKE_BEGUN,
     TRANSPORT_FAILED,
     WANT_READ,
+    WANTS_ADDRESS,
     Connection,
 )
 from cext.net.socket_api cimport AF_INET, AF_INET6, EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
@@ -60,7 +61,7 @@ cdef int go_behind(Connection* c) noexcept nogil:
     free(s)
     c.transport_state = NULL
     c.transport = server.behind
-    c.transport_wants &= ~<uint8_t> HANDSHAKE_BEGUN
+    c.transport_wants &= ~<uint8_t> (HANDSHAKE_BEGUN | WANTS_ADDRESS)
     if c.transport == NULL:
         return 0
     if not c.transport.open(c.transport.owner, c):
@@ -81,6 +82,7 @@ cdef bint proxy_open(void* owner, Connection* c) noexcept nogil:
     if s != NULL:
         s.server = server
     c.transport_state = s
+    c.transport_wants |= WANTS_ADDRESS
     return s != NULL
 
 

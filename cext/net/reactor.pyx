@@ -7,7 +7,7 @@ from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
 from cext.net.address_table cimport (
-    HANDSHAKES_LIMIT, NO_LIMIT, address_begin, address_end, address_renew,
+    HANDSHAKES_LIMIT, NO_LIMIT, address_begin, address_end,
 )
 from cext.net.connection cimport (
     ELSEWHERE,
@@ -19,6 +19,7 @@ from cext.net.connection cimport (
     SEND_READS,
     WANT_READ,
     WANT_WRITE,
+    WANTS_ADDRESS,
     WANTS_HANDSHAKE,
 )
 from cext.net.handshake_thread cimport (
@@ -203,20 +204,21 @@ cdef class Reactor(Input):
         return meant
 
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil:
-        cdef uint8_t begun = c.transport_wants & HANDSHAKE_BEGUN
+        cdef uint8_t wanted = c.transport_wants
         cdef int result
         if c.transport_wants & HANDSHAKE_ELSEWHERE:
             return 0
         result = c.transport.handshake(c)
-        if address_renew(&self.addresses, c, self.now_ms) != NO_LIMIT and not self.keep_newest(c):
+        if wanted & ~c.transport_wants & WANTS_ADDRESS and not self.count_address(c):
             return 0
-        if c.transport_wants & HANDSHAKE_BEGUN and not begun:
+        if c.transport_wants & HANDSHAKE_BEGUN and not wanted & HANDSHAKE_BEGUN:
             c.opened_ms = self.now_ms       # it has HANDSHAKE_MS from now
         if result == ELSEWHERE:
             self.hand_step(c)
             return 0
         if result == WANT_READ or result == WANT_WRITE:
-            c.transport_wants = (WANTS_HANDSHAKE | c.transport_wants & HANDSHAKE_BEGUN
+            c.transport_wants = (WANTS_HANDSHAKE
+                                 | c.transport_wants & (HANDSHAKE_BEGUN | WANTS_ADDRESS)
                                  | (HANDSHAKE_WRITES if result == WANT_WRITE else 0))
             self.watch(c)
             return 0

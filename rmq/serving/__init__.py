@@ -3,6 +3,7 @@
     acceptor        a listening socket that never spins for want of descriptors
     listener        the connections of one port, and their limits
     address_table   what each address has, and may have
+    pace            handshakes that a turn of the loop has, at most
     connection      one client: bytes -> frames -> requests -> replies, in order
     request_table   which function answers which request code
     identity        the account by which this process signs what it asks

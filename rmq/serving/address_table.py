@@ -4,6 +4,7 @@
     asked      it has sent a request: it is silent no more
     begin      its handshake has begun: one more at once, and one more in this second
     end        it is over, or comes to nothing
+    hold       bytes of requests that are not whole: so many more, or less
     leave      the connection has gone
 
 Limits keep one address from what others need: enter and begin say which one is exceeded. Then one
@@ -53,6 +54,7 @@ class AddressLimits(msgspec.Struct, frozen=True):
 class _Address:
     key: bytes | str
     connections: int = 0
+    partial_bytes: int = 0  # of requests that are not whole
     silent: dict[Hashable, float] = field(default_factory=dict)  # who -> since when, oldest first
     shaking: dict[Hashable, float] = field(default_factory=dict)  # likewise, hands
 
@@ -72,18 +74,9 @@ class AddressTable:
         return len(self._by_key)
 
     def enter(self, who: Hashable, host: str, now: float) -> str:
-        """The setting whose limit is exceeded, or nothing; it counts in either case. One that has
-        entered already has another address than it seemed."""
+        """The setting whose limit is exceeded, or nothing; it counts in either case."""
         key = _key(host)
-        known = self._of.get(who)
-        if known is not None and known.key == key:
-            return ""
-        if known is not None:
-            self.leave(who)
-        address = self._by_key.get(key)
-        if address is None:
-            address = self._by_key[key] = _Address(key)
-        self._of[who] = address
+        address = self._of[who] = self._by_key.setdefault(key, _Address(key))
         address.connections += 1
         address.silent[who] = now
         return CONNECTIONS if 0 < self._limits.connections < address.connections else ""
@@ -96,14 +89,18 @@ class AddressTable:
     def begin(self, who: Hashable, now: float) -> str:
         """As enter()."""
         address = self._of[who]
+        if who in address.shaking:
+            return ""
         address.shaking[who] = now
+        if address.silent.pop(who, None) is not None:
+            address.silent[who] = now
         if int(now) != self._second:
             self._second = int(now)
             self._begun.clear()
         self._begun[address.key] += 1
-        if 0 < self._limits.handshakes < len(address.shaking):
-            return HANDSHAKES
-        return RATE if 0 < self._limits.rate < self._begun[address.key] else ""
+        if 0 < self._limits.rate < self._begun[address.key]:  # first: nobody's end helps
+            return RATE
+        return HANDSHAKES if 0 < self._limits.handshakes < len(address.shaking) else ""
 
     def end(self, who: Hashable, now: float) -> None:
         """Of one that has begun none, too. It is silent from now on, where it has asked nothing."""
@@ -123,6 +120,17 @@ class AddressTable:
         address.connections -= 1
         if address.connections == 0:
             del self._by_key[address.key]
+
+    def hold(self, who: Hashable, change: int) -> None:
+        """Of one that has left, too."""
+        address = self._of.get(who)
+        if address is not None:
+            address.partial_bytes += change
+
+    def of_largest(self) -> list[Hashable]:
+        """All of the address that holds most."""
+        largest = max(self._by_key.values(), key=lambda each: each.partial_bytes)
+        return [who for who, address in self._of.items() if address is largest]
 
     def rival(self, who: Hashable, limit: str, since: float) -> Hashable | None:
         """Who has been silent (of HANDSHAKES: has been shaking hands) for longest of its address,

@@ -6,8 +6,8 @@
 
 Example: two pipelined requests in one TCP segment are answered in their order, in one write or two.
 
-Limits: the largest frame, and `partial_bytes_max` for what all connections together hold of frames
-that are not complete yet; who goes beyond is closed.
+Limits: the largest frame; and what all connections together hold of frames that are not complete
+yet, of which its owner is told (listener.py).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.serving.tls import common_name
 
-UNKNOWN = "?"
+UNKNOWN = "a client"
 
 _log = logging.getLogger("rmq.serving.connection")
 
@@ -29,10 +29,8 @@ _log = logging.getLogger("rmq.serving.connection")
 class Owner(Protocol):
     """What a connection needs of the listener; see listener.py."""
 
-    partial_bytes: int
-    partial_bytes_max: int
-
-    def opened(self, connection: "Connection") -> bool: ...
+    def admit(self, connection: "Connection") -> bool: ...
+    def hold(self, connection: "Connection", change: int) -> None: ...
     def first_request(self, connection: "Connection") -> None: ...
     def closed(self, connection: "Connection") -> None: ...
     def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]": ...
@@ -54,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader()
+        self.partial_bytes = 0  # that the owner knows of
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
         self._silent = True  # no request has come yet
@@ -74,6 +73,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
+        self._frames.clear()
+        self._settle()
         if self._transport is not None:
             self._transport.abort()
 
@@ -84,22 +85,19 @@ class Connection(asyncio.Protocol):
         if self.peer == UNKNOWN:
             self.come_from(transport.get_extra_info("peername"))
         self.proved = common_name(transport.get_extra_info("peercert"))
-        if not self._owner.opened(self):
+        if not self._owner.admit(self):
             self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._owner.partial_bytes -= self._frames.buffered
         self._frames.clear()
+        self._settle()
         self._transport = None
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
         self.last_active = clock.monotonic()
         self._frames.feed(data)
-        self._owner.partial_bytes += len(data)
-        if self._owner.partial_bytes > self._owner.partial_bytes_max:
-            self._refuse(f"all connections together hold {self._owner.partial_bytes} bytes unread")
-            return
+        self._settle()
         if self._task is None:
             self._serve()
 
@@ -118,22 +116,27 @@ class Connection(asyncio.Protocol):
     def _serve(self) -> None:
         """Answers every whole frame that is here."""
         while not self._is_closing() and self._task is None and not self._choked:
-            before = self._frames.buffered
             try:
                 request = self._frames.next()
             except ProtocolError as error:
-                self._refuse(str(error))
+                self.refuse(str(error))
                 return
-            finally:
-                self._owner.partial_bytes -= before - self._frames.buffered
+            self._settle()
             if request is None:
                 return
             self._answer(request)
 
+    def _settle(self) -> None:
+        """Tells the owner what is buffered."""
+        change = self._frames.buffered - self.partial_bytes
+        self.partial_bytes += change
+        if change:
+            self._owner.hold(self, change)
+
     def _is_closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    def _refuse(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
         _log.warning("%s: connection closed: %s", self.peer, why)
         self.abort()
 

@@ -4,7 +4,8 @@
     sweep()     closes connections on which nothing has moved for `idle_seconds`
     stop()      stops accepting, lets written replies leave, then cuts what is left
 
-Limits: `connections_max`. For one more the oldest of those that have sent no request since they
+Limits: PARTIAL_BYTES_MAX of half requests, beyond which the address with most of them loses one;
+`connections_max`. For one more the oldest of those that have sent no request since they
 came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
 second at most. Of one address: rmq/serving/address_table.py; there one of the same address is
 closed. Out of descriptors: rmq/serving/acceptor.py.
@@ -14,6 +15,7 @@ as one of the first two leaves, a new one is served.
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -35,13 +37,15 @@ from rmq.serving.address_table import (
     AddressTable,
 )
 from rmq.serving.certificate_watch import CertificateWatch
-from rmq.serving.connection import Connection, shown
+from rmq.serving.connection import UNKNOWN, Connection, shown
+from rmq.serving.pace import Pace
 from rmq.serving.proxy_protocol import Balancers, client_of
 from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
 
 BACKLOG = 1024
 HELLO_S = 10.0  # for a handshake
+HANDSHAKES_A_TURN = 4  # each is a millisecond in which nobody else is answered
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
@@ -87,7 +91,8 @@ class Listener:
         self.partial_bytes_max = PARTIAL_BYTES_MAX
         self._closed = closed
         self._connections: set[Connection] = set()
-        self._opening: dict[Connection, asyncio.Task[None]] = {}  # that are not in there yet
+        self._setting_up: dict[Connection, asyncio.Task[None]] = {}  # that are not in there yet
+        self._pace = Pace(HANDSHAKES_A_TURN)
         # Connection without a request -> when it came, or had shaken hands; oldest first.
         self._silent: dict[Connection, float] = {}
         self._connections_max = connections_max
@@ -96,7 +101,7 @@ class Listener:
         self._stopping = False
         self._what = what
         self._empty = asyncio.Event()
-        self._refused_at = 0.0
+        self._refused_at: dict[str, float] = {}  # by setting
 
     async def open(self, host: str, port: int) -> int:
         """Listens on host:port (0: any free one); returns the port."""
@@ -104,7 +109,7 @@ class Listener:
             self._read(self._tls)
             watch = CertificateWatch(self._tls, self._read)
             self._watching = asyncio.get_running_loop().create_task(watch.run())
-        acceptor = Acceptor(self._take, "rmq.serving.listener")
+        acceptor = Acceptor(self._accept, "rmq.serving.listener")
         try:
             bound = await acceptor.open(host, port, BACKLOG)
         except (OSError, OverflowError) as error:
@@ -116,30 +121,36 @@ class Listener:
         self._acceptor = acceptor
         return bound
 
-    def _take(self, accepted: socket.socket) -> None:
+    def _accept(self, accepted: socket.socket) -> None:
         now = clock.monotonic()
         if len(self) >= self._connections_max:
             self._displace(now)
         if len(self) >= self._connections_max or self._stopping:
-            self._refuse(_peer(accepted), f"{len(self)} connections are open", now)
+            self._refuse(shown(_address(accepted)) or UNKNOWN, "rmqMaxConnections", now)
             accepted.close()
             return
         connection = Connection(self)
         self._silent[connection] = now
         connection.come_from(_address(accepted))
-        limit = self._addresses.enter(connection, connection.host, now)
-        if not self._may_stay(connection, limit, now):
+        is_balancer = self._balancers is not None and self._balancers.hold(accepted)
+        if not is_balancer and not self._count_address(connection, now):
             self._forget(connection)
             accepted.close()
             return
-        task = asyncio.get_running_loop().create_task(self._open(connection, accepted))
-        self._opening[connection] = task
+        task = asyncio.get_running_loop().create_task(
+            self._set_up(connection, accepted, is_balancer)
+        )
+        self._setting_up[connection] = task
+        task.add_done_callback(lambda _: self._is_set_up(connection, accepted))
 
-    async def _open(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _set_up(
+        self, connection: Connection, accepted: socket.socket, is_balancer: bool
+    ) -> None:
+        """What comes before the first request: who it is, and TLS."""
         loop = asyncio.get_running_loop()
-        try:
+        with contextlib.suppress(OSError, asyncio.TimeoutError):  # gone, or speaks nothing of ours
             context = None
-            if self._balancers is not None and self._balancers.hold(accepted):
+            if is_balancer:
                 await self._hear_balancer(connection, accepted)
             if self._tls is not None and await within(_says_hello(accepted), self._idle_seconds):
                 context = self._context
@@ -147,43 +158,41 @@ class Listener:
                 raise ConnectionAbortedError
             if context is not None:
                 self._begin_handshake(connection)
+                await self._pace.step()
             await loop.connect_accepted_socket(
                 lambda: connection, accepted, ssl=context,
                 ssl_handshake_timeout=HELLO_S if context is not None else None,
             )  # fmt: skip
-        except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks nothing of ours
+
+    def _is_set_up(self, connection: Connection, accepted: socket.socket) -> None:
+        """Or not: a task that is cancelled before its first step has no `finally`."""
+        self._setting_up.pop(connection, None)
+        if connection not in self._connections:
+            self._forget(connection)
             accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-        finally:
-            self._opening.pop(connection, None)
-            if connection not in self._connections:
-                self._forget(connection)
 
     async def _hear_balancer(self, connection: Connection, accepted: socket.socket) -> None:
-        client = await within(client_of(accepted), self._idle_seconds)
-        if client is not None:
-            connection.come_from(client)
-            now = clock.monotonic()
-            limit = self._addresses.enter(connection, connection.host, now)
-            if not self._may_stay(connection, limit, now):
-                raise ConnectionAbortedError
+        """Until it has said whose the connection is, that counts to no address."""
+        connection.come_from(await within(client_of(accepted), self._idle_seconds))
+        if not self._count_address(connection, clock.monotonic()):
+            raise ConnectionAbortedError
 
     def _begin_handshake(self, connection: Connection) -> None:
         now = clock.monotonic()
         if not self._may_stay(connection, self._addresses.begin(connection, now), now):
             raise ConnectionAbortedError
+        if self._silent.pop(connection, None) is not None:
+            self._silent[connection] = now
 
     def __len__(self) -> int:
-        return len(self._connections) + len(self._opening)
+        return len(self._connections) + len(self._setting_up)
 
-    def opened(self, connection: Connection) -> bool:
+    def admit(self, connection: Connection) -> bool:
         """Whether the new connection may stay."""
-        if self._opening.pop(connection, None) is None or self._stopping:
+        if self._setting_up.pop(connection, None) is None or self._stopping:
             return False
         self._connections.add(connection)
-        now = clock.monotonic()
+        now = connection.last_active = clock.monotonic()
         self._addresses.end(connection, now)
         self._silent.pop(connection)
         self._silent[connection] = now
@@ -197,15 +206,31 @@ class Listener:
 
     # ---- limits
 
+    def hold(self, connection: Connection, change: int) -> None:
+        """So many bytes more of frames that are not whole. Beyond the limit the address that has
+        most of them loses its largest, the newest of several."""
+        self.partial_bytes += change
+        self._addresses.hold(connection, change)
+        if change > 0 and self.partial_bytes > self.partial_bytes_max:
+            hogs = [each for each in self._addresses.of_largest() if isinstance(each, Connection)]
+            max(reversed(hogs), key=lambda each: each.partial_bytes).refuse(
+                f"all connections together hold {self.partial_bytes} bytes of requests that are "
+                "not whole, and its address most of them"
+            )
+
+    def _count_address(self, connection: Connection, now: float) -> bool:
+        limit = self._addresses.enter(connection, connection.host, now)
+        return self._may_stay(connection, limit, now)
+
     def _may_stay(self, connection: Connection, limit: str, now: float) -> bool:
-        """Whether another of its address has made room, where its limit is exceeded."""
+        """True: no limit is exceeded, or another of its address has made room."""
         if not limit:
             return True
         rival = self._addresses.rival(connection, limit, now - SILENT_S)
         if isinstance(rival, Connection):
             self._drop(rival)
             return True
-        self._refuse(connection.peer, TOO_MANY[limit], now)
+        self._refuse(connection.peer, limit, now)
         return False
 
     def _displace(self, now: float) -> None:
@@ -215,7 +240,7 @@ class Listener:
             self._drop(oldest)
 
     def _drop(self, connection: Connection) -> None:
-        task = self._opening.pop(connection, None)
+        task = self._setting_up.pop(connection, None)
         if task is not None:
             self._forget(connection)
             task.cancel()
@@ -223,13 +248,15 @@ class Listener:
             self.closed(connection)
             connection.abort()
 
-    def _refuse(self, peer: str, why: str, now: float) -> None:
-        if now - self._refused_at >= 1:
-            self._refused_at = now
+    def _refuse(self, peer: str, limit: str, now: float) -> None:
+        """One line a second for each limit."""
+        if now - self._refused_at.get(limit, float("-inf")) >= 1:
+            self._refused_at[limit] = now
+            why = TOO_MANY.get(limit, f"{len(self)} connections are open; raise {limit}")
             _log.warning("%s refused: %s", peer, why)
 
     def _forget(self, connection: Connection) -> None:
-        """One that is nowhere else."""
+        """All that is counted of one that has gone, or does not come."""
         self._silent.pop(connection, None)
         self._addresses.leave(connection)
 
@@ -256,7 +283,7 @@ class Listener:
             return
         acceptor, self._acceptor, self._stopping = self._acceptor, None, True
         acceptor.close()
-        for task in (self._watching, *self._opening.values()):
+        for task in (self._watching, *self._setting_up.values()):
             if task is not None:
                 task.cancel()
         for connection in list(self._connections):
@@ -276,10 +303,6 @@ def _address(accepted: socket.socket) -> tuple[Any, ...] | None:
     except OSError:  # it is gone
         return None
     return found
-
-
-def _peer(accepted: socket.socket) -> str:
-    return shown(_address(accepted)) or "a client"
 
 
 async def _says_hello(accepted: socket.socket) -> bool:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from rmq.serving.address_table import (
     AddressTable,
 )
 from rmq.serving.listener import Listener
+from rmq.serving.pace import Pace
 
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
 
@@ -101,11 +104,12 @@ async def test_an_address_has_so_many_connections(caplog: pytest.LogCaptureFixtu
 async def test_three_quarters_of_all_where_nothing_is_said() -> None:
     async with (
         name_server(rmqMaxConnections=4) as server,
-        clients(server.port, *[HERE] * 4) as four,
-        From(server.port, THERE) as other,
+        clients(server.port, *[HERE] * 3) as three,
     ):
-        assert [await each.is_served() for each in four] == [True, True, True, False]
-        assert await other.is_served()
+        assert [await each.is_served() for each in three] == [True, True, True]
+        async with From(server.port) as more, From(server.port, THERE) as other:
+            assert not await more.is_served()
+            assert await other.is_served()
 
 
 @in_loop
@@ -124,6 +128,21 @@ async def test_behind_a_balancer_it_is_the_clients_address() -> None:
 
 
 @in_loop
+async def test_what_a_balancer_has_not_named_yet_is_refused_to_nobody() -> None:
+    settings = {"rmqMaxConnectionsPerAddress": 2, "rmqProxyProtocolFrom": BALANCER}
+    async with (
+        name_server(**settings) as server,
+        clients(server.port, *[BALANCER] * 5) as waiting,
+    ):
+        await until(lambda: len(listener_of(server)) == 5)
+        for number, each in enumerate(waiting):
+            each.writer.write(f"PROXY TCP4 192.0.2.{number} 10.0.0.5 40000 9876\r\n".encode())
+        assert [await each.is_served() for each in waiting] == [True] * 5
+        async with clients(server.port, *[BALANCER] * 3) as own:
+            assert [await each.is_served() for each in own] == [True, True, False]
+
+
+@in_loop
 async def test_who_does_not_get_on_makes_room(clock: DrivenClock) -> None:
     """Of the same address: who is silent, and whose handshake stands still, for a second."""
     settings = {"rmqMaxConnectionsPerAddress": 3, "rmqMaxHandshakesPerAddress": 2}
@@ -134,12 +153,14 @@ async def test_who_does_not_get_on_makes_room(clock: DrivenClock) -> None:
         From(server.port, said=hello()[:50]) as two,
     ):
         table = listener_of(server)._addresses
-        await until(lambda: sum(len(each.shaking) for each in table._by_key.values()) == 2)
+        await until(
+            lambda: sum(len(each.shaking) for each in table._by_key.values()) == 2, still=True
+        )
         assert not await shakes_hands(server.port)
         clock.advance(1.1)
         assert await shakes_hands(server.port)
         assert await one.closed_by_peer()
-        await until(lambda: len(listener_of(server)) == 2)
+        await until(lambda: len(listener_of(server)) == 2, still=True)
         async with clients(server.port, HERE, HERE) as asking:
             assert [await each.is_served() for each in asking] == [True, True]
             async with From(server.port) as last:
@@ -155,8 +176,11 @@ async def test_handshakes_in_a_second(clock: DrivenClock) -> None:
     async with name_server(rmqHandshakeRatePerAddress=1) as server:
         for _ in range(2):
             assert await shakes_hands(server.port)
-            while await shakes_hands(server.port):  # in another second, perhaps
-                pass
+            for _ in range(50):  # in another second, perhaps
+                if not await shakes_hands(server.port):
+                    break
+            else:
+                pytest.fail("a second has room for any number of them")
             assert await shakes_hands(server.port, THERE)
             clock.advance(1)
 
@@ -176,48 +200,167 @@ async def test_nothing_is_kept_of_those_that_have_gone() -> None:
         assert listener_of(server)._silent == {}
 
 
+@in_loop
+async def test_who_is_displaced_before_its_first_step_leaves_nothing() -> None:
+    """A task that is cancelled before it has begun has no code of its own that cleans up."""
+    async with name_server() as server, From(server.port) as client:
+        listener = listener_of(server)
+        assert await client.is_served()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        listener._accept(ours)
+        (connection,) = listener._setting_up
+        listener._drop(connection)
+        await until(lambda: ours.fileno() == -1)
+        assert theirs.recv(1) == b""
+        theirs.close()
+        assert len(listener) == 1
+        assert await client.is_served()
+
+
+@in_loop
+async def test_the_address_with_most_half_frames_loses_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not who came when the room was gone, nor whose single frame is the largest."""
+    monkeypatch.setattr("rmq.serving.listener.PARTIAL_BYTES_MAX", 100_000)
+    begun = (1_000_000).to_bytes(4, "big")
+    async with name_server() as server, clients(server.port, HERE, HERE, HERE, THERE) as all_four:
+        *many, other = all_four
+        for client, size in ((many[0], 20_000), (many[1], 25_000), (many[2], 15_000)):
+            await write_partial(server, client, begun + bytes(size))
+        other.writer.write(begun + bytes(45_000))
+        assert await many[1].closed_by_peer()
+        await until(lambda: listener_of(server).partial_bytes == 80_012)
+        for each in (many[0], many[2], other):
+            each.writer.close()
+        await until(lambda: len(listener_of(server)) == listener_of(server).partial_bytes == 0)
+    (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert "of requests that are not whole, and its address most of them" in line
+
+
+async def write_partial(server: NameServer, client: Client, data: bytes) -> None:
+    before = listener_of(server).partial_bytes
+    client.writer.write(data)
+    await until(lambda: listener_of(server).partial_bytes == before + len(data))
+
+
+@in_loop
+async def test_handshakes_of_many_wait_for_their_turn() -> None:
+    async with name_server() as server, asyncio.TaskGroup() as group:
+        tasks = [group.create_task(shakes_hands(server.port)) for _ in range(50)]
+    assert all(each.result() for each in tasks)
+
+
+@in_loop
+async def test_a_turn_has_so_many_steps() -> None:
+    pace, order = Pace(3), list[int]()
+
+    async def step(number: int) -> None:
+        await pace.step()
+        order.append(number)
+
+    tasks = [asyncio.ensure_future(step(number)) for number in range(10)]
+    tasks[1].cancel()
+    done = []
+    while len(order) < 9:
+        before = len(order)
+        await asyncio.sleep(0)
+        done.append(len(order) - before)
+    assert [each for each in done if each] == [3, 3, 3]
+    assert order == [0, *range(2, 10)]
+    await asyncio.ensure_future(step(10))
+    assert order[-1] == 10
+
+
+HOSTS = {"10.0.0.1": "A", "10.0.0.2": "B", "::ffff:10.0.0.1": "A", "2001:db8::1": "C",
+         "2001:db8::2": "C"}  # fmt: skip
+LIMITS = AddressLimits(connections=2, handshakes=1, rate=2)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["enter", "asked", "begin", "end", "leave"]),
         st.integers(0, 5),  # who
-        st.sampled_from(["10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "2001:db8::1", "2001:db8::2"]),
+        st.sampled_from(list(HOSTS)),
+        st.sampled_from([0.0, 0.3, 1.1]),  # what has passed since the last step
     ),
     max_size=60,
 )
 
 
+class Known(msgspec.Struct):
+    """What the model knows of one that is there."""
+
+    address: str
+    silent: float | None  # since when
+    shaking: float | None = None
+
+
 @given(STEPS)
-def test_counts_are_those_of_who_is_there(steps: list[tuple[str, int, str]]) -> None:
-    table = AddressTable(AddressLimits(connections=2, handshakes=1))
-    here: dict[int, str] = {}  # who -> what its address counts as
-    shaking: set[int] = set()
-    counted = {"::ffff:10.0.0.1": "10.0.0.1", "2001:db8::2": "2001:db8::1"}
-    for now, (step, who, host) in enumerate(steps):
-        key = counted.get(host, host)
+def test_what_is_counted_is_who_is_there(steps: list[tuple[str, int, str, float]]) -> None:
+    table = AddressTable(LIMITS)
+    here: dict[int, Known] = {}
+    begun: list[tuple[str, int]] = []  # address, second
+    now = 100.0
+    for step, who, host, passed in steps:
+        now += passed
+        address = HOSTS[host]
+        mine = here.get(who)
         if step == "enter":
-            if here.get(who, key) != key:
-                shaking.discard(who)
-            known = who in here and here[who] == key
-            here[who] = key
-            mine = sum(each == key for each in here.values())
-            assert table.enter(who, host, now) == (CONNECTIONS if mine > 2 and not known else "")
-        elif who not in here:
+            if mine is not None:
+                continue
+            here[who] = Known(address, now)
+            crowd = sum(each.address == address for each in here.values())
+            assert table.enter(who, host, now) == (CONNECTIONS if crowd > 2 else "")
+        elif mine is None:
             continue
         elif step == "begin":
-            shaking.add(who)
-            mine = sum(here[each] == here[who] for each in shaking)
-            assert table.begin(who, now) == (HANDSHAKES if mine > 1 else "")
+            limit = ""
+            if mine.shaking is None:
+                mine.shaking = now
+                mine.silent = None if mine.silent is None else now
+                begun.append((mine.address, int(now)))
+                shaking = sum(
+                    each.address == mine.address and each.shaking is not None
+                    for each in here.values()
+                )
+                limit = HANDSHAKES if shaking > 1 else ""
+                limit = RATE if begun.count((mine.address, int(now))) > 2 else limit
+            assert table.begin(who, now) == limit
         elif step == "end":
-            shaking.discard(who)
+            if mine.shaking is not None:
+                mine.shaking = None
+                mine.silent = None if mine.silent is None else now
             table.end(who, now)
         elif step == "asked":
+            mine.silent = None
             table.asked(who)
         else:
             del here[who]
-            shaking.discard(who)
             table.leave(who)
             table.leave(who)
-        assert len(table) == len(set(here.values()))
+        assert len(table) == len({each.address for each in here.values()})
+        for each, known in here.items():
+            assert_rival(table, here, each, known)
+
+
+def assert_rival(table: AddressTable, here: dict[int, Known], who: int, known: Known) -> None:
+    """It is one of the same address that has waited longest; of more than one any may be."""
+    others = [each for name, each in here.items()
+              if name != who and each.address == known.address]  # fmt: skip
+    for limit, since in (
+        (CONNECTIONS, [each.silent for each in others if each.silent is not None]),
+        (HANDSHAKES, [each.shaking for each in others if each.shaking is not None]),
+    ):
+        rival = table.rival(who, limit, 1e9)
+        if not since:
+            assert rival is None
+            continue
+        assert isinstance(rival, int)
+        found = here[rival]
+        assert found.address == known.address
+        assert (found.silent if limit == CONNECTIONS else found.shaking) == min(since)
+        assert table.rival(who, limit, min(since) - 0.1) is None
+    assert table.rival(who, RATE, 1e9) is None
 
 
 def test_the_one_that_has_waited_longest_is_the_rival() -> None:
