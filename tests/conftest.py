@@ -9,10 +9,17 @@ import pytest
 from hypothesis import settings
 from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
+from support.waiting import HANG_S
+
+from rmq.client.blocking import connection
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("rmq", deadline=None)
 settings.load_profile("rmq")
+
+
+# A busy machine answers late. Who is to wait in vain says for how long.
+connection.CALL_TIMEOUT = HANG_S
 
 
 # What pytest makes of 7,000 tests stays to the end, and a collection of garbage would walk through

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from support.followers import log_of
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
@@ -35,7 +35,6 @@ from tests.ha.trios import Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
-ACKED_S = 60.0
 COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
 FED_AT = 48  # in rmqTimers/position: cext/store/timer_position.pxd
 
@@ -71,7 +70,7 @@ def send(node: Broker, body: bytes, properties: str = "", timeout: float = 10.0)
 
 def until_acked(trio: Trio, body: bytes, properties: str = "") -> int:
     """How often it was sent, and so how often it may be stored."""
-    end, attempts = time.monotonic() + ACKED_S, 1
+    end, attempts = time.monotonic() + HANG_S, 1
     while send(trio.nodes["master"], body, properties) != 0:
         assert time.monotonic() < end
         attempts += 1

@@ -45,7 +45,6 @@ LATE = [*OPTIONS[:-1], "flushConsumerOffsetInterval=600000"]
 ROUNDS = 4
 INVISIBLE_MS = 1500
 TORN_MAX = 32  # messages of a check point
-ANSWER_S = 30.0  # in vain only at a broker that was killed, whose connection ends
 QUIET_S = 2 * INVISIBLE_MS / 1000
 
 
@@ -70,7 +69,7 @@ class PopLoad:
                 posts[self.next] = client.post_send("t", b"%d" % self.next, self.next % 3)
                 self.next += 1
             for number, post in posts.items():
-                if (await client.reply_or_end(post, ANSWER_S)).code == 0:
+                if (await client.reply_or_end(post, HANG_S)).code == 0:
                     self.stored.add(number)
             await asyncio.sleep(0.002)
 
@@ -78,7 +77,7 @@ class PopLoad:
         """`careful`: acknowledges everything."""
         while True:
             fields = pop_fields("g", "t", invisibleTime=INVISIBLE_MS, pollTime=300)
-            reply = await client.reply_or_end(client.post(POP, **fields), ANSWER_S)
+            reply = await client.reply_or_end(client.post(POP, **fields), HANG_S)
             assert reply.code in (0, 2, 14, 17, 210), (reply.code, reply.remark)
             for one in popped(reply, "g", "t") if reply.code == 0 else ():
                 self.came += 1
@@ -92,7 +91,7 @@ class PopLoad:
         number = int(one.body)
         if fate > 0.25:
             self.unanswered.add(number)
-            done = await client.reply_or_end(client.post(ACK, **ack_fields("g", one)), ANSWER_S)
+            done = await client.reply_or_end(client.post(ACK, **ack_fields("g", one)), HANG_S)
             self.unanswered.discard(number)
             if done.code == 0:
                 self.acked[number] = self.acked.get(number, 0) + 1
@@ -100,7 +99,7 @@ class PopLoad:
                     self.done.add(number)
         elif fate > 0.15:
             fields = {**ack_fields("g", one), "invisibleTime": 300}
-            await client.reply_or_end(client.post(CHANGE, **fields), ANSWER_S)
+            await client.reply_or_end(client.post(CHANGE, **fields), HANG_S)
 
     async def until_killed(self, broker: BrokerProcess, chance: random.Random) -> None:
         async with contextlib.AsyncExitStack() as stack:

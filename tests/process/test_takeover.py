@@ -34,7 +34,6 @@ from rmq.takeover.old_master import OldMaster
 RMQ = [sys.executable, "-m", "rmq"]
 SMALL = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=262144",
          "--set", "waitTimeMillsInSendQueue=60000")  # fmt: skip
-READY_S = 60.0
 
 
 class Machine:
@@ -50,7 +49,7 @@ class Machine:
         )  # fmt: skip
         for child in (self.names, self.old):
             child.start()
-            child.wait_ready(READY_S)
+            child.wait_ready(HANG_S)
         self.takeover: subprocess.Popen[str] | None = None
 
     def _child(self, name: str, *words: str) -> Child:
@@ -158,7 +157,7 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
     again = Child("again", command, machine.folder)
     again.start()
     try:
-        again.wait_ready(READY_S)
+        again.wait_ready(HANG_S)
         settings = OldMaster(machine.address).settings
         assert (settings["brokerName"], settings["brokerId"]) == ("broker-a", "0")
         assert settings["mappedFileSizeCommitLog"] == str(1 << 20)

@@ -96,7 +96,7 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
                     )
 
             answering = asyncio.create_task(answer())
-            await until(lambda: len(asked) == count // 2, timeout_s=30)
+            await until(lambda: len(asked) == count // 2)
             await asyncio.sleep(2.5)
             answering.cancel()
             offset = 1

@@ -13,12 +13,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from support.waiting import HANG_S
+
 from rmq.codes import FLAG_ONE_WAY
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command, decode, encode, field_texts
-
-TIMEOUT_S = 60.0  # far more than a busy machine needs
 
 
 class BrokerClient:
@@ -92,12 +92,12 @@ class BrokerClient:
         reply = self._replies[opaque]
         if not reply.done():
             await asyncio.wait(
-                {reply, self._task}, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+                {reply, self._task}, timeout=HANG_S, return_when=asyncio.FIRST_COMPLETED
             )
         if not reply.done():
             if self.is_ended:
                 raise ConnectionResetError("the connection has ended")
-            raise asyncio.TimeoutError(f"no reply within {TIMEOUT_S:.0f} s")
+            raise asyncio.TimeoutError(f"no reply within {HANG_S:.0f} s")
         return reply.result()
 
     async def reply_or_end(self, opaque: int, timeout_s: float) -> Command:
@@ -115,7 +115,7 @@ class BrokerClient:
 
     async def asked(self, code: int) -> Command:
         """The next request of the broker with this code."""
-        end = asyncio.get_running_loop().time() + TIMEOUT_S
+        end = asyncio.get_running_loop().time() + HANG_S
         while True:
             for request in self.requests:
                 if request.code == code:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from support.name_server import Client
+from support.waiting import HANG_S
 
 from rmq.config import load_properties
 from rmq.controller.server import ControllerServer
 from rmq.format.remoting import Command
 
 NAME = {"clusterName": "c", "brokerName": "broker-a"}
-TIMEOUT_S = 60
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ async def seen(
     look: Callable[[], Awaitable[T]] | Callable[[], T], is_it: Callable[[T], object] = bool
 ) -> T:
     """What `look` gives once it is as wanted. A driven clock does not go on meanwhile."""
-    until = time.monotonic() + TIMEOUT_S
+    until = time.monotonic() + HANG_S
     while True:
         found = look()
         value: T = await found if isinstance(found, Awaitable) else found

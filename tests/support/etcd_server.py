@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 from support.stopping import stand_still
+from support.waiting import HANG_S
 
 from rmq.demo.ports import free_port
-
-TIMEOUT_S = 60
 
 
 class EtcdServer:
@@ -36,7 +35,7 @@ class EtcdServer:
 
     def wait(self) -> None:
         """Until it answers."""
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + HANG_S
         while True:
             try:
                 urllib.request.urlopen(f"{self.endpoint}/health", timeout=1).close()

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.broker_process import PATIENT
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port
@@ -29,7 +29,6 @@ from shards.messages import M, Message, ShardStatus, Status, StatusReply
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216")
-WAIT_S = 60.0
 
 
 class Machine:
@@ -65,7 +64,7 @@ class Machine:
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
         try:  # a busy machine is ready before name servers know its shards
             with Cluster(self.namesrv) as cluster:
-                wait_until(lambda: len(cluster.brokers()) >= len(self.ports), WAIT_S)
+                wait_until(lambda: len(cluster.brokers()) >= len(self.ports), HANG_S)
         except BaseException:
             self.end()
             raise
@@ -73,7 +72,7 @@ class Machine:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def ask(self, message: Message, kind: type[M], timeout_s: float = WAIT_S) -> M:
+    def ask(self, message: Message, kind: type[M], timeout_s: float = HANG_S) -> M:
         with CommandClient(self.store) as bus:
             return bus.ask(message, kind, timeout_s)
 
@@ -88,7 +87,7 @@ class Machine:
 
     def until(self, condition: Callable[[list[ShardStatus]], bool]) -> list[ShardStatus]:
         """Waits until the shards are so."""
-        end, pause_s = time.monotonic() + WAIT_S, 0.01
+        end, pause_s = time.monotonic() + HANG_S, 0.01
         while not condition(shards := self.shards()):
             assert time.monotonic() < end, f"{shards}\n{self.log()}"
             time.sleep(pause_s)
@@ -104,7 +103,7 @@ class Machine:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(WAIT_S)
+        return self.process.wait(HANG_S)
 
     def end(self) -> None:
         """The supervisor and all shards: by SIGTERM, or SIGKILL."""

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from support.broker_process import PATIENT
+from support.waiting import HANG_S
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port
@@ -29,7 +30,6 @@ from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply
 
 RESTART_S = 0.2
-UP_S = 60.0
 
 
 class ManagedMachine:
@@ -165,7 +165,7 @@ class ManagedMachine:
     async def until_up(self, topic: str = "SELF_TEST_TOPIC") -> float:
         """Waits until all shards serve and clients find them; for how long."""
         began = time.monotonic()
-        while time.monotonic() - began < UP_S:
+        while time.monotonic() - began < HANG_S:
             found = await asyncio.to_thread(self.shards)
             serving = [shard.state for shard in found] == ["serving"] * len(self.ports)
             if serving and len(await asyncio.to_thread(self.routed, topic)) == len(self.ports):

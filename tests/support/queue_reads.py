@@ -10,10 +10,10 @@ import os
 import time
 from pathlib import Path
 
+from support.waiting import HANG_S
+
 from cext.base.status import Status
 from cext.store.queue_table import QueueTable
-
-TIMEOUT_S = 60
 
 
 def queue_entries(
@@ -21,7 +21,7 @@ def queue_entries(
 ) -> list[tuple[int, int, int]] | int:
     """store.entries(), which is never ABSENT here."""
     folder = Path(os.fsdecode(store.directory)) / topic.decode() / str(queue_id)
-    end = time.monotonic() + TIMEOUT_S
+    end = time.monotonic() + HANG_S
     while (got := store.entries(topic, queue_id, offset, count)) == Status.ABSENT:
         assert time.monotonic() < end, f"{folder} stays absent at {offset}"
         for file in folder.iterdir():

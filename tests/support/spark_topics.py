@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.broker_process import BrokerProcess
+from support.waiting import HANG_S
 
 from rmq import Message, Producer
 from rmq.client.blocking.admin import create_topic, delete_topic
@@ -18,8 +19,6 @@ from rmq.format.fastjson import MessageQueue
 from rmq.spark.access import Access
 from rmq.spark.options import write_options
 from rmq.spark.sender import Sender
-
-WAIT_S = 60  # for any answer; a machine may stand still for seconds
 
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
@@ -34,7 +33,7 @@ def remove(broker: BrokerProcess, topic: str) -> None:
 
 def patiently(call: Callable[[], object]) -> None:
     """Again when a busy machine has not answered in time: for what may be done twice."""
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + HANG_S
     while True:
         try:
             call()
@@ -49,8 +48,8 @@ def producer(broker: Any) -> Producer:
     return Producer(
         "SPARK_TESTS",
         namesrv_addr=broker.namesrv,
-        send_msg_timeout=1000 * WAIT_S,
-        mq_client_api_timeout=1000 * WAIT_S,
+        send_msg_timeout=int(1000 * HANG_S),
+        mq_client_api_timeout=int(1000 * HANG_S),
     )
 
 
