@@ -34,6 +34,7 @@ log = logging.getLogger("rmq.broker.ha_port")
 quiet = RateLimitedLog(log)
 
 BACKLOG = 16
+GREETINGS = 4  # of one address that have not said yet who they are; of all of them BACKLOG
 TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
 DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
 
@@ -47,7 +48,7 @@ class HAPort:
         self._acceptor = Acceptor(self._take, "rmq.broker.ha_port")
         # Reads who it is before the reactor has the socket; the broker id.
         self.greet: Callable[[HASocket], Awaitable[int]] | None = None
-        self._greetings: set[asyncio.Task[None]] = set()
+        self._greetings: dict[asyncio.Task[None], str] = {}  # the address
 
     async def open(self, port: int) -> int:
         """The port (0: any free one). ConfigError when it is taken, or an address is none."""
@@ -92,16 +93,27 @@ class HAPort:
         connected = HASocket(accepted)
         if self.greet is None and self._settings.rmqReplicaTls == DISABLED:
             self._adopt(connected, address, 0)
-        elif len(self._greetings) < BACKLOG:
-            task = asyncio.get_running_loop().create_task(self._greet(connected, address))
-            self._greetings.add(task)
-            task.add_done_callback(self._greetings.discard)
         else:
+            self._begin_greeting(connected, address)
+
+    def _begin_greeting(self, connected: HASocket, address: str) -> None:
+        of_address = sum(each == address for each in self._greetings.values())
+        if of_address >= GREETINGS or len(self._greetings) >= BACKLOG:
             quiet.warning(
-                "greetings", "a slave at %s is refused: %d others have not said yet who they are",
-                address, len(self._greetings),
+                f"greetings {address}",
+                "a slave at %s is refused: %d others, %d of its address, have not said yet who "
+                "they are", address, len(self._greetings), of_address,
             )  # fmt: skip
-            accepted.close()
+            connected.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._greet(connected, address))
+        self._greetings[task] = address
+
+        def greeted(task: asyncio.Task[None]) -> None:
+            del self._greetings[task]
+            connected.close()  # it is not here any more where the reactor has it
+
+        task.add_done_callback(greeted)
 
     async def _greet(self, connected: HASocket, address: str) -> None:
         try:
@@ -109,13 +121,9 @@ class HAPort:
                 await within(self._secure(connected), TLS_S)
             broker_id = await self.greet(connected) if self.greet is not None else 0
         except (RmqError, OSError, asyncio.TimeoutError) as error:
-            connected.close()
             reason = str(error) or f"it says nothing in {TLS_S:g} s"
             quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, reason)
             return
-        except BaseException:
-            connected.close()
-            raise
         self._adopt(connected, address, broker_id)
 
     async def _secure(self, connected: HASocket) -> None:

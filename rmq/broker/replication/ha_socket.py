@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class HASocket:
-    """Owned by the control thread; closed by close(), or given away by detach()."""
+    """Owned by the control thread; closed by close(), unless detach() has given it away."""
 
     def __init__(self, connected: socket.socket) -> None:
         """connected: it does not block."""

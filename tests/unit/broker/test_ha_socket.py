@@ -25,7 +25,7 @@ from cext.net.tls_stream import TlsClientContext, TlsStream
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication.epochs import Epochs
 from rmq.broker.replication.greeting import greet_master, greet_slave
-from rmq.broker.replication.ha_port import HAPort
+from rmq.broker.replication.ha_port import GREETINGS, HAPort
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.config import load_properties
 from rmq.errors import ConfigError
@@ -66,8 +66,8 @@ async def serving(mode: str, authority: Authority, **more: str) -> AsyncIterator
         port.close()
 
 
-async def connected(number: int) -> HASocket:
-    made = socket.create_connection(("127.0.0.1", number))
+async def connected(number: int, source: str = "127.0.0.1") -> HASocket:
+    made = socket.create_connection(("127.0.0.1", number), source_address=(source, 0))
     made.setblocking(False)
     return HASocket(made)
 
@@ -105,6 +105,43 @@ async def test_who_speaks_none_is_served_where_that_is_allowed(
                 assert "it speaks no TLS, and rmqReplicaTls=enforcing asks for it" in caplog.text
                 assert core.given == []
             slave.close()
+
+
+@in_loop
+async def test_one_address_leaves_room_for_others(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of those that are let in, but have not said yet who they are."""
+    async with serving("enforcing", authority, rmqReplicaAddresses="127.0.0.0/8") as (
+        core, port, number,
+    ):  # fmt: skip
+        silent = [await connected(number, "127.0.0.2") for _ in range(GREETINGS)]
+        await until(lambda: len(port._greetings) == GREETINGS)
+        with caplog.at_level(logging.WARNING), contextlib.suppress(ConnectionResetError):
+            assert await (await connected(number, "127.0.0.2")).receive(1) == b""
+        assert f"{GREETINGS} of its address, have not said yet who they are" in caplog.text
+        other = await connected(number, "127.0.0.3")
+        await other.secure(context(authority), serves=False)
+        await until(lambda: core.given == [(0, True)])
+        silent.pop().close()
+        await until(lambda: len(port._greetings) == GREETINGS - 1)
+        again = await connected(number, "127.0.0.2")
+        await again.secure(context(authority), serves=False)
+        await until(lambda: core.given == [(0, True)] * 2)
+        for each in (*silent, other, again):
+            each.close()
+
+
+@in_loop
+async def test_what_is_closed_before_its_first_step_leaves_no_socket(authority: Authority) -> None:
+    async with serving("enforcing", authority) as (_, port, _):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        port._begin_greeting(HASocket(ours), "10.0.0.7")
+        port.close()
+        await until(lambda: ours.fileno() == -1)
+        assert theirs.recv(1) == b""
+        theirs.close()
 
 
 @in_loop
