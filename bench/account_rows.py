@@ -37,13 +37,13 @@ SETTINGS = {
 def armed(bench: Bench) -> Iterator[Ours]:
     keys = {"RMQ_ACCESS_KEY": ADMIN.access_key, "RMQ_SECRET_KEY": ADMIN.secret_key}
     with patch.dict(os.environ, keys), bench.ours(name="accounts", **SETTINGS) as ours:
-        make_users(ours)
+        make_users(ours.name_server)
         yield ours
 
 
-def make_users(ours: Ours) -> None:
+def make_users(name_server: str) -> None:
     entries = [accounts.entry(f"Topic:of-others-{n}*", ["Pub", "Sub"]) for n in range(9)]
-    with Cluster(ours.name_server) as cluster:
+    with Cluster(name_server) as cluster:
         for n in range(OTHERS):
             accounts.create_user(cluster, f"other-{n}", f"secret-{n}")
         accounts.create_user(cluster, SENDER.access_key, SENDER.secret_key)
@@ -53,7 +53,7 @@ def make_users(ours: Ours) -> None:
 
 def signed_sends(bench: Bench, ours: Ours, queues: list[Queue]) -> Sliced:
     shape = SendShape(bench.body_bytes, credentials=SENDER)
-    loop = open_producer(send_frames(queues, shape), [ours.address], 64)
+    loop = open_producer(send_frames(queues, shape), list(ours.addresses), 64)
     return Sliced(bench, ours, loop)
 
 

@@ -1,4 +1,5 @@
-"""The table of replicas: against Apache's pair, failovers, planned switches, catching up.
+"""The table of replicas: against Apache's pair, failovers, planned switches, catching up. And what
+accounts and TLS cost against Apache's, which needs its broker as well.
 
     PYTHONPATH=.:tests python bench/replicas.py                  all; `make bench-replicas`
     PYTHONPATH=.:tests python bench/replicas.py --only kill      some rows
@@ -20,6 +21,7 @@ from failover_rows import java_kill, kill, switch
 from peer_pairs import apache_pair
 from rows import Bench, Row
 from run import machine, print_table, run_rows
+from secured_rows import secured
 from servers import ROOT, place_generator
 
 from rmq.format import fastjson
@@ -31,6 +33,7 @@ ROWS: dict[str, Row] = {
     "java_kill": java_kill,
     "switch": switch,
     "silent_cut": silent_cut,
+    "secured": secured,
 }
 RESULTS = ROOT / "build" / "bench" / "replicas.json"
 
