@@ -52,6 +52,7 @@ class Bench:
     control_messages: int = 200  # changes of a topic, and questions, one after the other
     pending_timers: int = 50_000_000
     many_topics: int = 100
+    clients: int = 1_000  # that do little
     body_bytes: int = 256
     catch_up_bytes: int = 10 << 30
 

@@ -145,7 +145,7 @@ def main(
         bench.rounds, bench.seconds, bench.warmup = 1, 0.1, 0.02
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
         bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
-        bench.popped_messages, bench.control_messages = 20_000, 20
+        bench.popped_messages, bench.control_messages, bench.clients = 20_000, 20, 100
     try:
         outcomes = run_rows(names, bench, ROWS)
     finally:

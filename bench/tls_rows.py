@@ -1,7 +1,10 @@
 """TLS rows: what it costs the broker that bytes are encrypted (TLS 1.3, AES-128-GCM).
 
-    tls         1 connection, window 64: CPU-s/M by TLS to the same without
-    tls_pull    pulls of 32 at the tail, likewise
+    tls             1 connection, window 64: CPU-s/M by TLS to the same without
+    tls_pull        pulls of 32 at the tail, likewise
+    tls_handshakes  of one client after another, in a CPU second of the broker
+    tls_idle        memory of a connection that has asked something and waits
+    tls_half_open   p99 of a plain client while 1,000 addresses hold handshakes half open
 
 One broker serves both kinds. The load does its own TLS in threads, which are slower than the load
 itself, and a broker that waits has smaller turns: so plain connections go by such threads, too.
@@ -9,12 +12,18 @@ itself, and a broker that waits has smaller turns: so plain connections go by su
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from unittest.mock import patch
 
 import rows
-from rounds import Outcome
+from rounds import Outcome, middle
 from rows import (
     SLICE_SECONDS,
     Bench,
@@ -26,12 +35,21 @@ from rows import (
     subscribed_tails,
     topic_queues,
 )
+from servers import Ours
 
 from rmq.client.blocking import encryption
-from rmq.client.blocking.connection import Connection
+from rmq.client.blocking.connection import Connection, split_address
 from rmq.client.connection.tls import carried
+from rmq.codes import RequestCode
+from rmq.format.remoting import Command, encode
 from rmq.load import run
-from rmq.load.run import connect
+from rmq.load.cpu import CpuMeter, resident_bytes
+from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.latency import percentile_ns
+from rmq.load.run import connect, measure, open_producer
+
+SENDS_S = 1_000.0  # a second, whatever the answers take
+SENDERS = 4
 
 
 @contextmanager
@@ -81,4 +99,97 @@ def tls_pull(bench: Bench) -> Outcome:
     return compare_cpu(outcome, rounds, "without with")
 
 
-TLS_ROWS: dict[str, Row] = {"tls": tls, "tls_pull": tls_pull}
+def by_ssl(ours: Ours, context: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLSocket:
+    connected = socket.create_connection(split_address(ours.address))
+    return context.wrap_socket(connected, session=session)
+
+
+def unchecked(latest: ssl.TLSVersion) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = latest
+    return context
+
+
+def handshakes(bench: Bench) -> list[Outcome]:
+    """Resumed is of TLS 1.2: in 1.3 it is a key exchange all the same."""
+    outcomes = []
+    for title, goal, latest in (
+        ("TLS 1.3 handshakes in a CPU second", 1_500, ssl.TLSVersion.TLSv1_3),
+        ("TLS 1.2, resumed, in a CPU second", 5_000, ssl.TLSVersion.TLSv1_2),
+    ):
+        outcome = Outcome("tls_handshakes", title, goal, ">=", unit="")
+        with bench.ours() as ours:
+            context, session = unchecked(latest), None
+            if latest is ssl.TLSVersion.TLSv1_2:
+                with by_ssl(ours, context, None) as first:
+                    session = first.session
+            for _ in range(bench.rounds):
+                meter = CpuMeter(ours.pids())
+                for _ in range(bench.clients):
+                    by_ssl(ours, context, session).close()
+                outcome.values.append(bench.clients / meter.seconds())
+        outcomes.append(outcome)
+    return outcomes
+
+
+def idle(bench: Bench) -> Outcome:
+    outcome = Outcome("tls_idle", "TLS: memory of an idle connection", 24.0, unit=" KiB")
+    asks = encode(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1))
+    for number in range(bench.rounds):
+        with bench.ours(name=f"idle-{number}") as ours, contextlib.ExitStack() as stack:
+            context = unchecked(ssl.TLSVersion.TLSv1_3)
+            before = sum(resident_bytes(pid) for pid in ours.pids())
+            for _ in range(bench.clients):
+                client = stack.enter_context(by_ssl(ours, context, None))
+                client.sendall(asks)
+                client.recv(65536)
+            grown = sum(resident_bytes(pid) for pid in ours.pids()) - before
+            outcome.values.append(grown / bench.clients / 1024)
+    return outcome
+
+
+@contextmanager
+def half_open(bench: Bench, ours: Ours) -> Iterator[None]:
+    script = str(Path(__file__).with_name("half_open.py"))
+    words = [sys.executable, script, ours.address, str(bench.clients)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "held\n"
+            yield
+        finally:
+            process.kill()
+
+
+def half_open_p99(bench: Bench) -> Outcome:
+    title = f"{bench.clients:,} handshakes half open: p99 to without"
+    outcome = Outcome("tls_half_open", title, 1.5)
+    pairs = []
+    with bench.ours() as ours:
+        queues = topic_queues(ours)
+        for _ in range(bench.rounds):
+            alone = p99_us(bench, ours, queues)
+            with half_open(bench, ours):
+                pairs.append((alone, p99_us(bench, ours, queues)))
+    outcome.values = [b / a for a, b in pairs]
+    two = [middle([pair[which] for pair in pairs]) for which in range(2)]
+    outcome.notes.append(f"{two[1]:.0f} us; without {two[0]:.0f} us; {SENDS_S:,.0f} sends/s")
+    return outcome
+
+
+def p99_us(bench: Bench, ours: Ours, queues: list[Queue]) -> float:
+    frames = send_frames(queues, SendShape(bench.body_bytes))
+    loop = open_producer(frames, [ours.address] * SENDERS, rate=SENDS_S)
+    result = measure(loop, 2 * bench.seconds, bench.warmup)
+    ours.check_alive()
+    return percentile_ns(result.latency, 99.0) / 1e3
+
+
+TLS_ROWS: dict[str, Row] = {
+    "tls": tls,
+    "tls_pull": tls_pull,
+    "tls_handshakes": handshakes,
+    "tls_idle": idle,
+    "tls_half_open": half_open_p99,
+}

@@ -1,0 +1,49 @@
+"""Half open: addresses of this machine that begin TLS handshakes and do not go on.
+
+    python bench/half_open.py 127.0.0.1:10911 1000         until it is killed; says "held" at first
+
+Half of them say all of a hello and hear the answer, half of them the first half of one. Who is
+closed comes again at once. Each has an address of its own, 127.1.0.0 and on.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import sys
+
+
+def hello() -> bytes:
+    outward = ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outward, server_hostname="x")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outward.read()
+
+
+async def hold(host: str, port: int, number: int, said: bytes, held: asyncio.Semaphore) -> None:
+    source = f"127.1.{number // 250}.{number % 250 + 1}"
+    while True:
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection(host, port, local_addr=(source, 0))
+            writer.write(said)
+            held.release()
+            while await reader.read(65536):
+                pass
+            writer.close()
+        await asyncio.sleep(0)
+
+
+async def main(address: str, count: int) -> None:
+    host, _, port = address.rpartition(":")
+    held, whole = asyncio.Semaphore(0), hello()
+    tasks = []
+    for number in range(count):
+        said = whole if number % 2 else whole[: len(whole) // 2]
+        tasks.append(asyncio.create_task(hold(host, int(port), number, said, held)))
+        await held.acquire()
+    print("held", flush=True)
+    await asyncio.gather(*tasks)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
