@@ -48,10 +48,12 @@ class OffsetStore(Protocol):
 
 class RemoteOffsets:
     """Brokers keep them: masters, or slaves while their masters are away. What a slave was told is
-    gone when its master is back: those queues stand in `elsewhere`, to be persisted again."""
+    gone when its master is back, and some answers never come: what a master has not taken yet is
+    `owed`, to be persisted again."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
-        self.elsewhere: set[MessageQueue] = set()
+        self._owed: dict[MessageQueue, int] = {}
+        self._lock = threading.Lock()
         self._instance = instance
         self._group = group
 
@@ -68,24 +70,38 @@ class RemoteOffsets:
             return None
         return reply.check().int_field("offset")
 
+    def owes(self, queue: MessageQueue) -> bool:
+        """Whether a master may lack what was persisted last."""
+        return queue in self._owed
+
+    def _is_kept(self, queue: MessageQueue, offset: int) -> None:
+        with self._lock:
+            if self._owed.get(queue) == offset:
+                del self._owed[queue]
+
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        with self._lock:
+            self._owed.update(offsets)
         left = threading.Semaphore(0)
         asked = 0
         timeout_ms = self._instance.parameters.mq_client_api_timeout
         for queue, offset in offsets.items():
             fields = {**self._fields(queue), "commitOffset": offset}
 
-            # bound here: the loop's names would be the last ones
-            def told(
-                reply: Reply | None, error: Exception | None, text: str = f"{offset} of {queue}"
-            ) -> None:
-                if reply is None or reply.code != ResponseCode.SUCCESS:
-                    log.warning("committing %s: %s", text, error or reply)
-                left.release()
-
             try:
                 replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
-                (self.elsewhere.discard if replica.is_master else self.elsewhere.add)(queue)
+
+                # bound here: the loop's names would be the last ones
+                def told(
+                    reply: Reply | None, error: Exception | None, queue: MessageQueue = queue,
+                    offset: int = offset, is_master: bool = replica.is_master,
+                ) -> None:  # fmt: skip
+                    if reply is None or reply.code != ResponseCode.SUCCESS:
+                        log.warning("committing %d of %s: %s", offset, queue, error or reply)
+                    elif is_master:
+                        self._is_kept(queue, offset)
+                    left.release()
+
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
                 self._instance.submit(replica.address, code, fields, b"", timeout_ms, told)
                 asked += 1

@@ -229,7 +229,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the queues are, where that is news."""
         news: dict[MessageQueue, int] = {}
-        elsewhere = self.store.elsewhere if isinstance(self.store, RemoteOffsets) else set()
+        remote = self.store if isinstance(self.store, RemoteOffsets) else None
         with self._commits:
             for queue in self.process_queues() if queues is None else queues:
                 progress = queue.progress
@@ -237,7 +237,7 @@ class PushConsumer(Member[PushConsumerParameters]):
                 is_news = (
                     progress != queue.committed
                     or (wait and progress > queue.first)
-                    or queue.wire in elsewhere
+                    or (remote is not None and remote.owes(queue.wire))
                 )
                 if progress >= 0 and is_news and not queue.released:
                     queue.committed = progress

@@ -9,10 +9,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from support.calm_clock import calm_seconds
@@ -31,7 +31,7 @@ from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import RETURN_S, Members, members_of
-from rmq.client.consumer.offset_stores import LocalOffsets
+from rmq.client.consumer.offset_stores import LocalOffsets, RemoteOffsets
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
@@ -83,6 +83,52 @@ def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(broker: RunningBr
         time.sleep(1.5)
         assert kept.bodies == []
         gate.set()
+
+
+class Asked:
+    """An instance whose answers a test gives."""
+
+    def __init__(self) -> None:
+        self.parameters = SimpleNamespace(mq_client_api_timeout=3000)
+        self.routes = self
+        self.is_master = True
+        self.offsets: list[int] = []
+        self.told: list[Callable[[Reply | None, Exception | None], None]] = []
+
+    def replica_of(self, name: str, purpose: Purpose) -> Any:
+        return SimpleNamespace(address="127.0.0.1:1", is_master=self.is_master)
+
+    def submit(self, address: str, code: int, fields: Any, body: bytes, ms: int, told: Any) -> None:
+        self.offsets.append(fields["commitOffset"])
+        self.told.append(told)
+
+
+def test_an_offset_is_owed_until_a_master_has_it() -> None:
+    """What was under way when the master ended is told once more, though nothing was consumed."""
+    asked, queue = Asked(), MessageQueue("t", "b", 0)
+    store = RemoteOffsets(cast(Any, asked), "g")
+    taken = reply_of(encode(Command(code=0, flag=FLAG_RESPONSE)))
+    refused = reply_of(encode(Command(code=1, flag=FLAG_RESPONSE)))
+    for offset, reply, error, is_owed in (
+        (5, None, UnreachableError("connection lost"), True), (5, refused, None, True),
+        (5, taken, None, False), (6, taken, None, False),
+    ):  # fmt: skip
+        store.persist({queue: offset}, wait=False)
+        assert store.owes(queue), "nobody has answered yet"
+        asked.told.pop()(reply, error)
+        assert store.owes(queue) == is_owed
+    asked.is_master = False
+    store.persist({queue: 7}, wait=False)
+    asked.told.pop()(taken, None)
+    assert store.owes(queue), "a slave's is gone when its master is back"
+    asked.is_master = True
+    for offset in (8, 9):
+        store.persist({queue: offset}, wait=False)
+    asked.told[0](taken, None)
+    assert store.owes(queue), "the other one is under way"
+    asked.told[1](None, UnreachableError("connection lost"))
+    assert store.owes(queue)
+    assert asked.offsets == [5, 5, 5, 6, 7, 8, 9]
 
 
 def test_fewer_threads_than_wished_do_the_work(
