@@ -245,8 +245,8 @@ class Listener:
             self._forget(connection)
             task.cancel()
         else:
-            self.closed(connection)
             connection.abort()
+            self.closed(connection)
 
     def _refuse(self, peer: str, limit: str, now: float) -> None:
         """One line a second for each limit."""

@@ -21,6 +21,7 @@ from support.command_line import rmq
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
+from rmq.broker.replication.account_asks import new_ask
 from rmq.client.blocking import accounts
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
@@ -462,8 +463,12 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
             with account(ALICE):
                 told = asked(slave.address, 202, ask)[1] or ""
                 assert "User:alice has no permission to access Topic:orders" in told, "she is known"
-                refused = asked(master.address, 906, {"rmqAccounts": "1"})
+                refused = asked(master.address, 906, {"rmqAccounts": new_ask()})
                 assert refused[0] == NO_PERMISSION
+            # What a Super user has signed for something else is no ask for passwords.
+            assert asked(master.address, 351, {"topic": "orders"})[0] == 0
+            again = asked(master.address, 906, {"rmqAccounts": "orders"})
+            assert again == (NO_PERMISSION, "no replica asks for accounts so")
             command(master, "user", "delete", "alice", "--yes")
             wait_until(lambda: "alice" not in users_of(slave))
             assert "in" in users_of(slave), "whom it signs as"

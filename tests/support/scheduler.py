@@ -54,6 +54,8 @@ class LongestFirst(LoadFileScheduling):
         and files that are done, behind which a worker waits for ever.
         """
         units = self.assigned_work.pop(node)
+        if self.collection is None:  # what is given out first goes to all that have read the tests
+            self.registered_collections.pop(node, None)
         died_in = next((test for unit in units.values() for test in unit if not unit[test]), None)
         if died_in is not None:
             units[scope_of(died_in)][died_in] = True

@@ -24,6 +24,7 @@ from rmq.auth.authorization import address
 from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
+from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupConfig, GroupTable
@@ -193,7 +194,8 @@ class MetadataCopy:
                 "tls.enable=true here, or make users at each replica"
             )
         reply = await link.call(
-            Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields={"rmqAccounts": "1"}), TABLE_S
+            Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields={"rmqAccounts": new_ask()}),
+            TABLE_S,
         )
         if reply.code != ResponseCode.SUCCESS:
             return f"accounts: {link.address}: {reply.remark}"

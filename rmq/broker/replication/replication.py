@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rmq.broker.clients.connections import Connection
 from rmq.broker.core_seam import DelayCalls, HACalls, LogCalls, OffsetCalls, StatCalls
 from rmq.broker.replication import ha_status
+from rmq.broker.replication.account_asks import AccountAsks
 from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
 from rmq.broker.replication.log_stream import LogStream, StreamContext
@@ -66,6 +67,7 @@ class Replication:
         self._offsets = context.offsets
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
+        self.account_asks = AccountAsks()
         self.waiting_sends = WaitingSends()
 
     @property

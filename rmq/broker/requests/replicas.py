@@ -26,6 +26,7 @@ from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.timer_position import timer_check
 from rmq.refusal import Refusal
@@ -43,6 +44,7 @@ class Context(Protocol):
     delays: DelayLevels
     guard: Guard
     replication: Replication
+    settings: Settings
 
     @property
     def address(self) -> str: ...
@@ -92,8 +94,13 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
 def _accounts(context: Context, request: Request) -> Reply:
     """To a slave of rmq, which signs as a Super user; they hold passwords."""
     if not context.guard.is_on or not request.asker.is_super:
-        text = "accounts are for Super users, where there are accounts"
-        raise Refusal(ResponseCode.NO_PERMISSION, text)
+        why = "accounts are for Super users, where there are accounts"
+    else:
+        text, peer = request.command.fields["rmqAccounts"], request.connection.address
+        replicas = context.settings.rmqReplicaAddresses
+        why = context.replication.account_asks.refusal(text, peer, replicas)
+    if why:
+        raise Refusal(ResponseCode.NO_PERMISSION, why)
     return request.command.reply(body=msgspec.json.encode(context.guard.store.content()))
 
 

@@ -19,10 +19,12 @@ from typing import Any, cast
 import pytest
 from support.certificates import Authority
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from cext.net.tls_stream import TlsClientContext, TlsStream
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import HACalls
+from rmq.broker.replication import ha_port
 from rmq.broker.replication.epochs import Epochs
 from rmq.broker.replication.greeting import greet_master, greet_slave
 from rmq.broker.replication.ha_port import GREETINGS, HAPort
@@ -109,9 +111,11 @@ async def test_who_speaks_none_is_served_where_that_is_allowed(
 
 @in_loop
 async def test_one_address_leaves_room_for_others(
-    authority: Authority, caplog: pytest.LogCaptureFixture
+    authority: Authority, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of those that are let in, but have not said yet who they are."""
+    monkeypatch.setattr("rmq.broker.replication.ha_port.TLS_S", HANG_S)
+    monkeypatch.setattr("rmq.broker.replication.ha_port.quiet", RateLimitedLog(ha_port.log))
     async with serving("enforcing", authority, rmqReplicaAddresses="127.0.0.0/8") as (
         core, port, number,
     ):  # fmt: skip
