@@ -36,6 +36,9 @@ from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
 
+# What a core file would hold besides passwords of users.
+SECRETS = ("tls.server.keyPath", "tls.client.keyPath", "rmqMetricsCredentials")
+
 Start = Callable[[Command, object], "Command | Awaitable[Command]"]
 
 
@@ -74,6 +77,9 @@ class Guard:
             unauthenticated=self.options.unauthenticated,
             unauthorized=self.options.unauthorized,
         )
+        self._has_secrets = self.options.authenticates or any(
+            getattr(settings, key, "") for key in SECRETS
+        )
         self._leaves_core_files = settings.rmqCoreFiles
         self.is_open = False
         self._following: asyncio.Task[None] | None = None
@@ -84,10 +90,10 @@ class Guard:
 
     def open(self) -> None:
         options = self.options
+        if self._has_secrets and not self._leaves_core_files:
+            core_files.leave_none()
         if not self.is_on:
             return
-        if not self._leaves_core_files:
-            core_files.leave_none()
         given = ((FIRST_USER, options.first_user), (INNER, options.inner))
         self.store.open([(key, user) for key, user in given if user is not None])
         if options.inner is not None:
