@@ -9,7 +9,9 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -369,11 +371,6 @@ def test_certificates_are_renewed_without_a_failed_request(
     old, new = authority.pair("old"), authority.pair("new")
     used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
 
-    def lay(pair: Pair) -> None:
-        for source, target in ((pair.certificate, used.certificate), (pair.key, used.key)):
-            shutil.copy(source, tmp_path / "next")
-            (tmp_path / "next").rename(target)
-
     def shown(address: str) -> str:
         with Client(address, trusting(authority)) as client:
             assert isinstance(client.socket, ssl.SSLSocket)
@@ -382,7 +379,7 @@ def test_certificates_are_renewed_without_a_failed_request(
             assert client.ask(105, topic="TBW102").code in (0, 3)
             return str(subject["subject"])
 
-    lay(old)
+    lay(old, used)
     with broker_process(tmp_path / "b", used.settings("enforcing")) as broker:
         addresses = (broker.address, broker.namesrv)
         with Client(broker.address, trusting(authority)) as client:
@@ -391,9 +388,73 @@ def test_certificates_are_renewed_without_a_failed_request(
             (tmp_path / "next").rename(used.certificate)
             broker.logged("the certificates before are shown on")
             assert all("'old'" in shown(address) for address in addresses)
-            lay(new)
+            lay(new, used)
             wait_until(lambda: all("'new'" in shown(address) for address in addresses))
             assert client.ask(310, b"x", **SEND).code == 0, "who was there goes on"
+
+
+def lay(pair: Pair, used: Pair) -> None:
+    """Key first, each in the place of the old one at once."""
+    beside = used.key.with_name("next")
+    for source, target in ((pair.key, used.key), (pair.certificate, used.certificate)):
+        shutil.copy(source, beside)
+        beside.rename(target)
+
+
+def is_shown(came: list[str], failures: list[Exception], name: str) -> bool:
+    return bool(failures) or (bool(came) and f"'{name}'" in came[-1])
+
+
+def test_certificates_are_renewed_under_load(tmp_path: Path, authority: Authority) -> None:
+    """Of the same key, too, where there is no moment in which the two files do not fit. Those who
+    are connected go on, and those who come are let in, with the old or the new one."""
+    pairs = [authority.pair(f"round-{number}") for number in range(4)]
+    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
+    lay(pairs[0], used)
+    ended = threading.Event()
+    sent, came, failures = list[int](), list[str](), list[Exception]()
+
+    def until_ended(work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                while not ended.is_set():
+                    work()
+            except Exception as error:  # what it is, the test says
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    with (
+        broker_process(tmp_path / "b", used.settings("enforcing")) as broker,
+        Client(broker.address, trusting(authority)) as stays,
+    ):
+        def send() -> None:
+            sent.append(stays.ask(310, b"x", **SEND).code)
+
+        def come() -> None:
+            with Client(broker.address, trusting(authority)) as client:
+                assert isinstance(client.socket, ssl.SSLSocket)
+                assert client.ask(310, b"x", **SEND).code == 0
+                subject = client.socket.getpeercert()
+                assert subject is not None
+                came.append(str(subject["subject"]))
+
+        threads = [until_ended(send), until_ended(come)]
+        try:
+            for name, pair in [
+                *((f"round-{number}", pair) for number, pair in enumerate(pairs)),
+                ("same-key", authority.renewed(pairs[-1], "same-key")),
+            ]:
+                lay(pair, used)
+                wait_until(partial(is_shown, came, failures, name))
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert failures == []
+    assert set(sent) == {0}
 
 
 def test_what_cannot_be_used_ends_the_start_with_the_reason(

@@ -1,0 +1,84 @@
+"""Controllers with accounts: who is no Super user learns nothing and changes nothing.
+
+The requests are those of brokers and operators, by the controller's port; brokers sign as they do
+by innerClientAuthenticationCredentials.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+from support.controllers import NAME, Replica, controller, in_sync
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format.remoting import Command
+from rmq.format.signature import Credentials
+
+ADMIN, ALICE = Credentials("admin", "top secret"), Credentials("alice", "wonderland")
+FORGED = Credentials("admin", "another")
+ARMED = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": json.dumps({"username": "admin", "password": "top secret"}),
+}
+ADDRESS = "127.0.0.1:10001"
+FIELDS = {**NAME, "brokerId": 1, "brokerAddress": ADDRESS, "brokerAddr": ADDRESS,
+          "appliedBrokerId": 1, "registerCheckCode": f"{ADDRESS};1700000000000",
+          "designateElect": True, "masterBrokerId": 1, "masterEpoch": 1, "epoch": 1}  # fmt: skip
+
+
+class Signing(Replica):
+    """A replica that signs as somebody, or as nobody."""
+
+    def __init__(self, port: int, broker_id: int, who: Credentials | None) -> None:
+        super().__init__(port, broker_id)
+        self.who = who
+
+    async def send(self, request: Command) -> None:
+        if self.who is not None:
+            request = replace(request, fields=self.who.sign(request.fields, request.body))
+        await super().send(request)
+
+
+@in_loop
+async def test_brokers_that_sign_elect_and_all_others_are_refused(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with (
+        controller(tmp_path, **ARMED) as server,
+        Signing(server.port, 1, ADMIN) as one,
+        Signing(server.port, 2, ADMIN) as two,
+    ):
+        clock.advance(5.3)
+        user = json.dumps({"username": "alice", "password": "wonderland", "userType": "Normal"})
+        assert (await one.call(3001, user.encode(), username="alice")).code == 0
+        await one.join()
+        await two.join()
+        assert (await one.elect()).code == 0
+        assert (await one.alter([1, 2], 1, 1)).code == 0
+        before = await one.look()
+        for who in (None, FORGED, ALICE):
+            async with Signing(server.port, 2, who) as other:
+                for code in RequestCode:
+                    reply = await other.call(int(code), b"{}", **FIELDS)
+                    refused = (ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+                    assert reply.code in refused, (who, code, reply.code, reply.remark)
+                    assert reply.body == b"", (who, code)
+        after = await one.look()
+        assert in_sync(after) == in_sync(before) == ([1, 2], 2)
+        assert after.fields == before.fields
+
+
+@in_loop
+async def test_who_is_deleted_is_refused_at_once(tmp_path: Path) -> None:
+    async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as admin:
+        user = json.dumps({"username": "root", "password": "r", "userType": "Super"})
+        assert (await admin.call(3001, user.encode(), username="root")).code == 0
+        async with Signing(server.port, 2, Credentials("root", "r")) as root:
+            assert (await root.call(1005)).code == 0
+            assert (await admin.call(3003, username="root")).code == 0
+            assert (await root.call(1005)).code == ResponseCode.NO_PERMISSION
