@@ -11,14 +11,15 @@
     rmqTlsUser commonName                                     whom a client's certificate names
                                                               need not sign
 
-Instead of the JSON the path of a file that holds it, which systemd's LoadCredential= makes, for
-instance, and which not everybody may read.
+Instead of the JSON the path of a file that holds it, which not everybody may read; or a variable of
+the environment that holds either, alone or as the beginning of the path.
 
-Example: initAuthenticationUser=/run/credentials/rmq/admin.json.
+Example: initAuthenticationUser=$CREDENTIALS_DIRECTORY/admin.json, with systemd's LoadCredential=.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -104,6 +105,8 @@ def metrics_credentials(settings: Settings) -> Credentials | None:
 def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | None:
     if not text:
         return None
+    if text.startswith("$"):
+        text = _from_environment(key, text)
     content = text if text.startswith("{") else _file(key, text)
     try:
         members = msgspec.json.decode(content, type=dict[str, str])
@@ -114,6 +117,15 @@ def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | N
             f'{key}: give {{"{name}":"..","{secret}":".."}}, or the path of a file that holds it'
         )
     return Credentials(members[name], members[secret])
+
+
+def _from_environment(key: str, text: str) -> str:
+    variable, _, rest = text[1:].partition("/")
+    value = os.environ.get(variable, "")
+    if not value:
+        shown = f"${variable}" if variable.isidentifier() and variable.isupper() else "that"
+        raise ConfigError(f"{key}: the environment has no {shown}")
+    return f"{value}/{rest}" if rest else value
 
 
 def _file(key: str, text: str) -> bytes:

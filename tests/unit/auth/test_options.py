@@ -67,6 +67,23 @@ def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
         options(authenticationEnabled="true", initAuthenticationUser=str(path))
 
 
+def test_a_secret_may_be_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "admin.json").write_text(ADMIN)
+    (tmp_path / "admin.json").chmod(0o600)
+    monkeypatch.setenv("ADMIN", ADMIN)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    for text in ("$ADMIN", "$CREDENTIALS_DIRECTORY/admin.json"):
+        found = options(authenticationEnabled="true", initAuthenticationUser=text)
+        assert found.first_user == Credentials("admin", "geheim")
+    for text, named in (("$NOBODY", "no $NOBODY"), ("$NOBODY/x", "no $NOBODY"), ("$geheim", "that")):
+        with pytest.raises(ConfigError, match="initAuthenticationUser") as caught:
+            options(authenticationEnabled="true", initAuthenticationUser=text)
+        assert named in str(caught.value)
+        assert "geheim" not in str(caught.value)
+
+
 def test_files_of_acl_1_turn_both_on(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
     found = options(aclEnable="true", rmqPlainAclPath=str(path))
