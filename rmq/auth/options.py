@@ -123,7 +123,7 @@ def _from_environment(key: str, text: str) -> str:
     variable, _, rest = text[1:].partition("/")
     value = os.environ.get(variable, "")
     if not value:
-        shown = f"${variable}" if variable.isidentifier() and variable.isupper() else "that"
+        shown = f"${variable}" if variable.isidentifier() and variable.isupper() else "such name"
         raise ConfigError(f"{key}: the environment has no {shown}")
     return f"{value}/{rest}" if rest else value
 

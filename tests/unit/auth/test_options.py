@@ -77,7 +77,9 @@ def test_a_secret_may_be_in_the_environment(
     for text in ("$ADMIN", "$CREDENTIALS_DIRECTORY/admin.json"):
         found = options(authenticationEnabled="true", initAuthenticationUser=text)
         assert found.first_user == Credentials("admin", "geheim")
-    for text, named in (("$NOBODY", "no $NOBODY"), ("$NOBODY/x", "no $NOBODY"), ("$geheim", "that")):
+    for text, named in (
+        ("$NOBODY", "no $NOBODY"), ("$NOBODY/x", "no $NOBODY"), ("$geheim", "no such name"),
+    ):  # fmt: skip
         with pytest.raises(ConfigError, match="initAuthenticationUser") as caught:
             options(authenticationEnabled="true", initAuthenticationUser=text)
         assert named in str(caught.value)
