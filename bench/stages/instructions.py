@@ -4,9 +4,9 @@
     python -m bench.stages.instructions --update    writes bench/stages/instructions.json anew
 
 Counts do not depend on what else the machine does. They do depend on who compiled: where the
-compiler, Cython, the C library or the processor differs from the file's, nothing can be compared, and the
-counts are written to build/bench/instructions.json instead. The exit status is 1 when a stage grew
-by more than its tolerance, 3 % for a stage of the core and 5 % for a whole turn.
+compiler, Cython, the C library or the processor differs from the file's, nothing can be compared,
+and the counts are written to build/bench/instructions.json instead. The exit status is 1 when a
+stage grew by more than its tolerance, 3 % for a stage of the core and 5 % for a whole turn.
 """
 
 import json
