@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,41 +197,6 @@ def test_handshakes_in_a_second(
             clock.advance(1)
             shard.look_at_clock()
         assert shard.core.stats()["handshakes_refused_address"] == 2
-
-
-MADE_WAY = ("connections_displaced", "handshakes_refused_address")
-
-
-def more_than(seen: int, now: dict[str, int]) -> bool:
-    return sum(now[each] for each in MADE_WAY) > seen
-
-
-def stands_still(shard: Shard, clock: DrivenClock, others: int) -> From:
-    """One that begins a handshake and says no more, in a second of its own."""
-    half = From(shard, said=hello()[:50])
-    shard.until(lambda now: now["connections"] == others + 1)
-    shard.look_at_clock()
-    clock.advance(1.5)
-    shard.look_at_clock()
-    return half
-
-
-def test_who_begins_too_many_in_a_second_has_nobody_displaced(
-    clock: DrivenClock, tmp_path: Path, authority: Authority
-) -> None:
-    limits = {"handshakes_per_address": 2, "handshake_rate_per_address": 1}
-    with serving(tmp_path, authority, **limits) as shard:
-        for _ in range(50):
-            halves = [stands_still(shard, clock, number) for number in range(2)]
-            seen = sum(shard.core.stats()[each] for each in MADE_WAY)
-            with From(shard, said=hello()[:50]), From(shard, said=hello()[:50]):
-                now = shard.until(partial(more_than, seen + 1))
-            for each in halves:
-                each.close()
-            shard.until(lambda now: now["connections"] == 0)
-            if now["handshakes_refused_address"]:  # else another second began between the two
-                return
-    pytest.fail("the rate is never said to be exceeded")
 
 
 def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> None:
