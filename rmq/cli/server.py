@@ -87,6 +87,8 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
         },
         options["insecure"],
     )
+    if names.rmqMaxConnectionsPerAddress >= names.rmqMaxConnections:  # it may have fewer in all
+        names.set("rmqMaxConnectionsPerAddress", "0")
     _run(names, settings, options["shards"])
 
 

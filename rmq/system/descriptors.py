@@ -75,8 +75,6 @@ def share(namesrv: Settings | None, broker: Settings | None) -> None:
             left -= may
         if may < wanted:
             settings.set("rmqMaxConnections", str(may))
-            of_address = int(settings.rmqMaxConnectionsPerAddress)  # or it would be no limit
-            settings.set("rmqMaxConnectionsPerAddress", str(-(-of_address * may // wanted)))
             reduced.append(f"rmqMaxConnections={wanted}")
         given.append(f"{min(may, wanted)} clients of the {what}")
     raised = f" (raised from {before})" if before != limit else ""

@@ -208,25 +208,6 @@ async def test_what_came_again_says_so_in_the_log(tmp_path: Path) -> None:
         assert broker.core.stats()["pop_acks_late"] == 0
 
 
-@in_loop
-async def test_a_check_point_that_is_delivered_twice_is_one(tmp_path: Path) -> None:
-    """As by a kill between what the timer delivers and its position; of the acks there is one."""
-    async with served(tmp_path) as (broker, client):
-        await fill(client, 3)
-        some = await pop(client, "g", "t", invisibleTime=60_000)
-        (point,) = records(broker, TIMER)
-        await ack(client, "g", *some[:2])
-        revive = point.properties["REAL_TOPIC"].encode(), int(point.properties["REAL_QID"])
-        broker.core.append(*revive, point.body, point.properties_bytes, 0, 0, 1, bytes(8), 0, 0)
-        (again,) = await pop_all(client, "g", "t", 1)
-        assert again.body == some[2].body
-        await ack(client, "g", again)
-        tags = [each.properties["TAGS"] for each in records(broker, revive[0].decode(), revive[1])]
-        assert tags[:2] == ["ck", "ck"]
-        await pass_seconds(broker.core, 3)
-        assert broker.core.stats()["pop_revived"] == 1
-
-
 # ------------------------------------------------------------------- settings
 
 
