@@ -41,6 +41,7 @@ from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import Connection, split_address
 from rmq.client.connection.tls import carried
 from rmq.codes import RequestCode
+from rmq.format.client_tls import ClientTls
 from rmq.format.remoting import Command, encode
 from rmq.load import run
 from rmq.load.cpu import CpuMeter, resident_bytes
@@ -105,8 +106,7 @@ def by_ssl(ours: Ours, context: ssl.SSLContext, session: ssl.SSLSession | None) 
 
 
 def unchecked(latest: ssl.TLSVersion) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = ClientTls(verify=False).context()
     context.maximum_version = latest
     return context
 

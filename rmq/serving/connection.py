@@ -73,8 +73,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        self._frames.clear()
-        self._settle()
+        self._forget_partial()
         if self._transport is not None:
             self._transport.abort()
 
@@ -89,8 +88,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._frames.clear()
-        self._settle()
+        self._forget_partial()
         self._transport = None
         self._owner.closed(self)
 
@@ -125,6 +123,10 @@ class Connection(asyncio.Protocol):
             if request is None:
                 return
             self._answer(request)
+
+    def _forget_partial(self) -> None:
+        self._frames.clear()
+        self._settle()
 
     def _settle(self) -> None:
         """Tells the owner what is buffered."""

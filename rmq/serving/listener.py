@@ -5,10 +5,10 @@
     stop()      stops accepting, lets written replies leave, then cuts what is left
 
 Limits: PARTIAL_BYTES_MAX of half requests, beyond which the address with most of them loses one;
-`connections_max`. For one more the oldest of those that have sent no request since they
-came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
-second at most. Of one address: rmq/serving/address_table.py; there one of the same address is
-closed. Out of descriptors: rmq/serving/acceptor.py.
+`connections_max`. For one more the oldest of those that have sent no request since they came,
+SILENT_S ago at least, is closed; where there is none the new one is, with one log line a second at
+most. Of one address: rmq/serving/address_table.py; there one of the same address is closed. Out of
+descriptors: rmq/serving/acceptor.py.
 
 Example: with connections_max=2 a third client sees its connection closed before any reply; as soon
 as one of the first two leaves, a new one is served.
@@ -37,7 +37,7 @@ from rmq.serving.address_table import (
     AddressTable,
 )
 from rmq.serving.certificate_watch import CertificateWatch
-from rmq.serving.connection import UNKNOWN, Connection, shown
+from rmq.serving.connection import Connection
 from rmq.serving.pace import Pace
 from rmq.serving.proxy_protocol import Balancers, client_of
 from rmq.serving.raw_socket import received
@@ -125,13 +125,13 @@ class Listener:
         now = clock.monotonic()
         if len(self) >= self._connections_max:
             self._displace(now)
+        connection = Connection(self)
+        connection.come_from(_address(accepted))
         if len(self) >= self._connections_max or self._stopping:
-            self._refuse(shown(_address(accepted)) or UNKNOWN, "rmqMaxConnections", now)
+            self._refuse(connection.peer, "rmqMaxConnections", now)
             accepted.close()
             return
-        connection = Connection(self)
         self._silent[connection] = now
-        connection.come_from(_address(accepted))
         is_balancer = self._balancers is not None and self._balancers.hold(accepted)
         if not is_balancer and not self._count_address(connection, now):
             self._forget(connection)

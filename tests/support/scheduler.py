@@ -69,9 +69,9 @@ class LongestFirst(LoadFileScheduling):
     def _reschedule(self, node: WorkerController) -> None:
         """A worker begins its last test when it has another, or knows that there is none.
 
-        LoadFileScheduling gives one file at a time: one that comes for a worker that died may have
-        a single test, and wait for ever. One that comes for a worker that died may be reading the
-        tests still: it asks when it has.
+        LoadFileScheduling gives one file at a time: to one that comes for a worker that died, which
+        may have a single test, and wait for ever. While it is reading the tests it is sent nothing:
+        it asks when it has.
         """
         if node.shutting_down or node not in self.registered_collections:
             return

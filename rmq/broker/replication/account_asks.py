@@ -47,10 +47,11 @@ class AccountAsks:
         return "" if self._is_new(text, now) else "asked for accounts by the same words before"
 
     def _is_new(self, text: str, now: float) -> bool:
-        for seen, until in list(self._seen.items()):
+        while self._seen:
+            oldest, until = next(iter(self._seen.items()))
             if until > now and len(self._seen) < ASKS_MAX:
                 break
-            del self._seen[seen]
+            del self._seen[oldest]
         if text in self._seen:
             return False
         self._seen[text] = now + 2 * AGE_S

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +18,8 @@ from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
 from support.waiting import until
 
+from bench.half_open import hello
+from rmq.format.client_tls import ClientTls
 from rmq.namesrv.server import NameServer
 from rmq.serving.address_table import (
     CONNECTIONS,
@@ -64,17 +65,8 @@ def listener_of(server: NameServer) -> Listener:
     return server._listener
 
 
-def hello() -> bytes:
-    outward = ssl.MemoryBIO()
-    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outward, server_hostname="x")
-    with pytest.raises(ssl.SSLWantReadError):
-        tls.do_handshake()
-    return outward.read()
-
-
 async def shakes_hands(port: int, source: str = HERE) -> bool:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = ClientTls(verify=False).context()
     with contextlib.suppress(OSError):
         _, writer = await asyncio.open_connection(HERE, port, ssl=context, local_addr=(source, 0))
         writer.close()

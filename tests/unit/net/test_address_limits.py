@@ -18,6 +18,7 @@ from support.driven_clock import DrivenClock
 from support.shard import TIMEOUT_S, Client, Shard, send
 from support.waiting import wait_until
 
+from bench.half_open import hello
 from cext.net.tls import TlsContext
 from rmq.base import networks
 
@@ -71,14 +72,6 @@ def named(address: str) -> bytes:
     family = 6 if ":" in address else 4
     other = "::1" if family == 6 else "10.0.0.5"
     return f"PROXY TCP{family} {address} {other} 40000 10911\r\n".encode()
-
-
-def hello() -> bytes:
-    outward = ssl.MemoryBIO()
-    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outward, server_hostname="x")
-    with pytest.raises(ssl.SSLWantReadError):
-        tls.do_handshake()
-    return outward.read()
 
 
 def shakes_hands(shard: Shard, authority: Authority, source: str = HERE) -> bool:
