@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from support.waiting import HANG_S
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -22,6 +25,18 @@ def drop_page_cache(directory: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def drop_from_page_cache(directory: Path) -> None:
+    """Waits until nothing of the files is in memory: a page that is in use for a moment stays when
+    the kernel is asked to drop it. For files that nothing maps."""
+    files = [path for path in directory.rglob("*") if path.is_file() and path.stat().st_size > 0]
+    end = time.monotonic() + HANG_S
+    drop_page_cache(directory)
+    while cached := [path for path in files if is_cached(path, path.stat().st_size)]:
+        assert time.monotonic() < end, f"{cached} cannot be dropped"
+        time.sleep(0.005)
+        drop_page_cache(directory)
 
 
 def is_cached(path: Path, length: int) -> bool:

@@ -54,6 +54,7 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     NAME_MAX = 768
+    AHEAD_MAX_MS = 60000        # further ahead of the clock is no time that a change has made
     # Of the log, for an ack of a batch: all but its names, which are in the request too, ...
     BATCH_RECORD_BYTES = 2560
     BATCH_NAMES = 8             # ... where they are so much shorter at most
@@ -312,6 +313,14 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
 
 # ------------------------------------------------------------------- invisible times
 
+cdef inline int64_t changed_pop_ms(int64_t before_ms, int64_t now_ms) noexcept nogil:
+    """Another time than that of the check point that is replaced, also within its millisecond:
+    acks and the revive log know check points by where they begin and when."""
+    if now_ms <= before_ms < now_ms + AHEAD_MAX_MS:
+        return before_ms + 1
+    return now_ms
+
+
 cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const Frame* f,
                            bint resubmitted) noexcept nogil:
     cdef PopRequest r
@@ -320,6 +329,7 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
     cdef AckReply to
     cdef PendingAck* ack
     cdef Topic* topic = NULL
+    cdef int64_t pop_ms
     cdef int status
     cdef Outcome checked = look_up(s, c, h, &r, &info, &topic)
     if checked != GO_ON:
@@ -339,7 +349,7 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
         return refuse(s, c, h, status)
     fill_entry(&e, &r, &info)
     e.start_offset = r.offset
-    e.pop_ms = s.turn.wall_ms
+    e.pop_ms = pop_ms = changed_pop_ms(info.pop_ms, s.turn.wall_ms)
     e.invisible_ms = r.invisible_ms
     e.count = e.listed = 1
     status = append_check_point(s, &e, info.revive_queue, -1)
@@ -351,7 +361,7 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
     s.pops.changes += 1
     ack = promise(s.append, &to, ANSWER_CHANGE)
     if ack != NULL:
-        ack.changed.pop_ms = s.turn.wall_ms
+        ack.changed.pop_ms = pop_ms         # as the record has it
         ack.changed.invisible_ms = r.invisible_ms
         ack.changed.revive_queue = info.revive_queue
     return DONE

@@ -9,7 +9,8 @@
 Exact where RocketMQ guesses: the timers say up to when all is delivered, so nothing is revived too
 early for an ack that came in time, and nothing waits for a margin of seconds. After a kill the log
 is read again from the last commit that reached its file: what came again before has an ack of its
-own behind it (revive_log.pxd), in the same write.
+own behind it (revive_log.pxd), in the same write. The timer may have delivered a check point before
+a kill and deliver it again behind it, and its acks only then: both are one.
 
 A ring that is full revives its oldest check point although acks of it may come (hurried). What lies
 in a topic or belongs to a group that is gone is dropped, and so is a record that cannot be read.

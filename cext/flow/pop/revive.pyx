@@ -123,6 +123,10 @@ cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
     if pair == NULL:
         s.pops.unreadable += 1
         return
+    point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
+    if point != NULL and point.revive_ms == e.pop_ms + e.invisible_ms and point.count == e.count:
+        point.done |= e.done            # delivered again after a kill: the acks may come only once
+        return
     point = ring_add(q, pair, e.queue_id, e.start_offset, e.pop_ms, e.pop_ms + e.invisible_ms)
     if point == NULL:
         s.pops.unreadable += 1

@@ -21,7 +21,7 @@ import pytest
 from support.certificates import Authority, Pair
 from support.driven_clock import DrivenClock
 from support.followers import log_of, queues_of
-from support.page_cache import drop_page_cache
+from support.page_cache import drop_from_page_cache
 from support.shard import EVENT, MIB, Shard, bodies, pull, send
 from support.waiting import HANG_S
 
@@ -257,7 +257,7 @@ def test_history_that_is_not_in_memory_comes_from_the_disk(tmp_path: Path) -> No
     with pair(tmp_path, ring_bytes=MIB, record_max_bytes=256 << 10) as (master, slave):
         end = fill(master, 9000)
         master.core.sync_log(end)
-        drop_page_cache(tmp_path / "master" / "store" / "commitlog")
+        drop_from_page_cache(tmp_path / "master" / "store" / "commitlog")
         slave.follow(master)
         slave.until_has(end)
         assert master.core.stats()["ha_reads"] > 0
@@ -520,7 +520,7 @@ def test_history_comes_by_tls_while_sends_wait_for_it(tmp_path: Path, shown: Pai
     with pair(tmp_path, ring_bytes=MIB, record_max_bytes=256 << 10) as (master, slave):
         end = fill(master, 9000)
         master.core.sync_log(end)
-        drop_page_cache(tmp_path / "master" / "store" / "commitlog")
+        drop_from_page_cache(tmp_path / "master" / "store" / "commitlog")
         slave.follow_by_tls(master, shown)
         slave.until_has(end)
         master.needs(1)

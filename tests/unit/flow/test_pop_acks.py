@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
+from support.driven_clock import DrivenClock
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
@@ -206,6 +207,46 @@ async def test_what_came_again_says_so_in_the_log(tmp_path: Path) -> None:
         assert (note.properties["TAGS"], note.properties["POP_REVIVED"]) == ("bAck", "1")
         assert records(broker, RETRY)[-1].physical_offset < note.physical_offset
         assert broker.core.stats()["pop_acks_late"] == 0
+
+
+@in_loop
+async def test_a_check_point_that_is_delivered_twice_is_one(tmp_path: Path) -> None:
+    """As by a kill between what the timer delivers and its position; of the acks there is one."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 3)
+        some = await pop(client, "g", "t", invisibleTime=60_000)
+        (point,) = records(broker, TIMER)
+        await ack(client, "g", *some[:2])
+        revive = point.properties["REAL_TOPIC"].encode(), int(point.properties["REAL_QID"])
+        broker.core.append(*revive, point.body, point.properties_bytes, 0, 0, 1, bytes(8), 0, 0)
+        (again,) = await pop_all(client, "g", "t", 1)
+        assert again.body == some[2].body
+        await ack(client, "g", again)
+        tags = [each.properties["TAGS"] for each in records(broker, revive[0].decode(), revive[1])]
+        assert tags[:2] == ["ck", "ck"]
+        await pass_seconds(broker.core, 3)
+        assert broker.core.stats()["pop_revived"] == 1
+
+
+@in_loop
+async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 1)
+        clock.set_wall(-3)  # the broker's clock stands still until it is where it was
+        (one,) = await pop(client, "g", "t", maxMsgNums=1, invisibleTime=60_000)
+        changed = await change(client, "g", one, 60_000)
+        twice = await change(client, "g", changed, 60_000)
+        first, *others = [int(each.extra.split(" ")[1]) for each in (one, changed, twice)]
+        assert others == [first + 1, first + 2]
+        points = [fastjson.loads(record.body) for record in records(broker, TIMER)
+                  if record.properties["TAGS"] == "ck"]  # fmt: skip
+        assert [point["pt"] for point in points] == [first, *others], "as it was answered"
+        (again,) = await pop_all(client, "g", "t", 1)
+        await ack(client, "g", again)
+        await pass_seconds(broker.core, 3)
+        assert broker.core.stats()["pop_revived"] == 1
 
 
 # ------------------------------------------------------------------- settings
