@@ -37,7 +37,10 @@ from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
 
 # What a core file would hold besides passwords of users.
-SECRETS = ("tls.server.keyPath", "tls.client.keyPath", "rmqMetricsCredentials")
+SECRETS = (
+    "innerClientAuthenticationCredentials", "rmqMetricsCredentials", "tls.client.keyPath",
+    "tls.server.keyPath",
+)  # fmt: skip
 
 Start = Callable[[Command, object], "Command | Awaitable[Command]"]
 

@@ -105,9 +105,10 @@ def metrics_credentials(settings: Settings) -> Credentials | None:
 def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | None:
     if not text:
         return None
+    shown = text  # of the environment the variable's name: it may hold a password
     if text.startswith("$"):
         text = _from_environment(key, text)
-    content = text if text.startswith("{") else _file(key, text)
+    content = text if text.startswith("{") else _file(key, text, shown)
     try:
         members = msgspec.json.decode(content, type=dict[str, str])
     except msgspec.DecodeError:
@@ -128,7 +129,7 @@ def _from_environment(key: str, text: str) -> str:
     return f"{value}/{rest}" if rest else value
 
 
-def _file(key: str, text: str) -> bytes:
+def _file(key: str, text: str, shown: str) -> bytes:
     path = Path(text).expanduser()
     if not path.is_absolute():
         raise ConfigError(f"{key}: neither a JSON object nor an absolute path")
@@ -137,9 +138,9 @@ def _file(key: str, text: str) -> bytes:
             mode = path.stat().st_mode
             content = file.read(SECRET_BYTES_MAX)
     except OSError as error:
-        raise ConfigError(f"{key}: {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{key}: {shown} cannot be read: {error.strerror}") from None
     if mode & 0o007:
-        raise ConfigError(f"{key}: {path} can be read by everybody: chmod 600 {path}")
+        raise ConfigError(f"{key}: {shown} can be read by everybody: chmod 600 {shown}")
     return content
 
 

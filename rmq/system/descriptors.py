@@ -4,9 +4,10 @@
 
 The soft limit (often 1,024) is raised to the hard one. Of what there is, files come first: log and
 queue files, threads, one metrics server, `rmq` and brokers that ask; the rest is for clients, and
-rmqMaxConnections is lowered to it. Who is beyond is closed at once instead of waiting for ever, and
-a client that asked for nothing makes room for one that came later, so that an operator's tool gets
-in (cext/net/listener, rmq/serving/listener.py).
+rmqMaxConnections is lowered to it (and the limit of an address, where it would be none). Who is
+beyond is closed at once instead of waiting for ever, and a client that asked for nothing makes room
+for one that came later, so that an operator's tool gets in (cext/net/listener,
+rmq/serving/listener.py).
 
 Example: a limit of 64, name server and broker in one process: 12 clients of the broker, 4 of the
 name server. ConfigError below LEAST.
@@ -76,6 +77,10 @@ def share(namesrv: Settings | None, broker: Settings | None) -> None:
         if may < wanted:
             settings.set("rmqMaxConnections", str(may))
             reduced.append(f"rmqMaxConnections={wanted}")
+            of_address = int(settings.rmqMaxConnectionsPerAddress)
+            if of_address >= may:  # it would be no limit: three quarters, as where none is given
+                settings.set("rmqMaxConnectionsPerAddress", "0")
+                reduced.append(f"rmqMaxConnectionsPerAddress={of_address}")
         given.append(f"{min(may, wanted)} clients of the {what}")
     raised = f" (raised from {before})" if before != limit else ""
     text = f"at most {limit} open files{raised}: {' and '.join(given)}" if given else (

@@ -77,6 +77,7 @@ def test_with_more_idle_clients_than_files_others_are_served(
         ):
             assert f"at most {limit} open files" in broker.log()
             assert "less than rmqMaxConnections=16384" in broker.log()
+            assert "rmqMaxConnectionsPerAddress" not in broker.log(), "it was not given"
             asyncio.run(exchange(broker))
             for address in (broker.namesrv, broker.address):
                 crowd(s, address, idle)

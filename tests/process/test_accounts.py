@@ -18,10 +18,12 @@ from unittest.mock import patch
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
+from support.driven_clock import process_clock
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.broker.replication.account_asks import new_ask
+from rmq.broker.replication.metadata_copy import REFUSED_S
 from rmq.client.blocking import accounts
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
@@ -472,6 +474,30 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
             command(master, "user", "delete", "alice", "--yes")
             wait_until(lambda: "alice" not in users_of(slave))
             assert "in" in users_of(slave), "whom it signs as"
+
+
+def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
+    """Its clock is ten minutes ahead, and set later on; no account changes meanwhile."""
+    inner = ("--set", 'innerClientAuthenticationCredentials={"accessKey":"in","secretKey":"side"}')
+    options = (*ARMED, *inner, "--set", f"mappedFileSizeCommitLog={4 << 20}",
+               "--set", "maxMessageSize=1048576")  # fmt: skip
+    master_options = (*options, "--set", "brokerRole=ASYNC_MASTER")
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path / "master", master_options) as master,
+        account(ADMIN),
+    ):
+        make_alice(master)
+        clock.set_wall(600)
+        slave_options = (*options, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
+                         "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
+        with broker_process(tmp_path / "slave", slave_options, clock.environment) as slave:
+            wait_until(lambda: "asked for accounts -" in slave.log())
+            assert "alice" not in users_of(slave)
+            clock.set_wall(-600)
+            clock.advance(REFUSED_S)
+            command(master, "topic", "create", "more")  # what a slave waits for
+            wait_until(lambda: "alice" in users_of(slave))
 
 
 def users_of(broker: BrokerProcess) -> list[str]:

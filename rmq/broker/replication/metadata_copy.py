@@ -49,6 +49,7 @@ WAIT_MS = 10_000
 RETRY_S = 1.0
 TABLE_S = 30.0
 REACH_S = 5.0
+REFUSED_S = 10.0  # then a master that gave no accounts is asked again
 BEHIND_LOG = ("offsets", "delays")
 REACH_LOOK_S = 0.02
 
@@ -80,6 +81,7 @@ class MetadataCopy:
         self._known: dict[str, str] = {}
         self._said = ""
         self._kept_back = ""  # why accounts are not copied
+        self._kept_back_at = 0.0
         self._asked_at = 0  # where the log here ended when the last table was asked for
         self._takers: dict[str, tuple[int, Callable[[dict[Any, Any], str], Awaitable[None]]]] = {
             "topics": (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
@@ -175,11 +177,17 @@ class MetadataCopy:
         """What no request of RocketMQ's asks for."""
         for name, take in (("timers", self._timers), ("accounts", self._accounts)):
             version = versions.get(name, "")
-            if version != self._known.get(name, ""):
+            if version != self._known.get(name, "") or (name == "accounts" and self._is_due()):
                 await take(link, version)
 
+    def _is_due(self) -> bool:
+        """Accounts were kept back a while ago, for what may be over: clocks that differ, say."""
+        return bool(self._kept_back) and clock.monotonic() >= self._kept_back_at + REFUSED_S
+
     async def _accounts(self, link: RemotingClient, version: str) -> None:
+        """Known also when they are kept back: the master's next answer would come at once."""
         self._kept_back = await self._copy_accounts(link)
+        self._kept_back_at = clock.monotonic()
         self._known["accounts"] = version
 
     async def _copy_accounts(self, link: RemotingClient) -> str:

@@ -77,8 +77,10 @@ def test_a_secret_may_be_in_the_environment(
     for text in ("$ADMIN", "$CREDENTIALS_DIRECTORY/admin.json"):
         found = options(authenticationEnabled="true", initAuthenticationUser=text)
         assert found.first_user == Credentials("admin", "geheim")
+    monkeypatch.setenv("BARE", "/geheim")  # a password, not a path
     for text, named in (
         ("$NOBODY", "no $NOBODY"), ("$NOBODY/x", "no $NOBODY"), ("$geheim", "no such name"),
+        ("$BARE", "$BARE cannot be read"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match="initAuthenticationUser") as caught:
             options(authenticationEnabled="true", initAuthenticationUser=text)

@@ -41,6 +41,7 @@ def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
     [
         ({}, False),
         ({"tls.server.certPath": "/c", "tls.server.keyPath": "/k"}, True),
+        ({"innerClientAuthenticationCredentials": '{"accessKey":"a","secretKey":"s"}'}, True),
         ({"rmqMetricsCredentials": '{"username":"prom","password":"p"}'}, True),
         ({"tls.server.certPath": "/c", "tls.server.keyPath": "/k", "rmqCoreFiles": "true"}, False),
     ],

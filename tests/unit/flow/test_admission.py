@@ -187,7 +187,7 @@ def let_in(shard: Shard, frame: bytes) -> int:
     before = judged(shard)[0]
     with (
         contextlib.closing(shard.connect()) as client,
-        contextlib.suppress(OSError, EOFError, ProtocolError),
+        contextlib.suppress(ConnectionError, EOFError, ProtocolError),
     ):
         client.put(frame, encode(Command(code=310, fields={"b": "t"}, opaque=PROBE)))
         while client.reply().opaque != PROBE:
