@@ -166,10 +166,11 @@ bench-client: tools
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
 	$(BIN)/python bench/client.py
 
-# All three are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
+# All are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
 lint: tools
 	@export PATH="$(CURDIR)/$(BIN):$$PATH"; failed=0; \
-	for check in 'ruff check --output-format concise .' mypy 'cython-lint cext'; do \
+	for check in 'ruff check --output-format concise .' 'ruff format --check --quiet .' mypy \
+			'cython-lint cext'; do \
 		echo "$$check"; $$check || failed=1; \
 	done; exit $$failed
 

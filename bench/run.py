@@ -35,8 +35,16 @@ from waiting_rows import WAITING_ROWS
 
 COLOURS = {"ok": "green", "shown": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
-ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS,
-        **REPLICA_ROWS, **ACCOUNT_ROWS, **TLS_ROWS}
+ROWS = {
+    **BROKER_ROWS,
+    **POP_ROWS,
+    **MACHINE_ROWS,
+    **WAITING_ROWS,
+    **FILTER_ROWS,
+    **REPLICA_ROWS,
+    **ACCOUNT_ROWS,
+    **TLS_ROWS,
+}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 

@@ -108,6 +108,7 @@ _NO_CONTROLLER = (
     "the controller is a process of its own here: leave it out, and run `rmq controller`"
 )
 
+
 def _jvm(key: str, *names: str) -> Setting:
     """A JVM property of RocketMQ's; empty: nobody has said anything."""
     spellings = (("", ""), *((name, name) for name in names))

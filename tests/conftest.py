@@ -72,8 +72,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """On the machine that has all tests need, none may leave unnoticed. Workers tell no results."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if session.config.getoption("--no-skips") and reporter is not None and (
-        skipped := len(reporter.stats.get("skipped", ()))
+    if (
+        session.config.getoption("--no-skips")
+        and reporter is not None
+        and (skipped := len(reporter.stats.get("skipped", ())))
     ):
         reporter.write_line("")
         reporter.write_line(f"{skipped} skipped: install what they name, or set RMQ_SKIPS=allow")

@@ -1,13 +1,13 @@
 """Account options: whose requests a command sends.
 
-    --credentials FILE    {"accessKey":"alice","secretKey":".."}, the tools.yml of mqadmin, or what
-                          initAuthenticationUser names: {"username":"alice","password":".."}
-    --user NAME           its password from RMQ_SECRET_KEY, or asked for
-    neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
-    --tls, --tls-ca FILE  by TLS, and who has signed the servers' certificates; or RMQ_TLS=1 and
-                          RMQ_TLS_CA
-    --tls-cert FILE,      what servers are shown that ask for a certificate; or RMQ_TLS_CERT,
-    --tls-key FILE        RMQ_TLS_KEY and, where the key is locked, RMQ_TLS_KEY_PASSWORD
+--credentials FILE    {"accessKey":"alice","secretKey":".."}, the tools.yml of mqadmin, or what
+                      initAuthenticationUser names: {"username":"alice","password":".."}
+--user NAME           its password from RMQ_SECRET_KEY, or asked for
+neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
+--tls, --tls-ca FILE  by TLS, and who has signed the servers' certificates; or RMQ_TLS=1 and
+                      RMQ_TLS_CA
+--tls-cert FILE,      what servers are shown that ask for a certificate; or RMQ_TLS_CERT,
+--tls-key FILE        RMQ_TLS_KEY and, where the key is locked, RMQ_TLS_KEY_PASSWORD
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _TLS_FILES = (
     ("--tls-key", "RMQ_TLS_KEY", "this is its key"),
 )
 Command = TypeVar("Command", bound=Callable[..., Any])
+
 
 def account_options(command: Command) -> Command:
     """Adds them; the command itself hears nothing of them."""

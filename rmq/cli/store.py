@@ -84,8 +84,13 @@ def check(
 @click.option("--from", "start", default=0, help="First offset shown of a file.")
 @click.option("--count", type=click.IntRange(0), help="Most rows shown.")
 @click.option("--bodies", is_flag=True, help="Show the beginnings of messages' bodies.")
-@click.option("--columns", "out", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write a queue's columns to OUT.npz, .csv or .parquet; - prints them.")
+@click.option(
+    "--columns",
+    "out",
+    metavar="OUT",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a queue's columns to OUT.npz, .csv or .parquet; - prints them.",
+)
 @json_option
 def dump(
     path: Path,

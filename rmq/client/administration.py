@@ -50,9 +50,7 @@ class EngineTransport:
 
     def invoke(self, address: str, request: Command, timeout_s: float | None = None) -> Command:
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
-        reply = self._instance.ask(
-            address, request.code, request.fields, request.body, timeout_ms
-        )
+        reply = self._instance.ask(address, request.code, request.fields, request.body, timeout_ms)
         return Command(
             code=reply.code, flag=reply.flag, opaque=reply.opaque, version=reply.version,
             remark=reply.remark, fields=reply.fields, body=reply.body,
@@ -63,14 +61,10 @@ class _InstanceView(ClusterView):
     """A view that shares its routes with the producers and consumers of a client instance."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        super().__init__(
-            instance.name_servers, EngineTransport(instance), instance.routes.replicas
-        )
+        super().__init__(instance.name_servers, EngineTransport(instance), instance.routes.replicas)
         self._instance = instance
 
-    def replica_of(
-        self, name: str, purpose: Purpose, queue: MessageQueue | None = None
-    ) -> Replica:
+    def replica_of(self, name: str, purpose: Purpose, queue: MessageQueue | None = None) -> Replica:
         return self._instance.routes.replica_of(name, purpose, queue)
 
     def route(self, topic: str) -> Route:

@@ -70,8 +70,6 @@ def is_right(fields: Mapping[str, str], body: bytes, password: str) -> bool:
 def _digest(
     fields: Mapping[str, str], body: bytes, password: str, left_out: frozenset[str]
 ) -> bytes:
-    signed = (
-        fields[name] for name in sorted(fields) if name != SIGNATURE and name not in left_out
-    )
+    signed = (fields[name] for name in sorted(fields) if name != SIGNATURE and name not in left_out)
     content = "".join(signed).encode("utf-8", "replace") + body
     return hmac.digest(password.encode(), content, "sha1")

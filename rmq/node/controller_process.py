@@ -26,9 +26,7 @@ log = logging.getLogger("rmq.node")
 
 def run_controller(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; RmqError when it cannot start."""
-    logs.set_up(
-        settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {}, settings.rmqAuditLog
-    )
+    logs.set_up(settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {}, settings.rmqAuditLog)
     if ignored := settings.without_effect():
         log.warning("settings without effect in rmq: %s", ", ".join(ignored))
     descriptors.raise_limit()

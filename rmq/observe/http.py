@@ -174,7 +174,6 @@ class HttpServer:
             log.error("%s: %s: %s", path.partition("?")[0], type(error).__name__, error)
             return Answer(500, f"{type(error).__name__}: {error}\n".encode())
 
-
     def _is_let_in(self, head: Head) -> bool:
         scheme, _, rest = head.authorization.partition(" ")
         given = f"{scheme.lower()} {rest.strip()}".encode("latin-1")

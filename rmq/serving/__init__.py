@@ -15,4 +15,6 @@
     own_certificate     what is shown where they name none
     certificate_watch   reads them anew when a file changes
     runtime_config  settings that are listed and changed at run time
+
+Name servers and controllers are built of it; brokers ask others by it.
 """

@@ -137,6 +137,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str:
 
 def client_tls(settings: Settings) -> ClientTls:
     """What tls.client.* says."""
+
     def of(key: str) -> str | None:
         return getattr(settings, f"tls.client.{key}") or None
 

@@ -93,9 +93,7 @@ class Authority:
 
     @property
     def pair(self) -> Pair:
-        return Pair(
-            self._certificate.public_bytes(serialization.Encoding.PEM), _private(self._key)
-        )
+        return Pair(self._certificate.public_bytes(serialization.Encoding.PEM), _private(self._key))
 
     def sign(self, names: Sequence[str]) -> Pair:
         """A certificate that is good at both ends of a connection: brokers ask each other."""

@@ -1,10 +1,10 @@
 """Replica choice: at which broker of a name a range is read.
 
-    choice = ReplicaChoice(access, key, addresses)
-    choice.address()                     # where the plan found it, or by the name servers
-    choice.failed()                      # that one does not answer: another one for a while
-    choice.is_slave(address)             # may lack what its master has
-    choice.moves(address, suggested)     # the broker sends this reader elsewhere, and there is one
+choice = ReplicaChoice(access, key, addresses)
+choice.address()                     # where the plan found it, or by the name servers
+choice.failed()                      # that one does not answer: another one for a while
+choice.is_slave(address)             # may lack what its master has
+choice.moves(address, suggested)     # the broker sends this reader elsewhere, and there is one
 """
 
 from __future__ import annotations

@@ -228,7 +228,6 @@ class ControlledSet:
         for replica in self.replicas.values():
             wait(f"{topic} at {replica.address}", lambda at=replica: _has_topic(at, topic))
 
-
     def same_log(self) -> int:
         """Asserts that all have the same log, to the byte; where it ends."""
         end = log_end(self.master.address)

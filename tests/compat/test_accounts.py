@@ -195,9 +195,7 @@ def test_clients_without_one_are_refused(
     runner = go if client == "go" else java(client)
     run = f"no{client}{len(who)}".replace(".", "").replace("-", "")
     with pytest.raises(ScenarioFailed) as caught:
-        runner.run(
-            "send_sync", nameServer=armed.name_server, broker=armed.broker, run=run, **who
-        )
+        runner.run("send_sync", nameServer=armed.name_server, broker=armed.broker, run=run, **who)
     if client != "go":  # it tells codes, and no reasons
         assert text in str(caught.value)
 

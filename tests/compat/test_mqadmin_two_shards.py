@@ -26,6 +26,7 @@ from rmq.format import fastjson
 NAMES = ["broker-a", "broker-a-1"]
 MESSAGES = 80  # to 2 x 4 queues
 
+
 @pytest.fixture(scope="module")
 def only_shards(kind: str) -> None:
     if kind != "rmq":

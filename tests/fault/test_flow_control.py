@@ -151,6 +151,4 @@ def test_a_greedy_connection_is_read_in_portions(tmp_path: Path, faults, clock) 
         pushing.join(60)
         assert reply.code == 0
         assert int(reply.fields["queueOffset"]) < 3 * 262_144 // len(one)
-        wait_until(
-            lambda: int(polite.ask(send(TOPIC, b"end", 10)).fields["queueOffset"]) >= count
-        )
+        wait_until(lambda: int(polite.ask(send(TOPIC, b"end", 10)).fields["queueOffset"]) >= count)

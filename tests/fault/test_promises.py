@@ -28,9 +28,7 @@ MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 
 
 @asynccontextmanager
-async def served(
-    directory: Path, faults: Faults, mode: str, *options: str
-) -> AsyncIterator[World]:
+async def served(directory: Path, faults: Faults, mode: str, *options: str) -> AsyncIterator[World]:
     flush = ("--flush", mode.partition("_")[0].lower())
     given = (*flush, "--set", "mappedFileSizeCommitLog=16777216", *OPTIONS, *options)
     with broker_process(directory, given, faults.environment()) as broker:

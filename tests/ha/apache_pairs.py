@@ -31,9 +31,7 @@ class ApacheBroker(Broker):
 
     says_ready = False
 
-    def __init__(
-        self, name: str, folder: Path, namesrv: str, settings: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, folder: Path, namesrv: str, settings: Mapping[str, str]) -> None:
         self._port = free_port(below=2, above=1)
         self._namesrv = ("127.0.0.1", int(namesrv.rpartition(":")[2]))
         servers = ApacheStandalone(folder / name, self._namesrv[1], self._port, {**settings})
@@ -71,9 +69,7 @@ class ApachePair(PlainPair):
     apache = ""
     copies_ms = 10_000
 
-    def _add(
-        self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str
-    ) -> Broker:
+    def _add(self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str) -> Broker:
         if name != self.apache:
             return super()._add(name, shim, stack, *options)
         settings = {

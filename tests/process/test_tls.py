@@ -430,6 +430,7 @@ def test_certificates_are_renewed_under_load(tmp_path: Path, authority: Authorit
         broker_process(tmp_path / "b", used.settings("enforcing")) as broker,
         Client(broker.address, trusting(authority)) as stays,
     ):
+
         def send() -> None:
             sent.append(stays.ask(310, b"x", **SEND).code)
 

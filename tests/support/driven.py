@@ -1,10 +1,10 @@
 """A reactor without a thread, driven turn by turn, and sockets to it.
 
-    with Driven() as driven:
-        port, echo = driven.listen()
-        client = driven.connect(port)
-        client.sendall(b"one\n")
-        assert driven.receive(client, 6) == b"1:one\n"
+with Driven() as driven:
+    port, echo = driven.listen()
+    client = driven.connect(port)
+    client.sendall(b"one\n")
+    assert driven.receive(client, 6) == b"1:one\n"
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A shard in a process of its own on a disk that fails on demand (support/shard_worker, faults).
 
-    def test_x(start: Start, faults: Faults) -> None:
-        worker = start(sync_flush=True)         # the fixture, taken over by a conftest.py
-        client = worker.connect()
-        faults.fail("pwrite", errno.EIO, path="commitlog/")
-        assert worker.ask("stats")["connections"] == 1
+def test_x(start: Start, faults: Faults) -> None:
+    worker = start(sync_flush=True)         # the fixture, taken over by a conftest.py
+    client = worker.connect()
+    faults.fail("pwrite", errno.EIO, path="commitlog/")
+    assert worker.ask("stats")["connections"] == 1
 """
 
 import json

@@ -189,6 +189,7 @@ def long_send(topic: str, properties: str = "", **change: Any) -> dict[str, Any]
 
 # ------------------------------------------------------------------- makers of makers
 
+
 def ask(code: int, body: Any = None, **fields: Any) -> Post:
     """Always the same request; a field or body that is a function is called with a fresh number."""
 

@@ -110,9 +110,15 @@ def test_what_a_file_may_have_is_taken_at_run_time_and_named_when_it_does_nothin
 
 # key, a value that would be unsafe to ignore, words of the reason, values that mean "off"
 UNSAFE = [
-    ("authenticationProvider", "org.example.Mine", "no plug-ins of accounts", [
-        "", "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
-    ]),
+    (
+        "authenticationProvider",
+        "org.example.Mine",
+        "no plug-ins of accounts",
+        [
+            "",
+            "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+        ],
+    ),
     ("minInSyncReplicas", "2", "needs enableControllerMode", ["1", "0"]),
     ("totalReplicas", "3", "counts replicas otherwise", ["1"]),
     ("allAckInSyncStateSet", "true", "needs enableControllerMode", ["false"]),

@@ -36,9 +36,7 @@ class TopicCreations:
         topics = self._topics
         return topic in topics and topic not in self._waiting and topics.is_registered(topic)
 
-    def wait(
-        self, request: Request, config: TopicConfig, *rest: TopicConfig
-    ) -> Awaitable[Reply]:
+    def wait(self, request: Request, config: TopicConfig, *rest: TopicConfig) -> Awaitable[Reply]:
         """Queues the send behind the creation of its topic, which starts when it is the first; and
         then behind that of the others."""
         done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

@@ -30,8 +30,7 @@ class LogEpochs:
         self._one_by_one = asyncio.Lock()
 
     def load(self, log_end: int) -> None:
-        """What begins beyond the log's end was lost with it. StoreCorruptError: no file is whole.
-        """
+        """What begins beyond the log's end was lost with it. StoreCorruptError: no file is good."""
         found = self._file.read()
         self.value, self.newest = found.within(log_end), found.last_epoch
         self._give()

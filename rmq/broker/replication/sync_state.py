@@ -77,9 +77,7 @@ def wanted(
     return frozenset({own_id} | stay | (join - members))
 
 
-def _stays(
-    slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began_ms: int
-) -> bool:
+def _stays(slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began_ms: int) -> bool:
     if slave is None:
         return now_ms - began_ms <= GONE_MS
     if slave.is_learner:

@@ -70,9 +70,7 @@ class ClusterView:
             self.replicas.gone(address)
             raise
 
-    def call_any(
-        self, name: str, code: int, fields: Mapping[str, Any] | None = None
-    ) -> Command:
+    def call_any(self, name: str, code: int, fields: Mapping[str, Any] | None = None) -> Command:
         """As call(), of the master; of another broker of this name when it does not answer."""
         address = self.address_of(name, Purpose.STATE)
         try:
@@ -154,9 +152,7 @@ class ClusterView:
         """Where this broker name is to be asked."""
         return self.replica_of(name, purpose).address
 
-    def replica_of(
-        self, name: str, purpose: Purpose, queue: MessageQueue | None = None
-    ) -> Replica:
+    def replica_of(self, name: str, purpose: Purpose, queue: MessageQueue | None = None) -> Replica:
         """Which of its brokers is to be asked; `queue` is what is read."""
         found = self._choose(name, purpose, queue)
         if found is None:

@@ -50,9 +50,7 @@ class Consumer(Protocol):
 class Heartbeats:
     """Of one client; any thread may use it."""
 
-    def __init__(
-        self, caller: Caller, client_id: str, routes: RouteTable, timers: Timers
-    ) -> None:
+    def __init__(self, caller: Caller, client_id: str, routes: RouteTable, timers: Timers) -> None:
         self._caller = caller
         self._client_id = client_id
         self._routes = routes

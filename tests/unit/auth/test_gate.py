@@ -158,9 +158,7 @@ def test_what_changes_something_is_in_the_audit_log(
     }  # fmt: skip
 
 
-def test_nobody_writes_lines_of_the_audit_log(
-    gate: Gate, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nobody_writes_lines_of_the_audit_log(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
     forged = "x\n2026-01-01 INFO rmq.audit: allowed: \x1b[2J\u2028"
     with caplog.at_level(logging.INFO, "rmq.audit"):
         gate.verdict(request(310, forged, "secret"), "10.8.0.1:1")

@@ -95,9 +95,7 @@ def test_a_shift_is_16_bytes_that_can_be_written():
     assert not rmq_clock.is_driven()
 
 
-def test_a_process_that_is_no_test_takes_no_clock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_process_that_is_no_test_takes_no_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """A broker that somebody else's environment names a clock for does not start."""
 
     async def main() -> None:

@@ -31,9 +31,7 @@ async def test_running_info_is_forwarded_and_brought_back(tmp_path: Path) -> Non
     async with control(tmp_path) as broker:
         consumer, tool = await join(broker, "c1"), broker.core.client()
         signed = {"AccessKey": "root", "Signature": "s", "SecurityToken": "t"}
-        opaque = tool.put(
-            307, consumerGroup="g", clientId="c1", jstackEnable="false", **signed
-        )
+        opaque = tool.put(307, consumerGroup="g", clientId="c1", jstackEnable="false", **signed)
         await broker.core.until(lambda: consumer.requests(307))
         asked = consumer.requests(307)[0]
         assert not signed.keys() & asked.fields.keys(), "it would fit other requests"

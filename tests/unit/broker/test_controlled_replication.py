@@ -255,9 +255,7 @@ async def test_sends_wait_until_a_new_master_has_its_slave(
 
 
 @in_loop
-async def test_sends_wait_for_a_slave_for_a_moment_only(
-    clock: DrivenClock, tmp_path: Path
-) -> None:
+async def test_sends_wait_for_a_slave_for_a_moment_only(clock: DrivenClock, tmp_path: Path) -> None:
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
         sent = await on.waiting(client, 5)

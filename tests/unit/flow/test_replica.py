@@ -226,7 +226,7 @@ async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> 
         torn = log.replace(b"body1", b"bodyX")
         with pytest.raises(StoreCorruptError, match=f"offset {ends[0]} of the log"):
             replica.core.append_raw(0, torn)
-        assert replica.core.append_raw(ends[0], log[ends[0]:]) == ends[1]
+        assert replica.core.append_raw(ends[0], log[ends[0] :]) == ends[1]
         with pytest.raises(StoreCorruptError):
             replica.core.append_raw(ends[1], log)
         replica.until(lambda stats: stats["log_dispatched"] == ends[1])

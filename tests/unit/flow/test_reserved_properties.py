@@ -40,9 +40,7 @@ def batch(*properties: str) -> bytes:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
-def test_a_send_keeps_all_properties_but_the_brokers_own(
-    shard: Shard, kind: int, way: str
-) -> None:
+def test_a_send_keeps_all_properties_but_the_brokers_own(shard: Shard, kind: int, way: str) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"x", kind=kind, i=WAYS[way])).code == 0
     (stored,) = messages(client.ask(pull("g", "t")))

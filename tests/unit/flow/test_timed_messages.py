@@ -404,9 +404,7 @@ async def test_a_damaged_position_repeats_nothing_while_a_copy_is_whole(
         position = tmp_path / "rmqTimers" / "position"
         data = position.read_bytes()  # as a kill leaves it
     (tmp_path / "config" / "timercheck").unlink()
-    position.write_bytes(
-        data[:length] if how == "cut at" else bytes(length) + data[length:]
-    )
+    position.write_bytes(data[:length] if how == "cut at" else bytes(length) + data[length:])
     whole = length >= 100 or how == "zeroed up to"  # a slot uses 88 bytes
     async with live_broker(tmp_path) as broker:
         await client_sees_a_new_one(broker)

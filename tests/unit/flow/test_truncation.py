@@ -179,7 +179,7 @@ async def test_a_log_that_was_cut_is_one_that_never_had_the_rest(
     await short.stop()
     assert plain_queues(tmp_path / "whole") == plain_queues(tmp_path / "short")
     assert log_of(tmp_path / "whole", len(other)) == other
-    rest = log_of(tmp_path / "whole", 16 << 20)[len(other):]
+    rest = log_of(tmp_path / "whole", 16 << 20)[len(other) :]
     assert not rest.strip(b"\0"), "bytes of what was cut are left in the log"
 
 

@@ -178,9 +178,7 @@ def test_who_does_not_get_on_makes_room(
         assert counts["connections_refused_address"] == 1
 
 
-def test_handshakes_in_a_second(
-    clock: DrivenClock, tmp_path: Path, authority: Authority
-) -> None:
+def test_handshakes_in_a_second(clock: DrivenClock, tmp_path: Path, authority: Authority) -> None:
     with serving(tmp_path, authority, handshake_rate_per_address=1) as shard:
         for _ in range(2):
             assert shakes_hands(shard, authority)

@@ -85,7 +85,7 @@ def test_a_connection_that_closes_meanwhile_takes_its_bytes_along(everybody: boo
         else:
             driven.reactor.close_first()
         seen = echo.lines
-        driven.reactor.turn()                   # the slot is free from here on
+        driven.reactor.turn()  # the slot is free from here on
         assert not driven.reactor.turn_is_full() or echo.lines > seen
         for client in clients if everybody else clients[:1]:
             assert client.recv(4) == b"1:1\n" if client is clients[0] else True

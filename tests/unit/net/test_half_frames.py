@@ -187,9 +187,7 @@ def test_pulls_of_clients_that_do_not_read_leave_places_to_others(tmp_path: Path
             pulls = b"".join(pull("g", "t", n % 6, n) for n in range(60))
             shard.connect(receive_buffer=4096).put(pulls)
             shard.until(  # nothing more of it will be read, nor of those before it
-                lambda now, deaf=deaf: (
-                    now["unread_unsent"] + now["connections_closed_deaf"] == deaf
-                )
+                lambda now, deaf=deaf: now["unread_unsent"] + now["connections_closed_deaf"] == deaf
             )
         shard.until(lambda now: shard.core.pools()["pull"][2] <= 48)
         for n in range(50):

@@ -174,8 +174,10 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
             client.sendall(hello[: 1 + number % len(hello)])
     # Some wait to be accepted while all that were are gone.
     shard.until(
-        lambda stats: stats["connections"] == 0
-        and stats["connections_accepted"] + stats["connections_refused"] >= 200
+        lambda stats: (
+            stats["connections"] == 0
+            and stats["connections_accepted"] + stats["connections_refused"] >= 200
+        )
     )
     assert shard.connect().ask(send("t", b"y", 1)).code == 0
 

@@ -83,7 +83,7 @@ def test_nothing_is_said_before_the_handshake_is_over() -> None:
         port, echo = driven.listen(toy=True)
         peer = Peer(driven, port)
         peer.put(HELLO)
-        peer.put(DATA, b"one\n")                # it comes with the handshake, and is not lost
+        peer.put(DATA, b"one\n")  # it comes with the handshake, and is not lost
         peer.expect(b"1:one\n")
         assert peer.kinds == [WELCOME]
         assert states() == before + 1
@@ -113,11 +113,11 @@ def test_a_handshake_goes_on_behind_all_that_a_turn_takes() -> None:
         crowd = [driven.connect(port) for _ in range(200)]
         toy_port, _ = driven.listen(toy=True)
         peer = Peer(driven, toy_port)
-        for each in crowd:                      # the first receive of a new one is small
+        for each in crowd:  # the first receive of a new one is small
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB)
             each.send(b"\n")
         driven.until(lambda: echo.lines == len(crowd))
-        lines = (b"x" * 32767 + b"\n") * 2      # 12 MiB of all, and a turn takes 8
+        lines = (b"x" * 32767 + b"\n") * 2  # 12 MiB of all, and a turn takes 8
         assert [each.send(lines) for each in crowd] == [len(lines)] * len(crowd)
         peer.put(HELLO)
         driven.reactor.turn(10)
@@ -132,11 +132,11 @@ def test_pending_bytes_are_received_without_a_readable_socket() -> None:
         peer = Peer(driven, port)
         peer.greet()
         text = b"".join(b"line %d\n" % at for at in range(50))
-        peer.put(DATA, text)                    # one record: 7 bytes of it a receive
+        peer.put(DATA, text)  # one record: 7 bytes of it a receive
         began = time.monotonic()
         while echo.lines < 50:
             assert time.monotonic() - began < TIMEOUT_S
-            driven.reactor.turn(60_000)         # a poll that slept would not come back in time
+            driven.reactor.turn(60_000)  # a poll that slept would not come back in time
         peer.expect(b"".join(b"%d:line %d\n" % (at + 1, at) for at in range(50)))
 
 
@@ -165,7 +165,7 @@ def test_a_send_waits_until_it_has_heard() -> None:
         peer.hear()
         assert len(peer.plain) < 5 * len(line)  # it asked before, and hears nothing
         peer.answers = True
-        peer.put(DATA, b"end\n")                # what comes before the answer is not lost
+        peer.put(DATA, b"end\n")  # what comes before the answer is not lost
         peer.put(ANSWER)
         peer.expect(b"".join(b"%d:%b" % (at + 1, line) for at in range(5)) + b"6:end\n")
         assert echo.lines == 6

@@ -131,8 +131,14 @@ def test_options_that_contradict_each_other_are_named(given, said: str) -> None:
 
 def test_a_secret_is_not_shown() -> None:
     chosen = write_options(
-        {"nameserver": "h:1", "topic": "t", "accessKey": "key", "secretKey": "hush",
-         "tlsKeyPassword": "hush", "securityToken": "hush"}
+        {
+            "nameserver": "h:1",
+            "topic": "t",
+            "accessKey": "key",
+            "secretKey": "hush",
+            "tlsKeyPassword": "hush",
+            "securityToken": "hush",
+        }
     )
     assert "hush" not in repr(chosen)
     assert "hush" not in repr(Access.of(chosen))
