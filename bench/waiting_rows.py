@@ -17,9 +17,9 @@ from rounds import Outcome, middle
 from rows import Bench, Row, messages_held, topic_queues
 from servers import Ours
 
-from cext.store.commit_log import CommitLog
-from cext.store.timer_keeper import TimerKeeper
-from cext.store.timer_probe import TimersForTests
+from cext.store.log.commit_log import CommitLog
+from cext.store.timers.timer_keeper import TimerKeeper
+from cext.store.timers.timer_probe import TimersForTests
 from rmq.codes import FLAG_ONE_WAY, TRANSACTION_COMMIT_TYPE, RequestCode
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.load.cpu import CpuMeter, resident_bytes

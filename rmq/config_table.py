@@ -325,7 +325,7 @@ BROKER: tuple[Setting, ...] = (
     _int("flushCommitLogThoroughInterval", 10_000, 1, run_time=True),
     _int("syncFlushTimeout", 5000, 1, run_time=True),
     # The store pool: acked in memory, written by another thread; a killed process loses what was
-    # not written yet. ASYNC_FLUSH only, as in RocketMQ. (cext/store/committer.pxd)
+    # not written yet. ASYNC_FLUSH only, as in RocketMQ. (cext/store/log/committer.pxd)
     _bool("transientStorePoolEnable", False),
     _int("transientStorePoolSize", 5, 1, 1024),  # in log files
     _bool("fastFailIfNoBufferInStorePool", False),

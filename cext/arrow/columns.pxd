@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.arrow.array cimport ArrowArray
 from cext.arrow.byte_buffer cimport ByteBuffer
 from cext.arrow.pairs cimport Pair
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 
 cpdef enum Field:
     TOPIC = 0

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.arrow.columns cimport Columns, Row
 from cext.arrow.pairs cimport Pair
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 
 cpdef enum DamageMode:
     FAIL_FAST = 0

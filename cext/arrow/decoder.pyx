@@ -11,7 +11,7 @@ from cext.arrow.columns cimport Columns, Row
 from cext.arrow.pairs cimport PAIRS_MAX, Pair, find_pair, split_pairs
 from cext.base.byteorder cimport load_i16, load_i32, load_u32
 from cext.base.status cimport Status
-from cext.store.record cimport (
+from cext.store.log.record cimport (
     BAD_BODY_CRC, BAD_LENGTHS, BAD_MAGIC, BAD_POSITION, BAD_RECORD_CRC, BAD_SIZE, RECORD_BYTES_MIN,
     RecordView, record_parse,
 )

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.arrow.decoder cimport Decoder
 from cext.memory.name_map cimport NameMap
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 
 cdef struct QueueRange:
     int32_t queue_id            # -1: every queue

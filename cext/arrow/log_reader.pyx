@@ -18,7 +18,7 @@ from cext.base.sysio cimport read_at
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put,
 )
-from cext.store.record cimport (
+from cext.store.log.record cimport (
     BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse,
 )
 from cext.wire.codes cimport TRANSACTION_COMMIT_TYPE, TRANSACTION_TYPE_MASK

@@ -17,7 +17,7 @@ from libc.string cimport memmove
 from cext.arrow.decoder cimport Decoder
 from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
-from cext.store.record cimport RECORD_BYTES_MIN
+from cext.store.log.record cimport RECORD_BYTES_MIN
 from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS
 from cext.wire.limits cimport FRAME_BYTES_MAX
 from cext.wire.reply_reader cimport ReplyFrame, read_reply_head, reply_number

@@ -18,7 +18,7 @@ from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 
 cdef class Replica:
     cdef Tables tables

@@ -7,7 +7,7 @@ from cext.flow.delay.timer_feed cimport timer_due
 from cext.flow.pop.pop_journal cimport pop_of_record
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.transaction.open_halves cimport half_end
-from cext.store.tags_code cimport DelayLevels, tags_code_of
+from cext.store.queues.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.system_topics cimport (

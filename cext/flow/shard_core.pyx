@@ -47,20 +47,20 @@ from cext.flow.shard_state cimport ShardState
 from cext.flow.turn cimport run_turns
 from cext.net.handshake_thread cimport handshake_thread_start
 from cext.net.reactor cimport Reactor
-from cext.store.commit_log cimport CommitLog
-from cext.store.committer cimport Committer
-from cext.store.consume_queue cimport Queue
-from cext.store.disk_reader cimport DiskReader
-from cext.store.flusher cimport Flusher
-from cext.store.indexer cimport Indexer
-from cext.store.log_tail cimport LogTail
-from cext.store.preparer cimport Preparer
-from cext.store.queue_store cimport QueueStore
-from cext.store.record cimport RecordView
+from cext.store.index.indexer cimport Indexer
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.committer cimport Committer
+from cext.store.log.disk_reader cimport DiskReader
+from cext.store.log.flusher cimport Flusher
+from cext.store.log.log_tail cimport LogTail
+from cext.store.log.preparer cimport Preparer
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
-from cext.store.commit_log import sync_path
+from cext.store.log.commit_log import sync_path
 from cext.store.recovery import recover
 from cext.store.truncation import (
     begin_truncation,
@@ -223,7 +223,7 @@ cdef class ShardCore(ShardCalls):
         return self.report
 
     def _open_index(self, trusted):
-        """`trusted`: the files are as this broker left them, see cext/store/index_store.pxd."""
+        """`trusted`: the files are as this broker left them (index_store.pxd)."""
         given = self.given
         self.indexer = Indexer(self.s.append.log, given["index_dir"], slots=given["index_slots"],
                                entries=given["index_entries"])

@@ -43,7 +43,7 @@ in the list of turn.pyx, and what one more takes is in docs/contributing.md. At 
 when every step is drained.
 
 Nothing in a turn waits for a lock or the interpreter, and for a disk only while its syncs usually
-take less than a millisecond (cext/store/flusher.pxd): to hand over and back would take as long.
+take less than a millisecond (cext/store/log/flusher.pxd): to hand over and back would take as long.
 """
 from libc.stdint cimport int32_t
 

@@ -35,7 +35,7 @@ from cext.flow.replication.ha_master cimport report_step, take_log_step
 from cext.flow.replication.ha_sender cimport send_log_step
 from cext.flow.request_router cimport fetched_step, postponed_step
 from cext.flow.transaction.transaction_end cimport ops_step
-from cext.store.log_link cimport log_own
+from cext.store.log.log_link cimport log_own
 
 from rmq.errors import not_copied
 

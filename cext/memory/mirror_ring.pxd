@@ -8,7 +8,7 @@ bytes from there on are contiguous in addresses: writers and system calls see no
     position 14 = byte 6; the 5 bytes 14..18 are at base + 6 .. base + 10, bytes 6 7 0 1 2
 
 Pages are touched lazily: an idle ring costs address space only. One thread opens and closes it;
-its owner decides which thread may write which range (cext/store/commit_log).
+its owner decides which thread may write which range (cext/store/log/commit_log).
 """
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -8,8 +8,8 @@ Example: {b"orders": (5000, 1763726400000)}: a record of "orders" at 4000, store
 from libc.stdint cimport int64_t
 
 from cext.memory.name_map cimport NameMap
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
 
 cdef struct Deleted:                # of a topic: its records below `below` that are not newer
     int64_t below, ms

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from cext.store.commit_log import CommitLog
-from cext.store.queue_store import QueueStore
+from cext.store.log.commit_log import CommitLog
+from cext.store.queues.queue_store import QueueStore
 
 DELAY_LEVELS_MS: tuple[int, ...]
 

@@ -8,21 +8,23 @@ import os
 
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.status cimport Status, raise_status
-from cext.store.checkpoint cimport CheckpointFields, checkpoint_write
-from cext.store.checkpoint import boot_id
-from cext.store.commit_log cimport CommitLog
-from cext.store.consume_queue cimport (BLANK_SIZE, Queue, QueueEnds, UNIT_BYTES, queue_release,
-                                       topic_is_valid, unit_store)
 from cext.store.deleted_topics cimport Deleted, DeletedTopics
-from cext.store.log_progress cimport LogProgress
-from cext.store.log_scan cimport DAMAGE_MAX, LogScan
-from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
-from cext.store.queue_files cimport QueueName, name_of
-from cext.store.queue_scan cimport (QueueState, check_queue, cut_queue, first_unit, scan_queue,
-                                    trim_files)
-from cext.store.queue_store cimport QueueStore
-from cext.store.record cimport RecordView
-from cext.store.tags_code cimport DelayLevels, tags_code_of
+from cext.store.log.checkpoint cimport CheckpointFields, checkpoint_write
+from cext.store.log.checkpoint import boot_id
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.log_progress cimport LogProgress
+from cext.store.log.log_scan cimport DAMAGE_MAX, LogScan
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport (
+    BLANK_SIZE, UNIT_BYTES, Queue, QueueEnds, queue_release, topic_is_valid, unit_store,
+)
+from cext.store.queues.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
+from cext.store.queues.queue_files cimport QueueName, name_of
+from cext.store.queues.queue_scan cimport (
+    QueueState, check_queue, cut_queue, first_unit, scan_queue, trim_files,
+)
+from cext.store.queues.queue_store cimport QueueStore
+from cext.store.queues.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.codes cimport (
     TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
 )

@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 from libc.stdint cimport int64_t, uint8_t
 
-from cext.store.checkpoint cimport CHECKPOINT_BYTES, OWN_AT
-from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
+from cext.store.log.checkpoint cimport CHECKPOINT_BYTES, OWN_AT
+from cext.store.queues.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 
-from cext.store.commit_log import SEGMENT_NAME, sync_path
+from cext.store.log.commit_log import SEGMENT_NAME, sync_path
 from rmq.errors import StoreCorruptError, StoreError
 
 FORM = ">IIqqqI"

@@ -12,9 +12,9 @@ cdef extern from *:
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 
+from cext.client.link cimport link_connected
 from cext.client.slots cimport slot_release, slots_open
 from cext.client.state cimport LINK_OPEN, EngineState, Link
-from cext.client.link cimport link_connected
 from cext.flow.append.ack_queue cimport (
     AckQueue, ack_queue_open, ack_queue_pop, ack_queue_push, ack_queue_reserve, ack_queue_room)
 from cext.flow.append.appender cimport Appender
@@ -25,7 +25,7 @@ from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuf
 from cext.net.connection_table cimport ConnectionTable
 from cext.net.half_frames cimport HalfFrames, halves_add, halves_open, halves_remove
 from cext.net.stalled_list cimport StalledList, stalled_join
-from cext.store.commit_log cimport CommitLog
+from cext.store.log.commit_log cimport CommitLog
 
 import tempfile
 

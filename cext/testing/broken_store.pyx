@@ -15,19 +15,19 @@ from libc.string cimport memset
 
 from cext.memory.arena cimport SharedArena
 from cext.memory.spsc_ring cimport spsc_put
-from cext.store.commit_log cimport CommitLog
-from cext.store.consume_queue cimport (
+from cext.store.index.indexer cimport Indexer
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.disk_reader cimport DiskReader, ReadJob
+from cext.store.log.log_link cimport (
+    LogLink, log_offer, log_own, log_push_drop, log_push_handle, log_want_room, log_want_segment)
+from cext.store.queues.consume_queue cimport (
     Chunk, ChunkPool, Queue, chunk_give, chunk_pool_open, chunk_pool_room, chunk_take,
     queue_add_chunk)
-from cext.store.disk_reader cimport DiskReader, ReadJob
-from cext.store.indexer cimport Indexer
-from cext.store.log_link cimport (
-    LogLink, log_offer, log_own, log_push_drop, log_push_handle, log_want_room, log_want_segment)
-from cext.store.queue_repair cimport REPAIR_OVER, Repair, repair_move
-from cext.store.queue_store cimport QueueStore
-from cext.store.queue_writer cimport JOB_WRITE, QueueJob
-from cext.store.timer_heap cimport TimerHeap
-from cext.store.timer_keeper cimport CHUNK_ENTRIES, SEAL_FULL, TimerKeeper
+from cext.store.queues.queue_repair cimport REPAIR_OVER, Repair, repair_move
+from cext.store.queues.queue_store cimport QueueStore
+from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob
+from cext.store.timers.timer_heap cimport TimerHeap
+from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, SEAL_FULL, TimerKeeper
 
 import tempfile
 import threading

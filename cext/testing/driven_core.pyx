@@ -31,8 +31,8 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.turn cimport run_turn, run_turns
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport Connection
-from cext.store.consume_queue cimport Queue
-from cext.store.log_link cimport log_own
+from cext.store.log.log_link cimport log_own
+from cext.store.queues.consume_queue cimport Queue
 
 cdef enum:
     INPUT_BYTES = 1 << 20

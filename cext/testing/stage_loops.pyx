@@ -26,8 +26,7 @@ from cext.flow.auth.user_table cimport (
 from cext.flow.tables.group_table cimport TagFilter, tag_filter_passes
 from cext.memory.arena cimport SharedArena
 from cext.net.address_network cimport ADDRESS_BYTES
-from cext.store.consume_queue cimport Queue
-from cext.store.index_file cimport (
+from cext.store.index.index_file cimport (
     INDEX_ENTRY_BYTES,
     IndexFile,
     IndexKey,
@@ -39,8 +38,9 @@ from cext.store.index_file cimport (
     slots_close,
     slots_open,
 )
-from cext.store.queue_store cimport QueueStore, queue_room
-from cext.store.record cimport RecordFields, record_finish, record_start
+from cext.store.log.record cimport RecordFields, record_finish, record_start
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_store cimport QueueStore, queue_room
 from cext.wire.frame cimport SERIALIZE_BINARY, SERIALIZE_JSON
 from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport (

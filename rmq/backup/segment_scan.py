@@ -3,10 +3,10 @@
     found = scan_segment(segment, at=0, followed=False)
     found.end, found.complete, found.damaged
 
-The rules are those of a start (cext/store/log_scan.pxd): each record's lengths, magic, place and
-checksums; a BLANK ends the segment; what is no record and has valid ones behind it is damage, which
-is copied as it is and named; what has none behind it is the end. A record at the end whose topic or
-properties end in zeros is one that is being written, since no checksum covers these.
+The rules are those of a start (cext/store/log/log_scan.pxd): each record's lengths, magic, place
+and checksums; a BLANK ends the segment; what is no record and has valid ones behind it is damage,
+which is copied as it is and named; what has none behind it is the end. A record at the end whose
+topic or properties end in zeros is one that is being written, since no checksum covers these.
 
 A writer appends in order: so a place that was no record, with a valid one behind, is looked at
 again before it is called damage.

@@ -1,4 +1,4 @@
-"""Index file: of the key index, in plain Python: twin of cext/store/{index_key, index_file}.
+"""Index file: of the key index, in plain Python: twin of cext/store/index.
 
     index/<17 digits>   40 bytes of header, slots x i32, entries x 20 bytes; all big-endian
 

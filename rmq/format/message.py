@@ -14,8 +14,8 @@ is the CRC-32 of the stored body without its sign bit. Properties: name 01 value
 
 Example: body "hi", topic "T", no properties, IPv4 hosts: 91 + 2 + 1 = 94 bytes.
 
-The pure-Python twin of cext/store/record: what the command line, Spark and tools read with, and the
-oracle of its tests. decode_message() raises ProtocolError and nothing else.
+The pure-Python twin of cext/store/log/record: what the command line, Spark and tools read with, and
+the oracle of its tests. decode_message() raises ProtocolError and nothing else.
 """
 
 import ipaddress

@@ -1,6 +1,6 @@
 """Queue ends: what the files of all queues held at one moment (`queueEnds`, `queueEnds.synced`).
 
-The layout is described in cext/store/queue_ends.pxd; RocketMQ has no such file.
+The layout is described in cext/store/queues/queue_ends.pxd; RocketMQ has no such file.
 """
 
 import struct

@@ -4,7 +4,7 @@
     consumequeue/<topic>/<queueId>/<20 digits>      units: log offset i64, size i32, tags code i64
     checkpoint                                      4096 bytes, see below
 
-Twin of cext/store/{log_scan, queue_scan, checkpoint}: what the offline checker and the dump tool
+Twin of cext/store (log_scan, queue_scan, checkpoint): what the offline checker and the dump tool
 read with. Nothing here writes. Damage is a value, not an exception: whoever scans wants to go on.
 
 Checkpoint: five i64 (physicMsgTimestamp, logicsMsgTimestamp, indexMsgTimestamp,

@@ -1,6 +1,6 @@
 """Timer position: how far timed messages are delivered, as brokers tell it each other.
 
-    rmqTimers of 906    "due_ms place due_ms place fed log_end", cext/store/timer_position.pxd
+    rmqTimers of 906    "due_ms place due_ms place fed log_end", as timer_position.pxd has it
     the body of 60      RocketMQ's timer check point, 56 bytes: i64 up to when (ms) the wheel has
                         fired, i64 place in its log, i64 how much of its queue is taken in, ..
 

@@ -279,7 +279,7 @@ class Checker:
             self.queues[topic, queue_id] = QueueFiles(path, files, size)
 
     def check_queue_ends(self) -> None:
-        """What rmq has noted of the ends of all queues (cext/store/queue_ends.pxd)."""
+        """What rmq has noted of the ends of all queues (cext/store/queues/queue_ends.pxd)."""
         for path in (self.root / "queueEnds", self.root / "queueEnds.synced"):
             if not path.exists():
                 continue

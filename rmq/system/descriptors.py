@@ -28,7 +28,7 @@ LEAST = 56  # a broker's own, its files, and some clients
 BROKER_OWN = 28  # event loops, threads and open log files of a broker
 CLIENTS_LEAST = 4
 # Descriptors that the tables of queue files keep, from this limit on, and fewer below it: see
-# files_kept() in cext/store/queue_files.pyx.
+# files_kept() in cext/store/queues/queue_files.pyx.
 QUEUE_FILES, FULL_LIMIT, FILES_LEAST = (1024, 256, 64), 16384, 4
 
 

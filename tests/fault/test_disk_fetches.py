@@ -20,7 +20,7 @@ from rmq.format.remoting import Command
 
 MESSAGES, BYTES = 40, 100_000
 BUFFERS = 8  # jumbo buffers, hence fetches of pulls
-READER_JOBS = 256  # READ_JOBS_MAX of cext/store/disk_reader.pxd
+READER_JOBS = 256  # READ_JOBS_MAX of cext/store/log/disk_reader.pxd
 SUCCESS, SYSTEM_ERROR, SYSTEM_BUSY, TOPIC_NOT_EXIST, RETRY = 0, 1, 2, 17, 20
 
 

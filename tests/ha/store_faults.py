@@ -31,7 +31,7 @@ from tests.ha.stores import read_log
 PAGE_BYTES = 4096
 UNSYNCED_S = 1.5
 IDENTITY = "brokerIdentity"
-CHECKPOINT_OWN_BYTES = 76  # cext/store/checkpoint.pxd
+CHECKPOINT_OWN_BYTES = 76  # cext/store/log/checkpoint.pxd
 OTHER_BOOT = bytes(range(16))
 
 

@@ -36,7 +36,7 @@ from tests.ha.trios import Trio
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
 COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
-FED_AT = 48  # in rmqTimers/position: cext/store/timer_position.pxd
+FED_AT = 48  # in rmqTimers/position: cext/store/timers/timer_position.pxd
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_imports_follow_the_layers() -> None:
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("cext.wire.frame", "from cext.store.record cimport RecordFields\n"),
+        ("cext.wire.frame", "from cext.store.log.record cimport RecordFields\n"),
         ("cext.net.reactor", "cimport cext.flow.pull.pull\n"),
         ("rmq.format.remoting", "def f():\n    import cext.wire.frame\n"),
         ("rmq.broker.topics", "from cext.flow.shard_core import ShardCore\n"),

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from support.logs import SEGMENT_BYTES
 
-from cext.store.commit_log import CommitLog
-from cext.store.indexer import Indexer
-from cext.store.preparer import Preparer
-from cext.store.record import encode_for_tests
+from cext.store.index.indexer import Indexer
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.preparer import Preparer
+from cext.store.log.record import encode_for_tests
 from rmq.format.index_file import Put, hashes_of
 
 SLOTS, ENTRIES = 1500, 400  # more slots than a page of the table

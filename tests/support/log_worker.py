@@ -15,8 +15,8 @@ import time
 from support.logs import append_rolling, make_log
 from support.waiting import HANG_S
 
-from cext.store.flusher import Flusher
-from cext.store.preparer import Preparer
+from cext.store.log.flusher import Flusher
+from cext.store.log.preparer import Preparer
 from rmq.errors import StoreError
 
 

@@ -2,9 +2,9 @@
 
 from contextlib import contextmanager
 
-from cext.store.commit_log import CommitLog
-from cext.store.preparer import Preparer
-from cext.store.record import encode_for_tests
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.preparer import Preparer
+from cext.store.log.record import encode_for_tests
 
 SEGMENT_BYTES = 1 << 16
 MAX_RECORD_BYTES = 8192

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.waiting import HANG_S
 
 from cext.base.status import Status
-from cext.store.queue_table import QueueTable
+from cext.store.queues.queue_table import QueueTable
 
 
 def queue_entries(

@@ -58,7 +58,7 @@ def functions_of(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 def name_of(path: Path, root: Path = ROOT) -> str:
-    """`cext/store/record.pyx` -> "cext.store.record", `rmq/cli/__init__.py` -> "rmq.cli"."""
+    """`cext/wire/header.pyx` -> "cext.wire.header", `rmq/cli/__init__.py` -> "rmq.cli"."""
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from support.queue_reads import queue_entries
 
-from cext.store.checkpoint import boot_id, encode_checkpoint
-from cext.store.commit_log import CommitLog
-from cext.store.queue_store import QueueStore
-from cext.store.record import encode_for_tests
+from cext.store.log.checkpoint import boot_id, encode_checkpoint
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.record import encode_for_tests
+from cext.store.queues.queue_store import QueueStore
 from cext.store.recovery import recover
 from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 

@@ -4,7 +4,7 @@
     dispatch       -> consume queues, up to `written`
     acknowledgement -> answers that wait in `acks` for their mark
 
-Reactor only; the threads of the store have their own sides (cext/store/log_link.pxd).
+Reactor only; the threads of the store have their own sides (cext/store/log/log_link.pxd).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -14,13 +14,13 @@ from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
-from cext.store.commit_log cimport CommitLog
-from cext.store.committer cimport Committer
-from cext.store.consume_queue cimport Queue
-from cext.store.flusher cimport Flusher
-from cext.store.preparer cimport Preparer
-from cext.store.queue_store cimport QueueStore
-from cext.store.record cimport RecordView
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.committer cimport Committer
+from cext.store.log.flusher cimport Flusher
+from cext.store.log.preparer cimport Preparer
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:

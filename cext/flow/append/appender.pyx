@@ -6,8 +6,8 @@ from cext.base.status cimport OK
 from cext.flow.append.ack_queue cimport MARKS, ack_queue_open, ack_queue_room
 from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
-from cext.store.consume_queue cimport chunk_pool_room
-from cext.store.segment_map cimport segment_map_pages_lost
+from cext.store.log.segment_map cimport segment_map_pages_lost
+from cext.store.queues.consume_queue cimport chunk_pool_room
 
 cdef enum:
     ACKS_WAITING = 65536            # sends of one shard that wait for one mark of the log

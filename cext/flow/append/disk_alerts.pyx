@@ -5,7 +5,12 @@ from libc.stdio cimport snprintf
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport OK
 from cext.flow.context.small_replies cimport log_event
-from cext.store.log_link cimport OPERATION_SYNC, OPERATION_SYNC_DIRECTORY, OPERATION_WRITE, Poison
+from cext.store.log.log_link cimport (
+    OPERATION_SYNC,
+    OPERATION_SYNC_DIRECTORY,
+    OPERATION_WRITE,
+    Poison,
+)
 
 cdef extern from "<string.h>" nogil:
     char* strerror_r(int error, char* out, size_t capacity)     # GNU's: the text may be elsewhere

@@ -10,8 +10,8 @@ Set once, before the reactor starts, each with the owner that its function is gi
 from libc.stdint cimport int64_t
 
 from cext.flow.append.appender cimport Appender, Dispatch, OnGone, OnNews, OnReplayed
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
 
 cdef inline void dispatch_hook(Appender s, OnNews news, OnGone gone, void* news_owner,
                                OnReplayed replayed, void* replay_owner) noexcept nogil:

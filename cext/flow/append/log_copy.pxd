@@ -1,6 +1,6 @@
 """Log copy: bytes of another log become this follower's, as many as fit into a turn or more.
 
-raw_append (cext/store/raw_append.pxd) with a write where the write buffer is full. Both ways on
+raw_append (cext/store/log/raw_append.pxd) with a write where the write buffer is full. Both ways on
 which such bytes come use it: the stream of a master, and the control thread's append_raw().
 
 Reactor only.

@@ -1,7 +1,7 @@
 """Log copy. See log_copy.pxd."""
 from cext.base.status cimport OK, POISONED, RING_FULL
 from cext.flow.append.dispatch cimport write_and_dispatch
-from cext.store.raw_append cimport raw_append
+from cext.store.log.raw_append cimport raw_append
 
 
 cdef int copy_log(Appender s, int64_t offset, const uint8_t* bytes, uint32_t count, uint32_t* taken,

@@ -8,7 +8,7 @@
     queues       what consume queues hold in memory goes to their files, by time and by size
 
 Nothing waits for a disk here but while its syncs usually take less than a millisecond
-(cext/store/flusher.pxd): to hand over and back would take as long.
+(cext/store/log/flusher.pxd): to hand over and back would take as long.
 """
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.step cimport Step

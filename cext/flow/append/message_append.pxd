@@ -9,8 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.flow.append.appender cimport Appender
 from cext.flow.tables.topic_table cimport Topic
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RECORD_FIXED_BYTES_MAX, RecordView
+from cext.store.log.record cimport RECORD_FIXED_BYTES_MAX, RecordView
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from cext.wire.properties cimport SendProperties
 from cext.wire.text cimport Text, text_of

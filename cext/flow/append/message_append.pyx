@@ -9,8 +9,8 @@ from cext.flow.append.append_status cimport NOT_LEADER, SPECIAL
 from cext.flow.append.appender cimport Dispatch
 from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
-from cext.store.record cimport RecordFields, record_finish, record_start
-from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
+from cext.store.log.record cimport RecordFields, record_finish, record_start
+from cext.store.log.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
 from cext.wire.codes cimport TRANSACTION_TYPE_MASK
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key

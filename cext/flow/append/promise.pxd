@@ -29,7 +29,7 @@ from libc.stdint cimport int32_t
 from cext.base.status cimport OK
 from cext.flow.append.ack_queue cimport MARK_WRITTEN, AckReply, PendingAck, ack_queue_has_room
 from cext.flow.append.appender cimport Appender
-from cext.store.log_link cimport log_is_poisoned
+from cext.store.log.log_link cimport log_is_poisoned
 
 # The mark that an answer waits for. `wait`: False for a send with the property WAIT=false.
 cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:

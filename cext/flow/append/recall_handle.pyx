@@ -4,7 +4,7 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport MALFORMED, OK
-from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
+from cext.store.log.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.wire.base64url cimport base64url, base64url_read
 from cext.wire.properties cimport scan_properties
 from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES, has_prefix

@@ -1,8 +1,8 @@
 """Replay: records that dispatch has no list entry for are dispatched from their bytes in the log.
 
 The list of appended records is dispatch's fast path: it holds what this process appended. What came
-as raw bytes (cext/store/raw_append.pxd) is in no list; what the list says of a record is then read
-from the record: its queue, its size, its tags code.
+as raw bytes (cext/store/log/raw_append.pxd) is in no list; what the list says of a record is then
+read from the record: its queue, its size, its tags code.
 
     the record's place in its queue     what is done
     where the queue ends                an entry

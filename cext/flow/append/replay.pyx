@@ -10,11 +10,9 @@ from cext.flow.append.dispatch_hook cimport dispatch_gone, dispatch_replayed
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.commit_log cimport segment_end
-from cext.store.consume_queue cimport BLANK_SIZE, UNIT_BYTES, Queue, queue_release, unit_store
-from cext.store.log_link cimport OPERATION_WRITE, log_poison
-from cext.store.queue_store cimport queue_room
-from cext.store.record cimport (
+from cext.store.log.commit_log cimport segment_end
+from cext.store.log.log_link cimport OPERATION_WRITE, log_poison
+from cext.store.log.record cimport (
     AT_MAGIC,
     MAGIC_BLANK,
     RECORD_BYTES_MIN,
@@ -22,6 +20,14 @@ from cext.store.record cimport (
     is_record_magic,
     record_parse,
 )
+from cext.store.queues.consume_queue cimport (
+    BLANK_SIZE,
+    UNIT_BYTES,
+    Queue,
+    queue_release,
+    unit_store,
+)
+from cext.store.queues.queue_store cimport queue_room
 from cext.wire.codes cimport (
     TRANSACTION_PREPARED_TYPE,
     TRANSACTION_ROLLBACK_TYPE,

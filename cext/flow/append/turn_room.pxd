@@ -32,7 +32,7 @@ from libc.stdint cimport int32_t, uint32_t
 
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.step cimport Step
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 # After the log is there. A broken invariant: an empty turn has no room for the largest request.
 cdef void room_open(Appender s) noexcept nogil

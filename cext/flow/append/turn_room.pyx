@@ -6,7 +6,7 @@ from cext.base.status cimport NOT_READY, OK, POOL_EMPTY, RING_FULL
 from cext.flow.append.appender cimport DISPATCH_MAX
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
-from cext.store.queue_store cimport queue_room
+from cext.store.queues.queue_store cimport queue_room
 
 cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ

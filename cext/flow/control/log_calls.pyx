@@ -12,7 +12,7 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.text cimport Text
 
 from rmq.errors import StoreError

@@ -21,7 +21,7 @@ from cext.flow.tables.offset_table cimport (
     offsets_take_changed,
 )
 from cext.memory.name_map cimport NameEntry, name_map_next
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.text cimport Text
 
 cdef enum:

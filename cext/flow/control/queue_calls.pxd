@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t
 
 from cext.flow.append.appender cimport Appender
 from cext.flow.control.topic_calls cimport TopicCalls
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.text cimport Text
 
 cdef class QueueCalls(TopicCalls):

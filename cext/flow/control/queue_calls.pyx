@@ -8,7 +8,7 @@ from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport UNIT_BYTES, queue_copy_units, queue_memory_offset
+from cext.store.queues.consume_queue cimport UNIT_BYTES, queue_copy_units, queue_memory_offset
 
 cdef enum:
     RANGES_MAX = 1024           # queues that one call looks at

@@ -22,7 +22,7 @@ from cext.flow.tables.topic_table cimport (
     topic_remove,
 )
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.text cimport Text
 
 cdef enum:

@@ -14,7 +14,7 @@ from cext.flow.transaction.check_table cimport check_table_put
 from cext.flow.transaction.open_halves cimport half_end, half_is_ended
 from cext.flow.transaction.transaction_end cimport end_half
 from cext.flow.transaction.transaction_service cimport TransactionService
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
 from cext.wire.text cimport Text, text_of
 

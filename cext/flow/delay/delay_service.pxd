@@ -1,6 +1,7 @@
 """Delay service: messages that are delivered later, by levels (schedule) or to the ms (timers).
 
-Reactor only, but for what timer keepers do in threads of their own (cext/store/timer_keeper.pxd).
+Reactor only, but for what timer keepers do in threads of their own
+(cext/store/timers/timer_keeper.pxd).
 """
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.service cimport Service
@@ -9,8 +10,8 @@ from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.delay.timer cimport Timers
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
-from cext.store.consume_queue cimport Queue
-from cext.store.timer_keeper cimport TimerKeeper
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.timers.timer_keeper cimport TimerKeeper
 
 cdef enum:
     DELIVER_MAX = 256           # messages of one turn

@@ -9,8 +9,8 @@ from cext.flow.delay.timer cimport CLOCK_WALL, TIMER_CLOCKS
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.name_map cimport name_map_find
-from cext.store.timer_heap cimport timer_heap_close
-from cext.store.timer_position cimport position_close
+from cext.store.timers.timer_heap cimport timer_heap_close
+from cext.store.timers.timer_position cimport position_close
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES
 
 

@@ -31,9 +31,9 @@ from cext.flow.fetch.readahead cimport (
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.outside_address cimport is_outside_address
-from cext.store.record cimport RecordView, record_parse
+from cext.store.log.record cimport RecordView, record_parse
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.queues.outside_address cimport is_outside_address
 from cext.wire.limits cimport DELAY_LEVELS_MAX
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.system_topics cimport (

@@ -2,7 +2,7 @@
 
     send      redirect.pxd stores the message in rmq_sys_wheel_timer, queue 0, in Apache's form
     feed      timer_feed.pxd reads that queue, whoever wrote it, and puts entries into a heap
-    files     what the heap does not hold is in files (cext/store/timer_keeper.pxd)
+    files     what the heap does not hold is in files (cext/store/timers/timer_keeper.pxd)
     deliver   timer_deliver.pxd appends what is due to REAL_TOPIC, a bounded number a turn
 
 The queue is the truth: all else is made from it. So a send costs one record, a message fed twice is
@@ -13,9 +13,9 @@ whatever it is set to. One with TIMER_DELAY_SEC or _MS waits for the steady cloc
 clock minus the steps it was set by: it keeps its remaining time. The steps are kept over a restart
 on the same boot of the kernel.
 
-Position (cext/store/timer_position.pxd): all before a key is delivered, except what was fed later;
-written after the turn's write. After a kill at most the last turn's messages come twice, after a
-clean stop none.
+Position (cext/store/timers/timer_position.pxd): all before a key is delivered, except what was fed
+later; written after the turn's write. After a kill at most the last turn's messages come twice,
+after a clean stop none.
 
 Example: TIMER_DELAY_SEC=10 sent at 12:00:00.123: TIMER_OUT_MS is 12:00:10.000 (Apache's precision),
 the queue's entry has the tags code 12:00:10.123, which is when it is delivered. At 12:00:04 the
@@ -24,8 +24,8 @@ clock is set to 13:00:04: it is delivered at 13:00:10.123.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.flow.fetch.readahead cimport Readahead
-from cext.store.timer_heap cimport TimerHeap, TimerKey
-from cext.store.timer_position cimport PositionFile, TimerPosition
+from cext.store.timers.timer_heap cimport TimerHeap, TimerKey
+from cext.store.timers.timer_position cimport PositionFile, TimerPosition
 
 cdef enum:
     TIMER_CLOCKS = 2

@@ -13,7 +13,7 @@ aside while control makes the topic (WANT_TOPIC), 5 s at most; the others go on.
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.delay.delay_service cimport DelayService
-from cext.store.timer_heap cimport TimerKey
+from cext.store.timers.timer_heap cimport TimerKey
 
 # Delivers what is due by one clock and before `bound`. OK: nothing more is due, or the turn has had
 # enough; else why it has to wait (NOT_READY, or what the log said).

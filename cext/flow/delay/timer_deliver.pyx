@@ -20,10 +20,10 @@ from cext.flow.delay.timer_feed cimport timer_due, timer_parse
 from cext.flow.fetch.readahead cimport READAHEAD_RECORDS, readahead_find, readahead_records
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.record cimport RecordView
-from cext.store.record_crc cimport record_crc_strip
-from cext.store.timer_heap cimport (
+from cext.store.log.record cimport RecordView
+from cext.store.log.record_crc cimport record_crc_strip
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.timers.timer_heap cimport (
     TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_NEVER,

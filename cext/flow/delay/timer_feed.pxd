@@ -16,7 +16,7 @@ Example: stored 12:00:00.123 with TIMER_DELAY_SEC=10 and TIMER_OUT_MS=12:00:10.0
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.flow.delay.delay_service cimport DelayService
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 from cext.wire.properties cimport SendProperties
 
 cdef enum:

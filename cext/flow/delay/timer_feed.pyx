@@ -19,9 +19,9 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_records,
 )
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.record cimport record_parse
-from cext.store.timer_heap cimport (
+from cext.store.log.record cimport record_parse
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.timers.timer_heap cimport (
     TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_ROLL,

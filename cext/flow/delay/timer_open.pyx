@@ -1,7 +1,7 @@
 """Timed messages at the start and the stop of a shard. See timer_open.pxd.
 
-    DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timer_keeper.pxd)
-    DIR/rmqTimers/position          cext/store/timer_position.pxd
+    DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timers/timer_keeper.pxd)
+    DIR/rmqTimers/position          cext/store/timers/timer_position.pxd
     DIR/config/timercheck           Apache RocketMQ's: read when there is no position or one of
                                     before it, so that a store taken over from it delivers nothing
                                     twice; written at a stop, with the oldest message that still
@@ -20,12 +20,12 @@ from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
 from cext.flow.delay.timer_turn cimport timer_seal_all
 from cext.flow.fetch.readahead cimport readahead_open
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.timer_heap cimport TIMER_NEVER, timer_heap_open, timer_offset
-from cext.store.timer_keeper cimport TimerKeeper
-from cext.store.timer_position cimport position_open
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.timers.timer_heap cimport TIMER_NEVER, timer_heap_open, timer_offset
+from cext.store.timers.timer_keeper cimport TimerKeeper
+from cext.store.timers.timer_position cimport position_open
 
-from cext.store.checkpoint import boot_id
+from cext.store.log.checkpoint import boot_id
 from rmq.errors import StoreError
 
 cdef enum:

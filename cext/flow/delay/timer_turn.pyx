@@ -17,10 +17,10 @@ from cext.flow.delay.timer cimport (
 )
 from cext.flow.delay.timer_deliver cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed
-from cext.store.consume_queue cimport Queue
-from cext.store.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
-from cext.store.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
-from cext.store.timer_position cimport TimerPosition, position_write
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
+from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
+from cext.store.timers.timer_position cimport TimerPosition, position_write
 
 cdef enum:
     RETRY_MS = 100              # after the store refused

@@ -24,9 +24,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
-from cext.store.consume_queue cimport Queue
-from cext.store.disk_reader cimport READ_RECORDS_MAX, DiskReader, ReadJob
-from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueFiles
+from cext.store.log.disk_reader cimport READ_RECORDS_MAX, DiskReader, ReadJob
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_files cimport QUEUE_PATH_BYTES, QueueFiles
 
 cdef class FetchPool
 
@@ -72,8 +72,8 @@ cdef class FetchPool:
     cdef DiskFetch* take(self, FetchDone done, void* service, void* owner) noexcept nogil
     # A fetch for the owner's memory (fetch_into). NULL: none is free.
     cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil
-    # OK | RING_FULL | CLOSED | MALFORMED (cext/store/disk_reader.pxd): then it is still the owner's
-    # and `done` is not called.
+    # OK | RING_FULL | CLOSED | MALFORMED (cext/store/log/disk_reader.pxd): then it is still the
+    # owner's and `done` is not called.
     cdef int submit(self, DiskFetch* fetch) noexcept nogil
     # Not while it is under way.
     cdef void release(self, DiskFetch* fetch) noexcept nogil

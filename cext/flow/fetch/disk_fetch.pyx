@@ -9,9 +9,9 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_room,
     buffer_pool_take,
 )
-from cext.store.consume_queue cimport UNIT_BYTES
-from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
-from cext.store.queue_files cimport QueueName, name_of
+from cext.store.log.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
+from cext.store.queues.consume_queue cimport UNIT_BYTES
+from cext.store.queues.queue_files cimport QueueName, name_of
 
 
 cdef void fetch_begin(DiskFetch* fetch, bint check_records) noexcept nogil:

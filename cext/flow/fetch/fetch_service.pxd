@@ -6,7 +6,7 @@ from cext.flow.context.service cimport Service
 from cext.flow.context.step cimport Step
 from cext.flow.fetch.disk_fetch cimport FetchPool
 from cext.flow.fetch.parked_requests cimport ParkedRequests
-from cext.store.disk_reader cimport DiskReader
+from cext.store.log.disk_reader cimport DiskReader
 
 cdef class FetchService(Service):
     cdef FetchPool pool

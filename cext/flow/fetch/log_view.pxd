@@ -10,8 +10,8 @@ holds by then.
 from libc.stdint cimport int64_t
 
 from cext.flow.fetch.parked_requests cimport ParkedRequests
-from cext.store.commit_log cimport CommitLog
-from cext.store.record cimport RecordView
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.record cimport RecordView
 
 # The checked record at this log offset. OK, ABSENT (not in memory), NOT_READY (cannot be had now)
 # or CORRUPT (none starts here).

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport ABSENT, CORRUPT, OK
-from cext.store.record cimport RECORD_BYTES_MIN, record_parse
+from cext.store.log.record cimport RECORD_BYTES_MIN, record_parse
 
 
 cdef int view_given(ParkedRequests* parked, int64_t offset, RecordView* view) noexcept nogil:

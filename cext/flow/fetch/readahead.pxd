@@ -11,9 +11,9 @@ are fetched, found one after the other, then the next 64.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchPool
-from cext.store.commit_log cimport CommitLog
-from cext.store.consume_queue cimport Queue
-from cext.store.queue_files cimport QueueFiles
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_files cimport QueueFiles
 
 cdef enum:
     READAHEAD_RECORDS = 64

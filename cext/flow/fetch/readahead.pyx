@@ -3,7 +3,7 @@ from libc.stdint cimport uint32_t
 
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
 from cext.flow.fetch.disk_fetch cimport fetch_add, fetch_begin, fetch_entries
-from cext.store.disk_reader cimport READ_LOG
+from cext.store.log.disk_reader cimport READ_LOG
 
 
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil:

@@ -27,7 +27,7 @@ from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     MESSAGE_ILLEGAL,

@@ -43,7 +43,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
-from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,

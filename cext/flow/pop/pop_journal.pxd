@@ -15,8 +15,8 @@ Example: the file says 100; check points behind its mark say 132 and 164: the gr
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from cext.store.commit_log cimport CommitLog
-from cext.store.record cimport RecordView
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.record cimport RecordView
 from cext.wire.revive_entry cimport ReviveEntry
 
 # The record is a check point where its pop wrote it: its texts, borrowed from the record, and where

@@ -4,9 +4,15 @@ from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport NOT_FOUND, NOT_READY, OK
-from cext.store.commit_log cimport segment_end
-from cext.store.log_window cimport LogWindow, window_at
-from cext.store.record cimport AT_MAGIC, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse
+from cext.store.log.commit_log cimport segment_end
+from cext.store.log.log_window cimport LogWindow, window_at
+from cext.store.log.record cimport (
+    AT_MAGIC,
+    RECORD_BYTES_MIN,
+    RecordView,
+    is_record_magic,
+    record_parse,
+)
 from cext.wire.properties cimport find_property
 from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named

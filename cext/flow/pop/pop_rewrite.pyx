@@ -3,7 +3,7 @@ from libc.string cimport memcpy, strlen
 
 from cext.base.byteorder cimport load_i32, load_i64
 from cext.base.status cimport OK
-from cext.store.record cimport (
+from cext.store.log.record cimport (
     RecordFields,
     RecordView,
     fields_of_record,

@@ -45,9 +45,9 @@ from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.record cimport RecordView, record_parse
-from cext.store.record_crc cimport record_crc_strip
+from cext.store.log.record cimport RecordView, record_parse
+from cext.store.log.record_crc cimport record_crc_strip
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.property_edit cimport copy_properties_without

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 from cext.flow.context.step cimport Step
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.tables.topic_table cimport Topic
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
 from cext.wire.revive_entry cimport ReviveEntry
 
 cdef enum:

@@ -10,7 +10,7 @@ from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.properties cimport append_number, append_property, find_property
 from cext.wire.revive_entry cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
 from cext.wire.text cimport Text, text_of

@@ -13,7 +13,7 @@ from cext.flow.context.control_link cimport FUNCTION_PULL, LinkMessage, link_fin
 from cext.flow.context.small_replies cimport introduce
 from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 cdef struct FunctionPull:
     int32_t opaque

@@ -18,7 +18,7 @@ from cext.flow.pull.pull_job cimport PopPair, PullJob
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport Topic
 from cext.net.connection cimport Connection
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 cdef void hold(PullService s, PullJob* job, Queue* queue) noexcept nogil
 # The same for what waits on a group's pair and not on a queue; may be held again and again.

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.pull.queue_entry_scan cimport Found
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 # An error. False: no buffer is left, the connection has to be closed.
 cdef bint refuse_job(PullService s, PullJob* job, int32_t code, const char* remark) noexcept nogil

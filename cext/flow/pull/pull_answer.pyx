@@ -14,7 +14,7 @@ from cext.flow.tables.delivery_counters cimport delivery_counter_add, delivery_c
 from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.net.connection cimport IN_JUMBO
-from cext.store.disk_reader cimport READ_RECORDS_MAX
+from cext.store.log.disk_reader cimport READ_RECORDS_MAX
 from cext.wire.codes cimport (
     PULL_NOT_FOUND,
     PULL_RETRY_IMMEDIATELY,

@@ -35,10 +35,10 @@ from cext.flow.pull.queue_entry_scan cimport (
 from cext.flow.tables.group_table cimport tag_filter_passes
 from cext.flow.tables.queue_mapping cimport logic_item_end
 from cext.flow.tables.topic_table cimport topic_queue
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_RECORDS_MAX
-from cext.store.outside_address cimport is_outside_address
-from cext.store.record cimport RecordView, record_parse
+from cext.store.log.disk_reader cimport READ_FILE, READ_RECORDS_MAX
+from cext.store.log.record cimport RecordView, record_parse
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.queues.outside_address cimport is_outside_address
 from cext.wire.codes cimport (
     PULL_NOT_FOUND,
     PULL_OFFSET_MOVED,

@@ -17,7 +17,7 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
 from cext.memory.use_count cimport UseCount, use_begin, use_end
 from cext.net.connection cimport Connection
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 cdef enum JobState:
     JOB_FREE = 0

@@ -14,7 +14,7 @@ from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.chain cimport ChainEntry
-from cext.store.consume_queue cimport UNIT_BYTES
+from cext.store.queues.consume_queue cimport UNIT_BYTES
 
 cdef enum:
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s

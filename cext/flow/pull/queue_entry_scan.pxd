@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.pull_service cimport PullService
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
 
 cdef enum:
     FOUND_MAX = 1024                # records of one reply, whatever is configured

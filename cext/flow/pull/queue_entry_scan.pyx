@@ -7,9 +7,9 @@ from cext.base.status cimport ABSENT, CORRUPT, OK
 from cext.flow.pull.pull_service cimport SCAN_UNITS
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
-from cext.store.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
-from cext.store.outside_address cimport is_outside_address
-from cext.store.record cimport record_parse
+from cext.store.log.record cimport record_parse
+from cext.store.queues.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
+from cext.store.queues.outside_address cimport is_outside_address
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
 from cext.wire.system_topics cimport RETRY_PREFIX_BYTES

@@ -8,9 +8,9 @@ from cext.flow.context.step cimport RunStep
 from cext.flow.pull.held_pulls cimport wake_all, wake_topic
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
-from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueName
-from cext.store.queue_repair cimport Repair
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_files cimport QUEUE_PATH_BYTES, QueueName
+from cext.store.queues.queue_repair cimport Repair
 
 
 cdef void tell(PullService s, Repair* r) noexcept nogil:

@@ -1,7 +1,7 @@
 """HA master: as slave, the stream from the master becomes this core's log.
 
-    bytes come        whole records go into the log's write buffer at once (cext/store/raw_append
-                      checks each); the beginning of a record waits in `partial` for its rest
+    bytes come        whole records go into the log's write buffer at once (raw_append.pxd checks
+                      each); the beginning of a record waits in `partial` for its rest
     the turn writes   and dispatches them, as what a leader appends
     then              the master is told how far this log is: what is written, or what is durable
 

@@ -35,7 +35,7 @@ from cext.flow.replication.ha_service cimport (
 from cext.flow.replication.ha_socket cimport add_replica, close_replica
 from cext.net.connection cimport SCRATCH_BYTES
 from cext.net.socket_api cimport sockaddr_storage
-from cext.store.record cimport AT_MAGIC, MAGIC_BLANK
+from cext.store.log.record cimport AT_MAGIC, MAGIC_BLANK
 from cext.wire.ha_stream cimport (
     HA_BODY_BYTES_MAX,
     HAHead,

@@ -8,7 +8,7 @@ from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchDone, FetchPool, fetch_a
 from cext.flow.replication.ha_epochs cimport epoch_at, epoch_end
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN, HASlave
 from cext.net.connection cimport IN_JUMBO
-from cext.store.commit_log cimport segment_end
+from cext.store.log.commit_log cimport segment_end
 from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HAHead, ha_head_bytes, write_ha_head
 
 cdef enum:

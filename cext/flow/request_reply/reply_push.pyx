@@ -25,7 +25,7 @@ from cext.flow.request_reply.reply_table cimport (
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport UNREAD_UNSENT
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport (
     BORNHOST_V6_FLAG,
     FLAG_ONE_WAY,

@@ -55,8 +55,8 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RECORD_FIXED_BYTES_MAX
+from cext.store.log.record cimport RECORD_FIXED_BYTES_MAX
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,

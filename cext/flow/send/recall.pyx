@@ -18,7 +18,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,

@@ -23,9 +23,9 @@ from cext.flow.send.dead_letter cimport retries_max, topic_of_group
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RecordView
-from cext.store.record_crc cimport record_crc_strip
+from cext.store.log.record cimport RecordView
+from cext.store.log.record_crc cimport record_crc_strip
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport (
     NO_PERMISSION,
     PERM_WRITE,

@@ -12,8 +12,8 @@ from cext.base.histogram_buckets cimport HistogramBuckets
 from cext.flow.tables.queue_mapping cimport QueueMapping
 from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList, UseCount
-from cext.store.consume_queue cimport Queue
-from cext.store.queue_store cimport QueueStore
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.system_topics cimport TopicKind
 
 cdef enum:

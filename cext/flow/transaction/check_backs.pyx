@@ -28,8 +28,7 @@ from cext.flow.transaction.open_halves cimport HalfMove, half_is_ended
 from cext.flow.transaction.transaction_end cimport move_half
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport Connection
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.record cimport (
+from cext.store.log.record cimport (
     RecordFields,
     RecordView,
     fields_of_record,
@@ -38,7 +37,8 @@ from cext.store.record cimport (
     record_parse,
     record_start,
 )
-from cext.store.record_crc cimport record_crc_strip
+from cext.store.log.record_crc cimport record_crc_strip
+from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.properties cimport SendProperties, append_number, find_property, scan_properties

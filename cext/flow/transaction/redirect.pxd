@@ -19,7 +19,7 @@ REAL_QID=2; tags code = now + 10 000.
 from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.tables.topic_table cimport Topic
 from cext.flow.transaction.transaction_service cimport TransactionService
-from cext.store.consume_queue cimport Queue
+from cext.store.queues.consume_queue cimport Queue
 
 # After append_message() said SPECIAL. Stores the message where it has to wait. What append_room and
 # append_message return, or an AppendStatus (append_status.pxd).

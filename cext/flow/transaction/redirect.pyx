@@ -17,7 +17,7 @@ from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.flow.transaction.open_halves cimport half_fits
 from cext.memory.name_map cimport name_map_find
-from cext.store.record_crc cimport record_crc_strip
+from cext.store.log.record_crc cimport record_crc_strip
 from cext.wire.codes cimport TRANSACTION_TYPE_MASK
 from cext.wire.properties cimport SendProperties, append_number, append_property, scan_properties
 from cext.wire.property_edit cimport copy_properties_without

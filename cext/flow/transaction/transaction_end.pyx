@@ -32,8 +32,8 @@ from cext.flow.transaction.open_halves cimport (
 )
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RecordView
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,

@@ -25,7 +25,7 @@ from rmq.format.remoting import Command
 from rmq.refusal import Refusal
 
 ENTRIES_MAX = 10_000  # of one answer to 321; ours
-ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)
+ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index/index_key)
 _I64_MAX = 2**63 - 1
 
 

@@ -16,7 +16,7 @@ from support.waiting import HANG_S
 
 BROKEN_CALLER = """
 import sys
-from cext.store.commit_log import CommitLog
+from cext.store.log.commit_log import CommitLog
 log = CommitLog(sys.argv[1], 1 << 20, 1 << 20)
 log.load()
 log.set_end(0)

@@ -46,7 +46,7 @@ from cext.load.histogram import Histogram
 from cext.load.template import FrameSet
 from cext.net.tls import TlsContext
 from cext.net.tls_stream import TlsClientContext, TlsStream
-from cext.store.commit_log import CommitLog
+from cext.store.log.commit_log import CommitLog
 from cext.store.truncation import Truncation
 from cext.wire.sql_program import Program
 from rmq.errors import RemoteError, RmqError
@@ -294,29 +294,29 @@ class Internal:
         from cext.flow.shard_state import ShardState
         from cext.memory.arena import SharedArena
         from cext.store.deleted_topics import DeletedTopics
-        from cext.store.index_store import IndexStore
-        from cext.store.log_scan import LogScan
-        from cext.store.log_tail import LogTail
-        from cext.store.queue_files import QueueFiles
-        from cext.store.queue_repair import QueueRepair
-        from cext.store.queue_writer import QueueWriter
+        from cext.store.index.index_store import IndexStore
+        from cext.store.log.log_scan import LogScan
+        from cext.store.log.log_tail import LogTail
+        from cext.store.queues.queue_files import QueueFiles
+        from cext.store.queues.queue_repair import QueueRepair
+        from cext.store.queues.queue_writer import QueueWriter
         from cext.testing.broken_invariant import Pool
         from cext.testing.driven_core import DrivenCore
 
         from cext.flow.shard_calls import ShardCalls
-        from cext.store.committer import Committer
-        from cext.store.disk_reader import DiskReader
-        from cext.store.flusher import Flusher
-        from cext.store.indexer import Indexer
-        from cext.store.log_progress import LogProgress
-        from cext.store.log_window import LogWindow
-        from cext.store.preparer import Preparer
-        from cext.store.queue_store import QueueStore
-        from cext.store.queue_table import QueueTable
+        from cext.store.index.indexer import Indexer
+        from cext.store.log.committer import Committer
+        from cext.store.log.disk_reader import DiskReader
+        from cext.store.log.flusher import Flusher
+        from cext.store.log.log_progress import LogProgress
+        from cext.store.log.log_window import LogWindow
+        from cext.store.log.preparer import Preparer
+        from cext.store.queues.queue_store import QueueStore
+        from cext.store.queues.queue_table import QueueTable
         from cext.store.recovery import Recovery
-        from cext.store.timer_heap import HeapForTests
-        from cext.store.timer_keeper import TimerKeeper
-        from cext.store.timer_probe import TimersForTests
+        from cext.store.timers.timer_heap import HeapForTests
+        from cext.store.timers.timer_keeper import TimerKeeper
+        from cext.store.timers.timer_probe import TimersForTests
         from cext.testing import stage_loops
 
         log, folder = self.log(), str(self.folder)
@@ -328,27 +328,27 @@ class Internal:
             "cext.flow.shard_state.ShardState": ShardState,
             **self.services(),
             "cext.memory.arena.SharedArena": lambda: SharedArena(1 << 20),
-            "cext.store.commit_log.CommitLog": lambda: log,
-            "cext.store.committer.Committer": lambda: Committer(self.log(pooled=True)),
+            "cext.store.log.commit_log.CommitLog": lambda: log,
+            "cext.store.log.committer.Committer": lambda: Committer(self.log(pooled=True)),
             "cext.store.deleted_topics.DeletedTopics": lambda: DeletedTopics({}),
-            "cext.store.disk_reader.DiskReader": lambda: DiskReader(log),
-            "cext.store.flusher.Flusher": lambda: Flusher(log),
-            "cext.store.index_store.IndexStore": lambda: IndexStore(log, folder, 100, 100),
-            "cext.store.indexer.Indexer": lambda: Indexer(log, folder),
-            "cext.store.log_progress.LogProgress": LogProgress,
-            "cext.store.log_scan.LogScan": lambda: LogScan(log),
-            "cext.store.log_tail.LogTail": lambda: LogTail(log),
-            "cext.store.log_window.LogWindow": lambda: LogWindow(log, 4096),
-            "cext.store.preparer.Preparer": lambda: Preparer(log),
-            "cext.store.queue_files.QueueFiles": lambda: files,
-            "cext.store.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
-            "cext.store.queue_store.QueueStore": lambda: QueueStore(folder),
-            "cext.store.queue_table.QueueTable": lambda: QueueTable(folder),
-            "cext.store.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
+            "cext.store.log.disk_reader.DiskReader": lambda: DiskReader(log),
+            "cext.store.log.flusher.Flusher": lambda: Flusher(log),
+            "cext.store.index.index_store.IndexStore": lambda: IndexStore(log, folder, 100, 100),
+            "cext.store.index.indexer.Indexer": lambda: Indexer(log, folder),
+            "cext.store.log.log_progress.LogProgress": LogProgress,
+            "cext.store.log.log_scan.LogScan": lambda: LogScan(log),
+            "cext.store.log.log_tail.LogTail": lambda: LogTail(log),
+            "cext.store.log.log_window.LogWindow": lambda: LogWindow(log, 4096),
+            "cext.store.log.preparer.Preparer": lambda: Preparer(log),
+            "cext.store.queues.queue_files.QueueFiles": lambda: files,
+            "cext.store.queues.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
+            "cext.store.queues.queue_store.QueueStore": lambda: QueueStore(folder),
+            "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
+            "cext.store.queues.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
             "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True, {}),
-            "cext.store.timer_heap.HeapForTests": lambda: HeapForTests(10),
-            "cext.store.timer_keeper.TimerKeeper": lambda: keeper,
-            "cext.store.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
+            "cext.store.timers.timer_heap.HeapForTests": lambda: HeapForTests(10),
+            "cext.store.timers.timer_keeper.TimerKeeper": lambda: keeper,
+            "cext.store.timers.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
             "cext.testing.broken_invariant.Pool": Pool,
             "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),
             **{

@@ -25,10 +25,10 @@ from support.logs import (
 from support.sanitized import SANITIZED
 
 from cext.base.status import Status
-from cext.store.commit_log import CommitLog
-from cext.store.disk_reader import DiskReader
-from cext.store.flusher import Flusher
-from cext.store.preparer import Preparer
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.disk_reader import DiskReader
+from cext.store.log.flusher import Flusher
+from cext.store.log.preparer import Preparer
 from rmq.errors import StoreCorruptError, StoreError
 
 
@@ -155,7 +155,7 @@ def test_a_log_can_be_read_between_load_and_set_end(directory):
 
 CUT_SHORT = """
 import os, sys
-from cext.store.commit_log import CommitLog
+from cext.store.log.commit_log import CommitLog
 size = 65536
 log = CommitLog(sys.argv[1], segment_bytes=size)
 log.load()

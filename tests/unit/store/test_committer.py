@@ -14,9 +14,9 @@ from support.waiting import wait_until
 
 from cext.base.status import Status
 from cext.base.sysio import write_with_zeros_for_tests
-from cext.store.committer import Committer
-from cext.store.flusher import Flusher
-from cext.store.preparer import Preparer
+from cext.store.log.committer import Committer
+from cext.store.log.flusher import Flusher
+from cext.store.log.preparer import Preparer
 
 NEVER = {"least_pages": 1 << 20, "interval_ms": 60_000, "thorough_ms": 60_000}
 

@@ -14,8 +14,8 @@ from support.shard import readable
 from support.threads import thread_named
 from support.waiting import HANG_S, wait_until
 
-from cext.store.flusher import Flusher
-from cext.store.preparer import Preparer
+from cext.store.log.flusher import Flusher
+from cext.store.log.preparer import Preparer
 from rmq.errors import StoreError
 
 

@@ -24,14 +24,14 @@ MAKE = {
 }
 SCRIPT = """
 import gc, sys
-from cext.store.commit_log import CommitLog
-from cext.store.committer import Committer
-from cext.store.disk_reader import DiskReader
-from cext.store.flusher import Flusher
-from cext.store.indexer import Indexer
-from cext.store.preparer import Preparer
-from cext.store.queue_store import QueueStore
-from cext.store.timer_keeper import TimerKeeper
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.committer import Committer
+from cext.store.log.disk_reader import DiskReader
+from cext.store.log.flusher import Flusher
+from cext.store.index.indexer import Indexer
+from cext.store.log.preparer import Preparer
+from cext.store.queues.queue_store import QueueStore
+from cext.store.timers.timer_keeper import TimerKeeper
 
 folder = sys.argv[1]
 

@@ -15,10 +15,10 @@ from support.logs import SEGMENT_BYTES
 from support.shard import readable
 from support.waiting import HANG_S
 
-from cext.store.flusher import Flusher
-from cext.store.index_key import has_key_for_tests, hash_for_tests
-from cext.store.indexer import Indexer
-from cext.store.record import encode_for_tests
+from cext.store.index.index_key import has_key_for_tests, hash_for_tests
+from cext.store.index.indexer import Indexer
+from cext.store.log.flusher import Flusher
+from cext.store.log.record import encode_for_tests
 from rmq.errors import StoreError
 from rmq.format.index_file import build, file_bytes, hashes_of, key_hash, read_header
 

@@ -1,8 +1,8 @@
 """Goal: after any end of the process or damage of its files, the key index finds every message that
 the log has, and no other.
 
-Method: each row of cext/store/index_store.pxd as a test; a worker process behind the fault shim is
-killed at chosen writes to the index; bits of files are flipped.
+Method: each row of cext/store/index/index_store.pxd as a test; a worker process behind the fault
+shim is killed at chosen writes to the index; bits of files are flipped.
 Cannot prove: which pages a real disk keeps over a power cut (zeros stand for those it lost).
 """
 

@@ -15,9 +15,9 @@ import pytest
 from support.logs import record_at
 
 from cext.base.status import Status
-from cext.store.commit_log import CommitLog
-from cext.store.preparer import Preparer
-from cext.store.record import encode_for_tests
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.preparer import Preparer
+from cext.store.log.record import encode_for_tests
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB
@@ -171,8 +171,8 @@ TINY_ROOM = """
 import sys
 from pathlib import Path
 from cext.base.status import Status
-from cext.store.commit_log import CommitLog
-from cext.store.preparer import Preparer
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.preparer import Preparer
 
 disk = Path(sys.argv[1])
 
@@ -213,8 +213,8 @@ FULL_DISK = """
 import os, sys
 from pathlib import Path
 from cext.base.status import Status
-from cext.store.commit_log import CommitLog
-from cext.store.preparer import Preparer
+from cext.store.log.commit_log import CommitLog
+from cext.store.log.preparer import Preparer
 
 MIB = 1 << 20
 disk = Path(sys.argv[1])

@@ -8,8 +8,8 @@ import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, fill, open_log
 
 from cext.base.status import Status
-from cext.store.log_window import LogWindow
-from cext.store.preparer import Preparer
+from cext.store.log.log_window import LogWindow
+from cext.store.log.preparer import Preparer
 
 RING = 1 << 16
 SIZE = 1000

@@ -17,8 +17,8 @@ from support.queue_reads import queue_entries
 from support.waiting import HANG_S
 
 from cext.base.status import Status
-from cext.store.checkpoint import decode_checkpoint
-from cext.store.queue_store import QueueStore
+from cext.store.log.checkpoint import decode_checkpoint
+from cext.store.queues.queue_store import QueueStore
 from rmq.errors import StoreError
 
 UNIT = struct.Struct(">qiq")

@@ -9,9 +9,9 @@ import pytest
 from support.logs import MAX_RECORD_BYTES, SEGMENT_BYTES, fill, open_log, record_at
 
 from cext.base.status import Status
-from cext.store.preparer import Preparer
-from cext.store.raw_append import raw_append_for_tests
-from cext.store.record import RecordProblem
+from cext.store.log.preparer import Preparer
+from cext.store.log.raw_append import raw_append_for_tests
+from cext.store.log.record import RecordProblem
 
 
 def raw_of(log):

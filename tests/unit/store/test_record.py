@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cext.base.status import Status
-from cext.store.record import RecordProblem, encode_for_tests, parse_for_tests
+from cext.store.log.record import RecordProblem, encode_for_tests, parse_for_tests
 
 V4 = bytes([10, 0, 0, 7, 0, 0, 0x2A, 0x9F])
 V6 = bytes(range(16)) + bytes([0, 0, 0x2A, 0x9F])

@@ -9,8 +9,8 @@ import pytest
 from support.stored_records import V2, record
 
 from cext.base.status import Status
-from cext.store.record import parse_for_tests
-from cext.store.record_crc import check_for_tests, write_for_tests
+from cext.store.log.record import parse_for_tests
+from cext.store.log.record_crc import check_for_tests, write_for_tests
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message, record_crc_pair
 

@@ -15,8 +15,8 @@ import pytest
 from support.queue_reads import queue_entries
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
-from cext.store.checkpoint import decode_checkpoint
-from cext.store.tags_code import java_hash_for_tests
+from cext.store.log.checkpoint import decode_checkpoint
+from cext.store.queues.tags_code import java_hash_for_tests
 from rmq.format.message import java_hash
 
 

@@ -1,7 +1,8 @@
 """Recovery: where queues start and end is not read from their files alone (rows A, Q9, Q10).
 
 Goal: a queue file that was damaged at its ends loses nothing and gives no offset twice. Method: as
-in test_recovery.py, with queueEnds (cext/store/queue_ends.pxd) written by its Python twin, or not.
+in test_recovery.py, with queueEnds (cext/store/queues/queue_ends.pxd) written by its Python twin,
+or not.
 """
 
 import logging
@@ -11,7 +12,7 @@ import shutil
 import pytest
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
-from cext.store import log_progress
+from cext.store.log import log_progress
 from rmq.format.queue_ends import decode_ends
 
 

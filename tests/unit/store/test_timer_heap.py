@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.store.timer_heap import HeapForTests
+from cext.store.timers.timer_heap import HeapForTests
 
 KEYS = st.tuples(st.integers(0, 50), st.integers(0, 50))
 

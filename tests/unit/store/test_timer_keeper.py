@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.waiting import wait_until
 
-from cext.store.commit_log import CommitLog
-from cext.store.timer_keeper import TimerKeeper
-from cext.store.timer_probe import TimersForTests
+from cext.store.log.commit_log import CommitLog
+from cext.store.timers.timer_keeper import TimerKeeper
+from cext.store.timers.timer_probe import TimersForTests
 
 HEAP = 2048
 ROOM = HEAP // 2  # for what is pushed between two seals

@@ -1,0 +1,46 @@
+# Committer: the thread that writes the log to its files when there is a store pool
+# (transientStorePoolEnable, ASYNC_FLUSH). Without a pool the reactor writes by itself.
+#
+#   reactor    appends to the tail ring, which is the pool now, and acks; at the end of its turn it
+#              offers what it has (link.committable)
+#   committer  writes [committed, committable) in pieces of at most COMMIT_BYTES_MAX as soon as
+#              least_bytes of it wait (commitCommitLogLeastPages), and whatever waits thorough_ms
+#              (commitCommitLogThoroughInterval) after the last write; moves `committed` and
+#              wakes the reactor
+#   reactor    copies `committed` to `written`: consumers see it, the flusher syncs it
+#
+# What it buys: the copy into the page cache, and every wait of the kernel in it, is on another
+# core. Its price is RocketMQ's: a killed process loses what was acked and not committed, at most
+# thorough_ms of messages while the disk keeps up, and the whole pool when it does not.
+#
+# A failed write poisons the log; what is in the pool then is lost.
+#
+# Example: least 16 KiB, thorough 200 ms: a lone message is written at once, what little comes in
+# the 200 ms after it goes out with their end; a stream of 100 MB/s goes out in pieces of 16 KiB and
+# more, as large as gathers while the last one is written.
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from cext.base.latency cimport Latency
+from cext.base.native_thread cimport NativeThread
+from cext.memory.mirror_ring cimport MirrorRing
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.log_link cimport LogLink
+
+cdef enum:
+    COMMIT_BYTES_MAX = 4194304
+
+cdef struct CommitterState:
+    LogLink* link               # borrowed; outlives the thread
+    const MirrorRing* ring      # borrowed
+    int32_t stopping            # owner -> thread
+    int64_t interval_ms         # commitIntervalCommitLog: it looks as often at least; owner
+    int64_t thorough_ms         # owner
+    int64_t last_commit_us      # thread
+    uint64_t commits            # thread; writes
+    Latency latency             # thread; of each write
+
+cdef class Committer:
+    cdef CommitterState state
+    cdef NativeThread thread
+    cdef CommitLog log          # kept alive while the thread runs

@@ -1,0 +1,133 @@
+"""The record-by-record reader of start-up. See log_scan.pxd for its decisions.
+
+Files are read with pread into a buffer and not mapped: a sector that cannot be read is then an
+error with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory
+speed.
+"""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from cext.base.byteorder cimport load_u32
+from cext.base.status cimport Status
+from cext.store.log.commit_log cimport segment_end
+from cext.store.log.log_window cimport window_at
+from cext.store.log.record cimport (
+    AT_END, AT_MAGIC, BAD_LENGTHS, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, is_record_magic,
+    record_parse)
+
+
+@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+cdef class LogScan:
+    """One thread, between CommitLog.load and set_end."""
+
+    def __cinit__(self, CommitLog log, bint check_crc=True):
+        self.log = log
+        self.check_crc = check_crc
+        self.limit = log.segment_start(log.segment_count())
+        self.position = log.segment_start(0)
+        self.last_record = -1
+        self.window = LogWindow(log, SCAN_BYTES)
+
+    cdef void seek(self, int64_t offset) noexcept nogil:
+        self.position = offset
+
+    cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil:
+        cdef int64_t end = segment_end(self.log, offset)
+        cdef int64_t left = end - offset
+        cdef int64_t total
+        cdef int status
+        out.problem = AT_END
+        out.total_bytes = 0
+        if offset < 0 or offset >= self.limit:
+            return Status.NOT_READY
+        status = self.window.fill(offset, min(left, <int64_t> RECORD_BYTES_MIN), end)
+        if status != Status.OK:
+            return failed(status)
+        if left >= 8:
+            total = load_u32(window_at(self.window, offset))
+            if is_record_magic(load_u32(window_at(self.window, offset + AT_MAGIC))) and (
+                    total <= min(left, <int64_t> RECORD_BYTES_LIMIT)):
+                status = self.window.fill(offset, total, end)
+                if status != Status.OK:
+                    return failed(status)
+        # What is not in the window is no record: a record was just made to fit.
+        return record_parse(window_at(self.window, offset),
+                            <uint64_t> min(left, self.window.end - offset), offset,
+                            self.check_crc, out)
+
+    cdef int next(self, RecordView* out) noexcept nogil:
+        cdef int status
+        while True:
+            if self.position >= self.limit:
+                self.end_problem = AT_END
+                return Status.NOT_READY
+            status = self.peek(self.position, out)
+            if status == Status.OK and ends_in_zero(out) and self._is_torn(out):
+                return Status.NOT_READY
+            if status == Status.OK:
+                self.last_record = self.position
+                self.position += out.total_bytes
+                self.records += 1
+                return Status.OK
+            if status == Status.NOT_FOUND:
+                self.position = segment_end(self.log, self.position)
+                continue
+            if status != Status.NOT_READY and status != Status.CORRUPT:
+                return status
+            status = self._resync(out.problem)
+            if status != Status.OK:
+                return status
+
+    cdef bint _is_torn(self, RecordView* out) noexcept nogil:
+        """No checksum covers topic and properties. A record that ends in zeros is torn when nothing
+        valid follows it; otherwise somebody stored a property like that."""
+        cdef RecordView view
+        cdef int status = self.peek(self.position + out.total_bytes, &view)
+        if status == Status.OK or status == Status.NOT_FOUND:
+            self.peek(self.position, out)       # the window may have moved
+            return False
+        self.end_problem = BAD_LENGTHS
+        return True
+
+    cdef int _resync(self, int32_t problem) noexcept nogil:
+        """Moves to the next valid record; NOT_READY and no move when there is none."""
+        cdef int64_t following = segment_end(self.log, self.position)
+        cdef int64_t at = self.position
+        cdef int64_t stop = min(following, self.position + RESYNC_BYTES)
+        cdef RecordView view
+        cdef bint later = following < self.limit and self.peek(following, &view) == Status.OK
+        cdef int status
+        self.end_problem = problem
+        if problem == AT_END and not later:
+            return Status.NOT_READY
+        while True:
+            status = self.window.find_head(at + 1, stop, following, &at)
+            if status == Status.NOT_FOUND:
+                break
+            if status != Status.OK:
+                return status
+            if self.peek(at, &view) == Status.OK:
+                return self._skip_to(at, problem)
+        if later:
+            return self._skip_to(following, problem)
+        return Status.NOT_READY
+
+    cdef int _skip_to(self, int64_t offset, int32_t problem) noexcept nogil:
+        if self.damage_count < DAMAGE_MAX:
+            self.damages[self.damage_count].offset = self.position
+            self.damages[self.damage_count].length = offset - self.position
+            self.damages[self.damage_count].problem = problem
+        self.damage_count += 1
+        self.position = offset
+        return Status.OK
+
+
+cdef bint ends_in_zero(const RecordView* view) noexcept nogil:
+    if view.properties_bytes > 0:
+        return view.properties[view.properties_bytes - 1] == 0
+    return view.topic_bytes == 0 or view.topic[view.topic_bytes - 1] == 0
+
+
+cdef inline int failed(int status) noexcept nogil:
+    """Of a window: no file where there must be one is no BLANK."""
+    return <int> Status.IO_ERROR if status == Status.NOT_FOUND else status

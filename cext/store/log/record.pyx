@@ -1,0 +1,243 @@
+"""Writes and parses one record of the commit log in place. Bytes and promises: record.pxd.
+
+A record is parsed without trust: the total size against what is available, each length against
+what the total leaves, and at the end the sum of the parts against the total. The position check
+matters because recycled segments still hold the records of their former life.
+
+    >>> data = encode_for_tests(topic=b"T", body=b"hello", physical_offset=4096)
+    >>> len(data), parse_for_tests(data, 4096)["body"]
+    (97, b'hello')
+"""
+
+from libc.string cimport memcpy, memset
+
+from cext.base.byteorder cimport (
+    load_i32, load_i64, load_u16, load_u32, store_i32, store_i64, store_u16, store_u32)
+from cext.base.checksum cimport body_crc
+from cext.base.prefetch cimport prefetch
+from cext.base.status cimport Status
+from cext.store.log.record_crc cimport RECORD_CRC_BYTES, record_crc_check
+from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX, TOPIC_BYTES_V1_MAX
+
+
+cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil:
+    cdef uint8_t* to
+    cdef int32_t sys_flag = fields.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
+    cdef bint long_topic = fields.topic_bytes > TOPIC_BYTES_V1_MAX
+    if fields.born_host_bytes == 20:
+        sys_flag |= BORNHOST_V6_FLAG
+    if fields.store_host_bytes == 20:
+        sys_flag |= STOREHOSTADDRESS_V6_FLAG
+    store_u32(at + AT_MAGIC, MAGIC_V2 if long_topic else MAGIC_V1)
+    store_u32(at + AT_BODY_CRC, fields.body_crc)
+    store_i32(at + AT_QUEUE_ID, fields.queue_id)
+    store_i32(at + AT_FLAG, fields.flag)
+    store_i64(at + AT_QUEUE_OFFSET, fields.queue_offset)
+    store_i64(at + AT_PHYSICAL_OFFSET, fields.physical_offset)
+    store_i32(at + AT_SYS_FLAG, sys_flag)
+    store_i64(at + AT_BORN_TIMESTAMP, fields.born_timestamp_ms)
+    to = at + AT_BORN_HOST
+    memcpy(to, fields.born_host, fields.born_host_bytes)
+    to += fields.born_host_bytes
+    store_i64(to, fields.store_timestamp_ms)
+    to += 8
+    memcpy(to, fields.store_host, fields.store_host_bytes)
+    to += fields.store_host_bytes
+    store_i32(to, fields.reconsume_times)
+    store_i64(to + 4, fields.prepared_offset)
+    store_u32(to + 12, fields.body_bytes)
+    to += 16
+    if fields.body_bytes > 0:
+        memcpy(to, fields.body, fields.body_bytes)
+        to += fields.body_bytes
+    if long_topic:
+        store_u16(to, <uint16_t>fields.topic_bytes)
+        to += 2
+    else:
+        to[0] = <uint8_t>fields.topic_bytes
+        to += 1
+    memcpy(to, fields.topic, fields.topic_bytes)
+    return to + fields.topic_bytes
+
+
+cdef uint32_t record_finish(uint8_t* at, uint8_t* properties_length_at,
+                            uint32_t properties_bytes) noexcept nogil:
+    cdef uint32_t total = <uint32_t>(properties_length_at - at) + 2 + properties_bytes
+    store_u16(properties_length_at, <uint16_t>properties_bytes)
+    store_u32(at + AT_TOTAL_BYTES, total)
+    return total
+
+
+cdef void record_write_blank(uint8_t* at, uint32_t left) noexcept nogil:
+    store_u32(at, left)
+    store_u32(at + 4, MAGIC_BLANK)
+
+
+cdef inline int bad(RecordView* out, int32_t problem) noexcept nogil:
+    out.problem = problem
+    return Status.CORRUPT
+
+
+cdef int parse_head(const uint8_t* at, uint64_t available, RecordView* out) noexcept nogil:
+    """Size and magic: is there a record at all, and does it fit?"""
+    cdef uint32_t magic
+    if available < TERMINATOR_BYTES:
+        out.problem = AT_END
+        return Status.NOT_READY
+    out.total_bytes = load_u32(at)
+    magic = load_u32(at + AT_MAGIC)
+    if out.total_bytes == 0 and magic == 0:
+        out.problem = AT_END
+        return Status.NOT_READY
+    if magic == MAGIC_BLANK:
+        out.problem = AT_BLANK
+        return Status.NOT_FOUND
+    if magic == MAGIC_V1:
+        out.version = 1
+    elif magic == MAGIC_V2:
+        out.version = 2
+    else:
+        return bad(out, BAD_MAGIC)
+    if out.total_bytes < RECORD_BYTES_MIN or out.total_bytes > available:
+        return bad(out, BAD_SIZE)
+    return Status.OK
+
+
+cdef void parse_fixed(const uint8_t* at, RecordView* out) noexcept nogil:
+    """The fields up to the born host: always inside the 91 bytes every record has."""
+    out.body_crc = load_u32(at + AT_BODY_CRC)
+    out.queue_id = load_i32(at + AT_QUEUE_ID)
+    out.flag = load_i32(at + AT_FLAG)
+    out.queue_offset = load_i64(at + AT_QUEUE_OFFSET)
+    out.physical_offset = load_i64(at + AT_PHYSICAL_OFFSET)
+    out.sys_flag = load_i32(at + AT_SYS_FLAG)
+    out.born_timestamp_ms = load_i64(at + AT_BORN_TIMESTAMP)
+    out.born_host = at + AT_BORN_HOST
+    out.born_host_bytes = 20 if out.sys_flag & BORNHOST_V6_FLAG else 8
+    out.store_host_bytes = 20 if out.sys_flag & STOREHOSTADDRESS_V6_FLAG else 8
+
+
+cdef int parse_rest(const uint8_t* at, RecordView* out) noexcept nogil:
+    """Everything after the born host. `left` is what the total size has not accounted for yet."""
+    cdef uint64_t left = out.total_bytes
+    cdef uint64_t head = AT_BORN_HOST + out.born_host_bytes + 8 + out.store_host_bytes + 16
+    cdef const uint8_t* to
+    if left < head:
+        return bad(out, BAD_LENGTHS)
+    to = out.born_host + out.born_host_bytes
+    out.store_timestamp_ms = load_i64(to)
+    out.store_host = to + 8
+    to += 8 + out.store_host_bytes
+    out.reconsume_times = load_i32(to)
+    out.prepared_offset = load_i64(to + 4)
+    out.body_bytes = load_u32(to + 12)
+    out.body = to + 16
+    left -= head
+    if left < out.body_bytes:
+        return bad(out, BAD_LENGTHS)
+    left -= out.body_bytes
+    to = out.body + out.body_bytes
+    if left < <uint64_t>out.version:
+        return bad(out, BAD_LENGTHS)
+    out.topic_bytes = to[0] if out.version == 1 else load_u16(to)
+    out.topic = to + out.version
+    left -= <uint64_t>out.version
+    if left < <uint64_t>out.topic_bytes + 2:
+        return bad(out, BAD_LENGTHS)
+    left -= <uint64_t>out.topic_bytes + 2
+    to = out.topic + out.topic_bytes
+    out.properties_bytes = load_u16(to)
+    out.properties = to + 2
+    if left != out.properties_bytes or out.properties_bytes > PROPERTIES_BYTES_MAX:
+        return bad(out, BAD_LENGTHS)
+    return Status.OK
+
+
+cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_physical_offset,
+                      bint check_crc, RecordView* out) noexcept nogil:
+    cdef int status
+    memset(out, 0, sizeof(RecordView))
+    status = parse_head(at, available, out)
+    if status != Status.OK:
+        return status
+    parse_fixed(at, out)
+    # Before the lengths: a stale record is a stale record, whatever else is wrong with it.
+    if expected_physical_offset >= 0 and out.physical_offset != expected_physical_offset:
+        return bad(out, BAD_POSITION)
+    status = parse_rest(at, out)
+    if status != Status.OK:
+        return status
+    if not check_crc:
+        return Status.OK
+    if out.total_bytes < available:     # the next one is about as long
+        prefetch(at + out.total_bytes, out.total_bytes)
+    if out.properties_bytes >= RECORD_CRC_BYTES:
+        status = record_crc_check(at, out.total_bytes)
+        if status != Status.NOT_FOUND:
+            return Status.OK if status == Status.OK else bad(out, BAD_RECORD_CRC)
+    if out.body_bytes > 0 and body_crc(out.body, out.body_bytes) != out.body_crc:
+        return bad(out, BAD_BODY_CRC)
+    return Status.OK
+
+
+# for tests
+
+def encode_for_tests(*, bytes topic, bytes body=b"", bytes properties=b"", int queue_id=0,
+                     int flag=0, int64_t queue_offset=0, int64_t physical_offset=0,
+                     int sys_flag=0, int64_t born_timestamp_ms=0, bytes born_host=bytes(8),
+                     int64_t store_timestamp_ms=0, bytes store_host=bytes(8),
+                     int reconsume_times=0, int64_t prepared_offset=0) -> bytes:
+    """One record's bytes; checks that record_bytes() had announced their number."""
+    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+        raise ValueError("a host is 8 or 20 bytes")
+    if len(topic) > TOPIC_BYTES_MAX or len(properties) > PROPERTIES_BYTES_MAX:
+        raise ValueError("topic or properties too long")
+    cdef RecordFields fields
+    fields.queue_id = queue_id
+    fields.flag = flag
+    fields.queue_offset = queue_offset
+    fields.physical_offset = physical_offset
+    fields.sys_flag = sys_flag
+    fields.born_timestamp_ms = born_timestamp_ms
+    fields.born_host = born_host
+    fields.born_host_bytes = len(born_host)
+    fields.store_timestamp_ms = store_timestamp_ms
+    fields.store_host = store_host
+    fields.store_host_bytes = len(store_host)
+    fields.reconsume_times = reconsume_times
+    fields.prepared_offset = prepared_offset
+    fields.body = body
+    fields.body_bytes = len(body)
+    fields.body_crc = body_crc(body, len(body))
+    fields.topic = topic
+    fields.topic_bytes = len(topic)
+    cdef uint32_t size = record_bytes(fields.born_host_bytes, fields.store_host_bytes, len(body),
+                                      len(topic), len(properties))
+    cdef bytearray out = bytearray(size)
+    cdef uint8_t* at = out
+    cdef uint8_t* length_at = record_start(at, &fields)
+    memcpy(length_at + 2, <const uint8_t*>properties, len(properties))
+    if record_finish(at, length_at, len(properties)) != size:
+        raise AssertionError("record_bytes() announced another size")
+    return bytes(out)
+
+
+def parse_for_tests(bytes data, int64_t expected_physical_offset=-1, bint check_crc=True) -> dict:
+    """All fields, with `status` and `problem`; fields only when status is OK."""
+    cdef RecordView view
+    cdef int status = record_parse(data, len(data), expected_physical_offset, check_crc, &view)
+    result = {"status": status, "problem": view.problem, "total_bytes": view.total_bytes}
+    if status == Status.OK:
+        result.update(
+            version=view.version, body_crc=view.body_crc, queue_id=view.queue_id, flag=view.flag,
+            queue_offset=view.queue_offset, physical_offset=view.physical_offset,
+            sys_flag=view.sys_flag, born_timestamp_ms=view.born_timestamp_ms,
+            born_host=view.born_host[:view.born_host_bytes],
+            store_timestamp_ms=view.store_timestamp_ms,
+            store_host=view.store_host[:view.store_host_bytes],
+            reconsume_times=view.reconsume_times, prepared_offset=view.prepared_offset,
+            body=view.body[:view.body_bytes], topic=view.topic[:view.topic_bytes],
+            properties=view.properties[:view.properties_bytes],
+        )
+    return result

@@ -1,0 +1,118 @@
+"""Queue repair: the thread that makes lost units of a queue file again, from the commit log.
+
+A pull meets a unit that cannot be, or whose record belongs to another place. The reactor submits a
+repair; this thread finds out what is wrong, by its own reads, and makes the units around the place
+anew from the log; the queue writer, which does all writing, puts them into the file.
+
+    reactor  --Repair (SPSC ring, eventfd)-->  repair thread  --Repair-->  reactor
+    reactor  --JOB_PATCH-->  queue writer  --JOB_PATCH-->  reactor, which wakes the pulls that wait
+
+What is read of the log lies between the nearest unit before the place and the nearest behind it
+that name their own record: some pages, or all of the log when a whole file is gone. Up to
+REPAIR_UNITS units are made at a time; a consumer that goes on meets the next ones.
+
+The log tells a damaged record from a damaged unit: the place of a sound unit begins
+where a record ends and ends where one begins. A damaged record cannot be repaired here, and is
+answered as such. What was looked for in vain is remembered for KNOWN_MS.
+
+Example: page 3 of a file is zeros, units 614-818. A pull at 700 meets it; units 500 and 1,024 name
+their records; the log between these is read, 524 units are compared, 205 are written.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.base.native_thread cimport NativeThread
+from cext.base.state cimport state_move
+from cext.memory.spsc_ring cimport SpscRing
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.log_tail cimport LogTail
+from cext.store.log.record cimport RecordView
+from cext.store.queues.queue_files cimport QueueFiles, QueueName
+from cext.store.queues.tags_code cimport DelayLevels
+
+cdef enum:
+    REPAIRS_MAX = 8                 # under way at once, each for another queue
+    REPAIR_UNITS = 16384            # made anew at a time
+    BEFORE_UNITS = 1024             # of these, before the place that was met
+    REPAIR_TOPIC_BYTES = 256
+    VAIN_MAX = 512                  # places remembered
+    KNOWN_MS = 60_000
+
+cdef enum RepairState:              # of a slot; the reactor's
+    REPAIR_FREE = 0
+    REPAIR_LOOKING = 1              # the repair thread has it
+    REPAIR_WRITING = 2              # the queue writer has it
+    REPAIR_OVER = 3                 # its result is `mended`, `offset`, `status`
+
+cdef struct Repair:
+    int32_t state                   # RepairState, by repair_move()
+    uint64_t serial                 # Queue.serial: the queue may be gone when the answer comes
+    char topic[REPAIR_TOPIC_BYTES]  # closed by a NUL
+    int32_t topic_length
+    int32_t queue_id
+    int64_t offset                  # of the queue: what was met
+    int64_t low, high               # units [low, high) of the queue are in files alone
+    int64_t high_physical           # log offset behind the last of their records
+    # Results. Status: OK (marks say what to write), CORRUPT (the record itself is damaged, or the
+    # log has none), CLOSED, POOL_EMPTY, NO_SPACE, IO_ERROR (writing failed).
+    int32_t status
+    int64_t first                   # unit of the queue that units[0] is
+    int64_t count
+    uint8_t* units                  # file form; owned
+    uint8_t* marks                  # of each unit: UNIT_MISSING, UNIT_SAME, UNIT_NEW; owned
+    int64_t mended                  # units that the file did not have so
+    int64_t vain_from, vain_to      # offsets around `offset` of which the log has no record
+
+# The one setter of its state: FREE -> LOOKING -> (WRITING ->) OVER -> FREE.
+cdef inline void repair_move(Repair* r, int32_t to) noexcept nogil:
+    cdef uint32_t allowed = 1 << (to + 3 & 3)
+    if to == REPAIR_OVER:
+        allowed |= 1 << REPAIR_LOOKING
+    state_move(&r.state, to, allowed, b"queue repair: looked at, written, over, free")
+
+cdef enum UnitMark:
+    UNIT_MISSING = 0                # the log has no record for it
+    UNIT_SAME = 1
+    UNIT_NEW = 2
+
+cdef struct Vain:
+    uint64_t serial
+    int64_t from_offset, to_offset
+    int64_t until_ms
+
+cdef class QueueRepair:
+    cdef CommitLog log
+    cdef LogTail probe              # looks at single records
+    cdef LogTail scan
+    cdef QueueFiles files
+    cdef DelayLevels levels
+    cdef SpscRing requests, results
+    cdef NativeThread thread
+    cdef int wake_fd                # owned
+    cdef int32_t stopping
+    # Reactor.
+    cdef Repair slots[REPAIRS_MAX]
+    cdef int32_t busy               # slots that are not free
+    cdef Vain vain[VAIN_MAX]
+    cdef int32_t next_vain
+
+    # Reactor. True: the log has nothing for this offset, as was found out lately.
+    cdef bint is_vain(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil
+    cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil
+    # Reactor. The queue's slot, a free one (state REPAIR_FREE) to be filled, or NULL: all are busy.
+    cdef Repair* slot_for(self, uint64_t serial) noexcept nogil
+    cdef bint ask(self, Repair* r) noexcept nogil
+    cdef Repair* answer(self) noexcept nogil        # NULL: none
+    cdef void free_slot(self, Repair* r) noexcept nogil
+
+    cdef void run(self) noexcept nogil
+    cdef void _do(self, Repair* r) noexcept nogil
+    cdef int _judge(self, Repair* r, const QueueName* name) noexcept nogil
+    cdef bint _in_order(self, Repair* r, const QueueName* name, int64_t physical,
+                        int32_t size) noexcept nogil
+    cdef bint _names_its_record(self, const Repair* r, const uint8_t* unit, int64_t offset,
+                                RecordView* view) noexcept nogil
+    cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
+                         int64_t* physical) noexcept nogil
+    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
+                       int64_t high_offset) noexcept nogil
+    cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil

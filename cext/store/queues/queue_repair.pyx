@@ -1,0 +1,358 @@
+"""Queue repair. See queue_repair.pxd."""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memset
+from posix.unistd cimport close
+
+import os
+
+from cext.base.atomics cimport load_acquire_i32, load_acquire_i64, store_release_i32
+from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
+from cext.base.status cimport Status
+from cext.base.sysio cimport event_open, event_signal, event_wait
+from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, spsc_put
+from cext.store.log.commit_log cimport segment_end
+from cext.store.log.log_link cimport log_notify
+from cext.store.queues.consume_queue cimport (
+    UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load, unit_store)
+from cext.store.queues.tags_code cimport tags_code_of
+from cext.wire.codes cimport (
+    TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
+)
+from cext.wire.limits cimport DELAY_LEVELS_MAX
+
+from rmq.errors import StoreError
+
+cdef enum:
+    PROBE_BYTES = 16 << 10
+    SCAN_BYTES = 1 << 20
+    FILES = 8
+    BLOCK_UNITS = 204
+    PROBES_MAX = 4096               # units looked at that do not name their record
+
+
+cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept nogil:
+    return (view.queue_id == r.queue_id and view.topic_bytes == <uint32_t> r.topic_length
+            and memcmp(view.topic, r.topic, view.topic_bytes) == 0)
+
+
+cdef struct Candidate:              # a record of the queue, until the next one is seen
+    int64_t offset                  # of the queue; -1: none
+    int64_t physical
+    int32_t size
+    int64_t tags_code
+
+
+cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t following,
+               bint sure, int64_t* last) noexcept nogil:
+    """Makes the unit of a record whose queue offset fits to that of the record before or behind it
+    (-1: none): nothing else covers that number, and a flipped bit in it would put the record into
+    another one's place."""
+    cdef int64_t at = c.offset - r.first
+    if c.offset < 0 or (c.offset != preceding + 1 and c.offset != following - 1
+                        and not (c.offset == 0 and following < 0)):
+        return
+    if c.offset <= last[0]:
+        if sure:
+            return
+        memset(r.marks, UNIT_MISSING, <size_t> r.count)     # the topic was made anew
+    last[0] = c.offset
+    if 0 <= at < r.count:
+        unit_store(r.units + at * UNIT_BYTES, c.physical, c.size, c.tags_code)
+        r.marks[at] = UNIT_NEW
+
+
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
+cdef class QueueRepair:
+    """ask() and what is beside it: the reactor. Everything else: the thread."""
+
+    def __cinit__(self, CommitLog log not None, directory, int64_t entries_per_file,
+                  delay_levels_ms):
+        cdef int error = 0
+        self.wake_fd = -1
+        self.log = log
+        self.probe = LogTail(log, PROBE_BYTES)
+        self.scan = LogTail(log, SCAN_BYTES)
+        self.files = QueueFiles(directory, entries_per_file, FILES, False)
+        self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
+        for i in range(self.levels.count):
+            self.levels.milliseconds[i] = delay_levels_ms[i]
+        if (spsc_open(&self.requests, REPAIRS_MAX) != Status.OK
+                or spsc_open(&self.results, REPAIRS_MAX) != Status.OK):
+            raise MemoryError("no memory for the repair of queue files")
+        self.wake_fd = event_open(&error)
+        if self.wake_fd < 0:
+            raise OSError(error, "eventfd for the repair of queue files")
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(REPAIRS_MAX):
+            free(self.slots[i].units)
+            free(self.slots[i].marks)
+        if self.wake_fd >= 0:
+            close(self.wake_fd)
+        spsc_close(&self.requests)
+        spsc_close(&self.results)
+
+    def start(self) -> None:
+        cdef int error = 0
+        store_release_i32(&self.stopping, 0)
+        if native_thread_start(&self.thread, <NativeBody> run_repairs, <void*> self,
+                               b"rmq-queue-mend", &error) != Status.OK:
+            raise StoreError(f"thread for the repair of queue files: {os.strerror(error)}")
+
+    def stop(self) -> None:
+        """Ends the thread; what it was looking for is found again by who meets it."""
+        if self.thread.running:
+            store_release_i32(&self.stopping, 1)
+            event_signal(self.wake_fd)
+            with nogil:
+                native_thread_join(&self.thread)
+
+    # ---- the reactor's side
+
+    cdef bint is_vain(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
+        cdef int i
+        for i in range(VAIN_MAX):
+            if (self.vain[i].serial == serial and now_ms < self.vain[i].until_ms
+                    and self.vain[i].from_offset <= offset < self.vain[i].to_offset):
+                return True
+        return False
+
+    cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil:
+        cdef Vain* v = &self.vain[self.next_vain]
+        self.next_vain = (self.next_vain + 1) % VAIN_MAX
+        v.serial = r.serial
+        v.from_offset = r.vain_from
+        v.to_offset = r.vain_to
+        v.until_ms = now_ms + KNOWN_MS
+
+    cdef Repair* slot_for(self, uint64_t serial) noexcept nogil:
+        cdef Repair* found = NULL
+        cdef int i
+        for i in range(REPAIRS_MAX):
+            if self.slots[i].state == REPAIR_FREE:
+                found = &self.slots[i]
+            elif self.slots[i].serial == serial:
+                return &self.slots[i]
+        return found
+
+    cdef bint ask(self, Repair* r) noexcept nogil:
+        if not self.thread.running or not spsc_push(&self.requests, r):
+            return False
+        repair_move(r, REPAIR_LOOKING)
+        self.busy += 1
+        event_signal(self.wake_fd)
+        return True
+
+    cdef Repair* answer(self) noexcept nogil:
+        return <Repair*> spsc_pop(&self.results)
+
+    cdef void free_slot(self, Repair* r) noexcept nogil:
+        free(r.units)
+        free(r.marks)
+        r.units = r.marks = NULL
+        repair_move(r, REPAIR_FREE)
+        self.busy -= 1
+
+    # ---- the thread
+
+    cdef void run(self) noexcept nogil:
+        cdef Repair* r
+        while not load_acquire_i32(&self.stopping):
+            r = <Repair*> spsc_pop(&self.requests)
+            if r == NULL:
+                event_wait(self.wake_fd, -1)
+                continue
+            self._do(r)
+            spsc_put(&self.results, r, b"queue repair: as many places as slots")
+            log_notify(&self.log.link)
+
+    cdef void _do(self, Repair* r) noexcept nogil:
+        cdef QueueName name
+        cdef int64_t low_physical = 0
+        cdef int64_t high_physical = r.high_physical
+        cdef int64_t low_offset, high_offset
+        name.topic = r.topic
+        name.queue_id = r.queue_id
+        name.serial = r.serial
+        r.units = r.marks = NULL
+        r.mended = r.count = 0
+        r.vain_from = r.offset
+        r.vain_to = r.offset + 1
+        self.files.forget(r.serial)             # the file may be another one by now
+        r.status = self._judge(r, &name)
+        if r.status == Status.OK or r.status == Status.CORRUPT:
+            return
+        r.first = max(r.low, r.offset - BEFORE_UNITS)
+        r.count = min(r.high - r.first, <int64_t> REPAIR_UNITS)
+        r.units = <uint8_t*> malloc(<size_t> r.count * UNIT_BYTES)
+        r.marks = <uint8_t*> calloc(<size_t> r.count, 1)
+        r.status = Status.POOL_EMPTY
+        if r.units == NULL or r.marks == NULL:
+            r.count = 0
+            return
+        low_offset = self._search(r, &name, r.first - 1, r.low - 1, &low_physical)
+        high_offset = self._search(r, &name, r.first + r.count, r.high, &high_physical)
+        if high_offset < 0 and r.first + r.count == r.high:
+            high_offset = r.high            # the first unit in memory
+        r.status = self._read_log(r, low_physical, high_physical, low_offset, high_offset)
+        if r.status == Status.OK:
+            self._compare(r, &name)
+        self.files.forget(r.serial)
+
+    cdef bint _names_its_record(self, const Repair* r, const uint8_t* unit, int64_t offset,
+                                RecordView* view) noexcept nogil:
+        cdef QueueEntry entry
+        unit_load(unit, &entry)
+        return (not unit_is_blank(&entry)
+                and unit_check(&entry, load_acquire_i64(&self.log.marks.written)) == Status.OK
+                and self.probe.at(entry.physical_offset, view) == Status.OK
+                and view.total_bytes == <uint32_t> entry.size and view.queue_offset == offset
+                and is_record_of(r, view))
+
+    cdef int _judge(self, Repair* r, const QueueName* name) noexcept nogil:
+        """OK: nothing is wrong (any more); CORRUPT: the record is; NOT_READY: the unit is."""
+        cdef uint8_t unit[UNIT_BYTES]
+        cdef QueueEntry entry
+        cdef RecordView view
+        cdef int64_t written = load_acquire_i64(&self.log.marks.written)
+        cdef int64_t end
+        cdef int status
+        if self.files.read_units(name, r.offset, 1, False, unit) != 1:
+            return Status.NOT_READY
+        if self._names_its_record(r, unit, r.offset, &view):
+            return Status.OK
+        unit_load(unit, &entry)
+        if unit_is_blank(&entry):
+            return Status.OK                    # nothing is to be given there
+        if unit_check(&entry, written) != Status.OK:
+            return Status.NOT_READY
+        status = self.probe.at(entry.physical_offset, &view)
+        if status == Status.OK:
+            return Status.NOT_READY             # a whole record of another place
+        end = entry.physical_offset + entry.size
+        if end < written and end != segment_end(self.log, entry.physical_offset):
+            status = self.probe.at(end, &view)
+            if status != Status.OK and status != Status.ABSENT:
+                return Status.NOT_READY
+        return Status.CORRUPT if self._in_order(r, name, entry.physical_offset, entry.size) \
+            else Status.NOT_READY
+
+    cdef bint _in_order(self, Repair* r, const QueueName* name, int64_t physical,
+                        int32_t size) noexcept nogil:
+        """Whether the units beside it lie before and behind it in the log."""
+        cdef uint8_t unit[UNIT_BYTES]
+        cdef QueueEntry entry
+        if r.offset > r.low and self.files.read_units(name, r.offset - 1, 1, False, unit) == 1:
+            unit_load(unit, &entry)
+            if not unit_is_blank(&entry) and (
+                    entry.size <= 0 or entry.physical_offset + entry.size > physical):
+                return False
+        if r.offset + 1 < r.high and self.files.read_units(name, r.offset + 1, 1, False,
+                                                           unit) == 1:
+            unit_load(unit, &entry)
+            if not unit_is_blank(&entry) and (
+                    entry.size <= 0 or entry.physical_offset < physical + size):
+                return False
+        return True
+
+    cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
+                         int64_t* physical) noexcept nogil:
+        """From `at` to before `stop`, which may lie lower: the nearest unit that names its record,
+        or -1. Its record ends (going down) or begins (going up) at `physical`."""
+        cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+        cdef RecordView view
+        cdef int64_t step = 1 if stop > at else -1
+        cdef int64_t start = 0, count = 0
+        cdef int probes = 0
+        while at != stop and probes < PROBES_MAX and not load_acquire_i32(&self.stopping):
+            if not start <= at < start + count:
+                start = at if step > 0 else max(at - BLOCK_UNITS + 1, stop + 1,
+                                                at - at % self.files.entries_per_file)
+                count = self.files.read_units(name, start, BLOCK_UNITS, False, units)
+                if count <= 0 or at >= start + count:
+                    # Nothing is there: on to the next file, or block of this one.
+                    count = 0
+                    if step < 0:
+                        at = start - 1
+                    else:
+                        at = min(stop, at - at % self.files.entries_per_file
+                                 + self.files.entries_per_file)
+                    continue
+            if self._names_its_record(r, units + (at - start) * UNIT_BYTES, at, &view):
+                physical[0] = view.physical_offset
+                if step < 0:
+                    physical[0] += view.total_bytes
+                return at
+            probes += 1
+            at += step
+        return -1
+
+    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
+                       int64_t high_offset) noexcept nogil:
+        """Units of the records in [low, high), which lie between those of two queue offsets. With
+        no lower one (-1) an older queue of the same name may come first."""
+        cdef RecordView view
+        cdef Candidate before
+        cdef bint sure = low_offset >= 0
+        cdef int64_t preceding = low_offset, last = low_offset
+        cdef int64_t seen = 0
+        cdef int kind
+        cdef int status
+        before.offset = -1
+        self.scan.window.copy_next_piece()
+        self.scan.seek(low)
+        while True:
+            seen += 1
+            if seen % 1024 == 1 and load_acquire_i32(&self.stopping):
+                return Status.CLOSED
+            status = self.scan.next(&view)
+            if status == Status.NOT_READY or (status == Status.OK and view.physical_offset >= high):
+                take(r, &before, preceding, high_offset, sure, &last)
+                return Status.OK
+            if status != Status.OK:
+                return status
+            kind = view.sys_flag & TRANSACTION_TYPE_MASK
+            if (kind == TRANSACTION_PREPARED_TYPE or kind == TRANSACTION_ROLLBACK_TYPE
+                    or not is_record_of(r, &view)):
+                continue
+            take(r, &before, preceding, view.queue_offset, sure, &last)
+            if before.offset >= 0:
+                preceding = before.offset
+            if sure and last >= r.first + r.count - 1:
+                return Status.OK
+            before.offset = view.queue_offset
+            before.physical = view.physical_offset
+            before.size = <int32_t> view.total_bytes
+            before.tags_code = tags_code_of(&view, &self.levels)
+
+    cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil:
+        """What the file has already need not be written; what the log has not is in vain."""
+        cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+        cdef int64_t at = 0, i, count, room
+        while at < r.count:
+            room = min(r.count - at, <int64_t> BLOCK_UNITS)
+            count = self.files.read_units(name, r.first + at, <int32_t> room, False, units)
+            count = max(count, <int64_t> 0)
+            for i in range(count):
+                if r.marks[at + i] == UNIT_NEW and memcmp(
+                        units + i * UNIT_BYTES, r.units + (at + i) * UNIT_BYTES, UNIT_BYTES) == 0:
+                    r.marks[at + i] = UNIT_SAME
+            at += count if count > 0 else min(
+                room, self.files.entries_per_file - (r.first + at) % self.files.entries_per_file)
+        for i in range(r.count):
+            r.mended += r.marks[i] == UNIT_NEW
+        at = r.offset - r.first
+        if r.marks[at] != UNIT_MISSING:
+            return
+        r.status = Status.CORRUPT
+        while r.vain_from > r.first and r.marks[r.vain_from - 1 - r.first] == UNIT_MISSING:
+            r.vain_from -= 1
+        while r.vain_to < r.first + r.count and r.marks[r.vain_to - r.first] == UNIT_MISSING:
+            r.vain_to += 1
+
+
+cdef void run_repairs(QueueRepair repair) noexcept nogil:
+    repair.run()

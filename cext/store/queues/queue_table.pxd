@@ -1,0 +1,77 @@
+"""Queue table: the consume queues of a shard, found by (topic, queue id), and read.
+
+Reactor thread. What is added to them, and how it gets into files, is QueueStore's part: it is the
+one subclass, and moves log_end and every queue's offsets.
+
+A read tries the chunks in memory first, then the page cache, and never waits for a disk: ABSENT
+says that somebody else has to. Every entry that leaves here was checked against log_end; units in
+file form (read_units) are their reader's to check.
+
+Example: 50,000 queues cost 50,000 Queue structs of about 200 bytes, a table of 131,072 slots and
+READER_FILES descriptors.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from cext.memory.arena cimport SharedArena
+from cext.memory.name_map cimport NameMap
+from cext.store.queues.consume_queue cimport ChunkPool, Queue, QueueEntry
+from cext.store.queues.queue_files cimport QueueFiles
+
+cdef struct QueueCounters:
+    int64_t jobs_written        # WRITE jobs that came back OK
+    int64_t units_persisted     # units confirmed by them
+    int64_t write_failures      # WRITE jobs that failed; units stay in memory, tried again
+    int64_t last_errno          # of the newest failure; 0 when none since the last good barrier
+    int64_t sync_writes         # times the reactor had to write a queue itself
+    int64_t chunks_reclaimed    # chunks taken back because the pool was empty
+    int64_t memory_reads        # reads answered from chunks
+    int64_t file_reads          # reads answered from the page cache
+    int64_t absent_reads        # reads that need a disk reader
+    int64_t corrupt_reads       # units of a file that cannot be right
+
+cdef class QueueTable:
+    cdef readonly bytes directory       # .../consumequeue
+    cdef readonly int64_t entries_per_file
+    cdef readonly int64_t log_end       # end of the newest record dispatched, bytes
+    cdef QueueCounters counts
+
+    cdef NameMap names                  # topic NUL queueId(4) -> Queue*
+    cdef Queue** queues                 # all queues, by Queue.index; NULL where one was removed
+    cdef int64_t queue_slots            # capacity of `queues`
+    cdef int64_t queue_top              # one above the highest index in use
+    cdef int64_t queue_count            # queues in the table
+    cdef uint64_t next_serial
+    cdef SharedArena memory             # of the chunks: the shard's, or its own
+    cdef ChunkPool pool
+    cdef QueueFiles reader_files        # reactor's own, read only
+
+    # Finds or makes a queue; NULL when the name is no valid topic, queue_id < 0 or memory is out.
+    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil
+    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil
+    # What was read at `offset` cannot be: ABSENT (it is made anew from the log, ask again), or
+    # CORRUPT (the log has nothing for it). The subclass does it.
+    cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil
+    # Takes a queue out of the table; the struct stays the caller's.
+    cdef void take_out(self, Queue* queue) noexcept nogil
+    # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
+    # memory nor in the page cache, or being mended), CORRUPT. An entry of size 0 is a blank: skip
+    # it. May return
+    # fewer than there are (end of a file, of the cached part, or just before damage).
+    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
+                  QueueEntry* out) noexcept nogil
+    # The same in file form and unchecked: unit_load() and unit_check() each before it is used.
+    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
+                        uint8_t* out) noexcept nogil
+    # With the GIL: (min, max, persisted, units from persisted to max in file form).
+    cdef tuple snapshot_queue(self, Queue* queue)
+    cdef Queue* named(self, bytes topic, int queue_id) except NULL
+
+    # Makes room for twice as many queues; OK | POOL_EMPTY. The subclass has arrays of its own.
+    cdef int grow(self, int64_t slots) noexcept nogil
+    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
+                        uint8_t* out) noexcept nogil
+
+# Makes one of the arrays of queues longer; OK | POOL_EMPTY.
+cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil

@@ -1,0 +1,204 @@
+"""The consume queues of a shard: found and read. See queue_table.pxd."""
+import os
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from cext.base.status cimport Status
+from cext.memory.arena cimport SharedArena
+from cext.memory.name_map cimport (
+    name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
+from cext.store.queues.consume_queue cimport (
+    UNIT_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_units, queue_create, queue_destroy,
+    queue_memory_offset, topic_is_valid, unit_check, unit_load,
+)
+from cext.store.queues.queue_files cimport QueueName, name_of
+from cext.wire.limits cimport TOPIC_BYTES_MAX
+
+cdef enum:
+    FIRST_SLOTS = 1024
+    READ_UNITS = 256                # most entries that one read gives
+    READER_FILES = 256              # descriptors of the reactor
+    KEY_BYTES = TOPIC_BYTES_MAX + 5
+
+
+cdef uint32_t make_key(const char* topic, int32_t length, int32_t queue_id,
+                       uint8_t* key) noexcept nogil:
+    memcpy(key, topic, <size_t> length)
+    key[length] = 0
+    memcpy(key + length + 1, &queue_id, 4)
+    return <uint32_t> length + 5
+
+
+cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil:
+    cdef void* memory = realloc(array[0], <size_t> slots * sizeof(Queue*))
+    if memory == NULL:
+        return Status.POOL_EMPTY
+    array[0] = <Queue**> memory
+    return Status.OK
+
+
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
+cdef class QueueTable:
+    """Reactor thread; the test entry points before or after it runs."""
+
+    def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
+                  checkpoint_path=None, SharedArena memory=None):
+        self.directory = os.fsencode(directory)
+        self.entries_per_file = entries_per_file
+        self.next_serial = 1
+        self.memory = memory or SharedArena(chunk_pool_room(pool_chunks))
+        if pool_chunks < 2 or chunk_pool_open(&self.pool, &self.memory.arena,
+                                              pool_chunks) != Status.OK:
+            raise MemoryError(f"no address space for {pool_chunks} queue chunks")
+        if (name_map_open(&self.names) != Status.OK
+                or QueueTable.grow(self, FIRST_SLOTS) != Status.OK):
+            raise MemoryError("no memory for the queue table")
+        os.makedirs(self.directory, exist_ok=True)
+        self.reader_files = QueueFiles(self.directory, entries_per_file, READER_FILES, False)
+
+    def __dealloc__(self):
+        cdef int64_t i
+        if self.queues != NULL:
+            for i in range(self.queue_top):
+                if self.queues[i] != NULL:
+                    queue_destroy(self.queues[i], &self.pool)
+        free(self.queues)
+        name_map_close(&self.names)
+
+    # ---- the table
+
+    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        if topic_length <= 0 or topic_length > TOPIC_BYTES_MAX:
+            return NULL
+        return <Queue*> name_map_find(&self.names, key,
+                                      make_key(topic, topic_length, queue_id, key))
+
+    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        cdef Queue* queue = self.find_queue(topic, topic_length, queue_id)
+        cdef int64_t at
+        if queue != NULL:
+            return queue
+        if queue_id < 0 or not topic_is_valid(topic, topic_length):
+            return NULL
+        if self.queue_top == self.queue_slots and self.grow(2 * self.queue_slots) != Status.OK:
+            return NULL
+        queue = queue_create(topic, topic_length, queue_id, self.next_serial)
+        if queue == NULL:
+            return NULL
+        if name_map_put(&self.names, key, make_key(topic, topic_length, queue_id, key),
+                        queue) != Status.OK:
+            queue_destroy(queue, &self.pool)
+            return NULL
+        self.next_serial += 1
+        at = self.queue_top
+        if self.queue_count < self.queue_top:       # a removed queue left a gap
+            at = 0
+            while self.queues[at] != NULL:
+                at += 1
+        else:
+            self.queue_top += 1
+        self.queues[at] = queue
+        queue.index = <uint32_t> at
+        self.queue_count += 1
+        return queue
+
+    cdef void take_out(self, Queue* queue) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        name_map_remove(&self.names, key, make_key(queue.topic, queue.topic_length,
+                                                   queue.queue_id, key))
+        self.queues[queue.index] = NULL
+        self.queue_count -= 1
+
+    cdef int grow(self, int64_t slots) noexcept nogil:
+        cdef int status = queue_array_grow(&self.queues, slots)
+        if status == Status.OK:
+            self.queue_slots = slots
+        return status
+
+    # ---- reading
+
+    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
+                        uint8_t* out) noexcept nogil:
+        cdef int64_t memory_offset, count
+        if max_units <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
+            return 0
+        memory_offset = queue_memory_offset(queue)
+        if offset < memory_offset:
+            return self._read_file(
+                queue, offset, <int32_t> min(<int64_t> max_units, memory_offset - offset), out)
+        count = min(<int64_t> max_units, queue.max_offset - offset)
+        queue_copy_units(queue, offset, count, out)
+        self.counts.memory_reads += 1
+        return <int> count
+
+    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
+                        uint8_t* out) noexcept nogil:
+        cdef QueueName name = name_of(queue)
+        cdef int got = self.reader_files.read_units(&name, offset, count, True, out)
+        if got == Status.ABSENT:
+            self.counts.absent_reads += 1
+            return got
+        if got == Status.NOT_FOUND or got == 0:
+            self.counts.corrupt_reads += 1
+            return Status.CORRUPT
+        self.counts.file_reads += got > 0
+        return got
+
+    cdef int mend(self, Queue* _queue, int64_t _offset) noexcept nogil:
+        return Status.CORRUPT
+
+    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
+                  QueueEntry* out) noexcept nogil:
+        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
+        cdef int got = self.read_units(queue, offset, min(max_entries, READ_UNITS), units)
+        cdef int i
+        if got == Status.CORRUPT:
+            return self.mend(queue, offset)
+        for i in range(got):
+            unit_load(units + i * UNIT_BYTES, &out[i])
+            if unit_check(&out[i], self.log_end) != Status.OK:
+                self.counts.corrupt_reads += 1
+                return i if i > 0 else self.mend(queue, offset)
+        return got
+
+    # ---- Python's view: control thread calls (between two turns) and tests
+
+    cdef tuple snapshot_queue(self, Queue* queue):
+        cdef int64_t count = queue.max_offset - queue.persisted_offset
+        cdef bytearray units = bytearray(count * UNIT_BYTES)
+        if count > 0:
+            queue_copy_units(queue, queue.persisted_offset, count, <uint8_t*> units)
+        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(units))
+
+    cdef Queue* named(self, bytes topic, int queue_id) except NULL:
+        cdef Queue* queue = self.find_queue(topic, <int32_t> len(topic), queue_id)
+        if queue == NULL:
+            raise KeyError(f"no queue {topic.decode('latin-1')}/{queue_id}")
+        return queue
+
+    def snapshot(self, bytes topic, int queue_id) -> tuple:
+        """(min, max, persisted, units): units from persisted to max are not in a file yet."""
+        return self.snapshot_queue(self.named(topic, queue_id))
+
+    def queue_names(self) -> list:
+        """(topic, queue id) of all queues."""
+        cdef int64_t i
+        return [(self.queues[i].topic[:self.queues[i].topic_length], self.queues[i].queue_id)
+                for i in range(self.queue_top) if self.queues[i] != NULL]
+
+    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
+        """What read gives: a list of (physical offset, size, tags code), or a negative status."""
+        cdef Queue* queue = self.named(topic, queue_id)
+        cdef QueueEntry out[READ_UNITS]
+        cdef int got = self.read(queue, offset, min(max_entries, READ_UNITS), out)
+        cdef int i
+        if got < 0:
+            return got
+        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]

@@ -1,0 +1,130 @@
+"""The timers of one clock that do not fit in memory: sorted files, and the thread that keeps them.
+
+    reactor    has the next entries in its heap; when many are fresh, or a minute has passed, it
+               seals it: copies of the fresh go to the keeper, and what is late is forgotten
+    keeper     sorts the copies into a new run (timer_run.pxd); hands entries back, in chunks and
+               in the order of their keys, about 2 s before they are due; merges 8 runs of a level
+               into one of the next, so that 50 million entries are some 20 files; writes the
+               checkpoint once the log is durable that holds the records, not more often than once
+               a second; has the kernel read old log pages
+
+What the reactor may deliver is below `bound`: all entries of all runs before it were handed over.
+The bound comes with each chunk; a seal lowers it to what was forgotten until the keeper knows the
+new run. Entries may be in two runs and in the heap at once, for whoever delivers drops what has the
+key of what it delivered last.
+
+`covers`: timed messages below this offset of their queue are in the runs that the checkpoint names
+(timer_checkpoint.pxd); those from there on are read from the queue again at the start. A run that
+is damaged ends this keeper (`broken`): all runs are dropped and the queue is read from its
+beginning, as without a checkpoint.
+
+Example: 48,000 entries sealed at offset 60,000, log end 9 MB: run 17 is written and synced; when
+the log is durable up to 9 MB the checkpoint names it with covers 60,000. Killed at offset 70,000:
+the next start reads runs' heads and 10,000 entries of the queue.
+
+Memory: the heap (6 MiB), half of it for the copies, 16 chunks of 12 KiB, 12 KiB a run: some 10 MiB,
+as far as it is used.
+"""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from cext.base.native_thread cimport NativeThread
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.timers.timer_checkpoint cimport KEEPER_PATH_BYTES, RunTable
+from cext.store.timers.timer_heap cimport TimerEntry, TimerHeap, TimerKey
+from cext.store.timers.timer_run cimport RunWriter, TimerRun
+
+cdef enum:
+    CHUNK_ENTRIES = 512
+    CHUNKS = 16                     # a power of two
+    MERGE_RUNS = 8
+    MARKS_MAX = 64
+    DOOMED_MAX = 512
+    SEAL_FREE = 0                   # the reactor may fill it
+    SEAL_FULL = 1                   # the keeper has to take it
+
+cdef struct TimerChunk:
+    int64_t seals                   # seals taken when it was made
+    TimerKey bound
+    int64_t count
+    TimerEntry entries[CHUNK_ENTRIES]
+
+cdef struct TimerSeal:
+    int32_t state                   # SEAL_..; whoever has it owns the rest
+    int64_t count
+    TimerEntry* entries             # owned; half as many as the heap has
+    TimerKey bound                  # entries from it on were forgotten, whatever run they are in
+    int64_t covers
+    int64_t log_end
+
+cdef struct SealMark:
+    int64_t covers
+    int64_t log_end
+
+cdef struct RunMerge:
+    bint active
+    int64_t level                   # of the inputs
+    int64_t input_count
+    TimerRun inputs[MERGE_RUNS]     # handles of their own
+    RunWriter writer
+    TimerKey last                   # newest key written
+    bint any
+
+cdef struct KeeperState:
+    # Between the threads.
+    int32_t stopping                # owner -> keeper
+    int32_t broken                  # keeper -> reactor
+    int32_t event                   # wakes the keeper
+    int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
+    int64_t delivered_ms            # reactor -> keeper: all that was due before is delivered
+    int64_t head, tail              # chunks taken by the reactor, made by the keeper
+    TimerSeal seal
+    TimerChunk* chunks              # owned, CHUNKS of them
+    # The reactor's.
+    int64_t seals_made
+    TimerKey forgotten              # the smallest that the newest seal forgot
+    TimerKey bound                  # below it all may be delivered
+    # The keeper's.
+    char directory[KEEPER_PATH_BYTES]
+    RunTable table
+    SealMark marks[MARKS_MAX]       # seals that wait for the log
+    int64_t mark_count
+    int64_t seals_taken
+    TimerKey sent_bound             # bound of the newest chunk
+    int64_t sent_seals
+    uint64_t doomed[DOOMED_MAX]     # files that no checkpoint will name
+    int64_t doomed_count
+    bint stale                      # the checkpoint has to be written
+    int64_t saved_us                # when it was, monotonic
+    RunMerge merge
+    char prefetch_path[KEEPER_PATH_BYTES + 64]
+    int prefetch_fd
+    int64_t prefetch_segment
+    int64_t prefetch_offsets[CHUNK_ENTRIES]
+    uint64_t loaded, sealed, merged, checkpoints
+
+cdef class TimerKeeper:
+    cdef KeeperState state
+    cdef NativeThread thread
+    cdef CommitLog log              # kept alive while the thread runs
+    cdef readonly str directory
+    cdef readonly int64_t capacity  # entries of the heap that is sealed
+    cdef readonly str damage        # what open() could not go on from, with its file; or None
+
+    # Reactor. Whether the last seal was taken.
+    cdef bint can_seal(self) noexcept nogil
+    # Reactor. Copies of the fresh entries, at most half of the heap, go to the keeper; about `keep`
+    # entries stay. `covers`: all messages of the queue below it are in the heap or in runs.
+    cdef void seal(self, TimerHeap* heap, int64_t keep, int64_t covers,
+                   int64_t log_end) noexcept nogil
+    # Reactor. The oldest chunk not taken, or NULL; taken() gives it back and moves `bound`.
+    cdef TimerChunk* next_chunk(self) noexcept nogil
+    cdef void taken(self) noexcept nogil
+    # Reactor, once a turn: what the keeper goes by.
+    cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil
+    cdef void wake(self) noexcept nogil
+    # Reactor, after `broken`: forgets all runs; the thread has ended.
+    cdef bint is_broken(self) noexcept nogil
+
+    cdef void _forget(self) noexcept nogil
+    cdef int _open_runs(self, TimerKey from_key)
+    cdef void _join(self) noexcept

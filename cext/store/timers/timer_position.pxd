@@ -1,0 +1,44 @@
+"""Timer position: how far timed messages are delivered, a small file written after each such turn.
+
+    DIR/position     slots of 512 bytes at 0, 512 and 4096; a slot:
+    u32 magic "rmqP" | u32 crc32 of what follows | i64 serial
+    2 * (i64 due_ms | i64 place)     all that is before this key is delivered, of either clock ..
+    i64 fed                          .. and below this offset of the queue
+    i64 log_end                      the log holds what was delivered up to here
+    i64 shift_ms | i64 base_ms       the steady clock, see cext/flow/delay/timer.pxd
+    i64 boot                         hash of the kernel's boot id                      big-endian
+
+Slot 0 is the newest position, slot 2 a copy of it in another page, should that be damaged; slot 1
+is one whose deliveries are on the disk. After a kill the newest counts. After a power cut the log
+may end before its log_end: then the other does, and what was delivered since is delivered once
+more, not lost.
+
+Two writes of 512 bytes into the page cache, never synced: they say nothing the log does not.
+"""
+from libc.stdint cimport int64_t
+
+from cext.store.timers.timer_heap cimport TimerKey
+
+cdef struct TimerPosition:
+    TimerKey before[2]
+    int64_t fed
+    int64_t log_end
+    int64_t shift_ms
+    int64_t base_ms
+    int64_t boot
+
+cdef struct PositionFile:
+    int fd                          # owned; -1: not open
+    int64_t serial
+    TimerPosition waiting           # becomes the older slot when the log is durable so far
+    bint waits
+    int last_errno                  # of the last write that failed
+    int damaged                     # slots that held something, and nothing right, when opened
+    bint found                      # a right one was there
+
+# OK | IO_ERROR | NO_SPACE. `newest`: the position to go on from, all zero when there is none.
+cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
+                       TimerPosition* newest) noexcept nogil
+cdef void position_close(PositionFile* file) noexcept nogil
+cdef int position_write(PositionFile* file, const TimerPosition* now,
+                        int64_t durable) noexcept nogil

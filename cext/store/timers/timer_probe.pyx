@@ -1,0 +1,121 @@
+"""A heap and its keeper, driven as by the reactor (cext/flow/delay/timer_turn.pxd), no messages.
+
+For tests against a model, and for benches that need files of many timers: the way to the files is
+the real one.
+
+    timers = TimersForTests(keeper)
+    timers.push(due_ms, place)          while timers.room
+    timers.seal(covers, log_end); keeper.step()
+    timers.take(clock_ms, limit)        [(due_ms, place), ..]
+"""
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from cext.base.status cimport OK
+from cext.store.timers.timer_heap cimport (
+    TIMER_FRESH,
+    TimerEntry,
+    TimerHeap,
+    TimerKey,
+    key_before,
+    key_same,
+    timer_heap_close,
+    timer_heap_open,
+    timer_heap_pop,
+    timer_heap_push,
+)
+from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
+
+
+@cython.no_gc_clear                  # __dealloc__ needs all that it has
+cdef class TimersForTests:
+    """A heap and its keeper, driven as the reactor does: push, take what is due, seal when full."""
+    cdef TimerHeap heap
+    cdef readonly TimerKeeper keeper
+    cdef int64_t fresh              # pushed since the last seal
+    cdef TimerKey last
+    cdef int64_t clock_ms
+
+    def __init__(self, TimerKeeper keeper not None):
+        self.keeper = keeper
+        if timer_heap_open(&self.heap, keeper.capacity) != OK:
+            raise MemoryError
+        self.last.due_ms = -1
+        self.last.place = 0
+
+    def __dealloc__(self):
+        timer_heap_close(&self.heap)
+
+    @property
+    def room(self) -> int:
+        """How many may be pushed before a seal."""
+        return max(0, min(self.heap.capacity // 2 - self.fresh,
+                          self.heap.capacity - self.heap.count))
+
+    def push(self, int64_t due_ms, int64_t place) -> None:
+        cdef TimerEntry entry
+        if self.room == 0:
+            raise OverflowError
+        memset(&entry, 0, sizeof(entry))
+        entry.key.due_ms = due_ms
+        entry.key.place = place
+        entry.size = 100
+        entry.flags = TIMER_FRESH
+        self.fresh += 1
+        timer_heap_push(&self.heap, &entry)
+
+    def push_many(self, int64_t count, int64_t from_ms, int64_t span_ms, int64_t place) -> None:
+        """So many entries at chance times; as many as fit must be left."""
+        cdef uint64_t state = 0x9E3779B97F4A7C15 ^ <uint64_t> place
+        cdef int64_t i
+        for i in range(count):
+            state ^= state << 13
+            state ^= state >> 7
+            state ^= state << 17
+            self.push(from_ms + <int64_t> (state % <uint64_t> span_ms), place + i)
+
+    def load(self) -> None:
+        cdef TimerChunk* chunk = self.keeper.next_chunk()
+        cdef int64_t i
+        while (chunk != NULL and self.heap.count + CHUNK_ENTRIES <= self.heap.capacity
+               and self.heap.count - self.fresh < self.heap.capacity // 2):
+            for i in range(chunk.count):
+                timer_heap_push(&self.heap, &chunk.entries[i])
+            self.keeper.taken()
+            chunk = self.keeper.next_chunk()
+
+    def seal(self, int64_t covers, int64_t log_end) -> bool:
+        if not self.keeper.can_seal():
+            return False
+        self.keeper.seal(&self.heap, self.heap.capacity // 4, covers, log_end)
+        self.fresh = 0
+        return True
+
+    def take(self, int64_t clock_ms, int64_t limit) -> list:
+        """At most `limit` keys that are due, in order."""
+        cdef list out = []
+        cdef TimerKey key
+        self.clock_ms = clock_ms
+        self.load()
+        while self.heap.count > 0 and len(out) < limit:
+            key = self.heap.entries[0].key
+            if key.due_ms > clock_ms or not key_before(&key, &self.keeper.state.bound):
+                break
+            if not key_same(&key, &self.last):
+                out.append((key.due_ms, key.place))
+            self.last = key
+            timer_heap_pop(&self.heap)
+        self.keeper.set_clock(clock_ms, self.before()[0])
+        return out
+
+    def before(self) -> tuple:
+        """All that is before this key was taken."""
+        cdef TimerKey key
+        key.due_ms = self.clock_ms + 1
+        key.place = 0
+        if key_before(&self.keeper.state.bound, &key):
+            key = self.keeper.state.bound
+        if self.heap.count > 0 and key_before(&self.heap.entries[0].key, &key):
+            key = self.heap.entries[0].key
+        return key.due_ms, key.place
