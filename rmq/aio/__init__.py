@@ -7,6 +7,14 @@
 
 Names, parameters, results and exceptions are those of `rmq`. Answers reach the loop through one
 descriptor; no thread stands between the engine and a coroutine that waits for a send.
+
+    base                what all of them have in common
+    producer            Producer, TransactionProducer
+    push_consumer       PushConsumer, which calls a coroutine function
+    pull_consumer       PullConsumer
+    pop_consumer        PopConsumer
+
+Each is the twin of a client with threads (rmq/client), which does the work.
 """
 
 from rmq.aio.pop_consumer import PopConsumer
