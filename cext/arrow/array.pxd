@@ -1,4 +1,4 @@
-# Grown memory handed over as Arrow arrays, by Arrow's C data interface: two structs' worth of
+# Array: grown memory handed over to Arrow, by Arrow's C data interface: two structs' worth of
 # pointers, no object of Python for any buffer.
 #
 # An array is opened, its buffers and children are given, and it is then a matter of whoever imports

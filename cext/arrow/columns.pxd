@@ -1,4 +1,4 @@
-# The columns of one Arrow batch under construction. Each shows one field of a stored record.
+# Columns: those of one Arrow batch under construction. Each shows one field of a stored record.
 #
 #     fixed width   data                               queueId, offsets, timestamps (us), flags
 #     text, bytes   offsets (int32), data              body, topic, tags, keys, hosts, ids

@@ -1,4 +1,4 @@
-# Stored records into columns: checked, unpacked, unfolded, filtered by tag.
+# Decoder: stored records into columns: checked, unpacked, unfolded, filtered by tag.
 #
 #     record_parse (lengths, checksum) -> range -> tag -> body unpacked -> batch unfolded -> row
 #

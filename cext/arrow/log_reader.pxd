@@ -1,5 +1,5 @@
-# A range of a commit log read from its file, without a broker: [start, end) of physical offsets
-# within one segment. Records that begin in the range belong to it.
+# Log reader: a range of a commit log read from its file, without a broker: [start, end) of physical
+# offsets within one segment. Records that begin in the range belong to it.
 #
 #     at the position                      what is done
 #     a record, checked                    a row, if its topic, queue, offset and time are wanted

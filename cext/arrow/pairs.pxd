@@ -1,6 +1,6 @@
-# The properties of one stored record as pairs, by Java's rules (cext/wire/properties.pxd): a piece
-# is a pair when its first 0x01 is neither its first nor its last byte; the later of equal names
-# counts and keeps the place of the first.
+# Pairs: the properties of one stored record, by Java's rules (cext/wire/properties.pxd): a piece is
+# a pair when its first 0x01 is neither its first nor its last byte; the later of equal names counts
+# and keeps the place of the first.
 #
 # Example: "KEYS" 01 "k" 02 "TAGS" 01 "A" 02 "KEYS" 01 "m" 02 -> (KEYS, m), (TAGS, A).
 

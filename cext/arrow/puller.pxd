@@ -1,4 +1,4 @@
-# One range of one queue of a broker, read by pulls: [next_offset, end_offset).
+# Puller: one range of one queue of a broker, read by pulls: [next_offset, end_offset).
 #
 # One pull is under way ahead of the reader: it leaves as soon as the header of the answer before it
 # is here, so that the broker works and the kernel receives while that answer is decoded and handed

@@ -1,4 +1,4 @@
-"""Message, what one sends, and MessageExt, what one gets.
+"""Message: what one sends. MessageExt: what one gets.
 
 A Message costs one object and its body; properties become bytes when it is sent. A MessageExt costs
 one object: it points into the Reply it came with, which lives as long as one of its messages; body,

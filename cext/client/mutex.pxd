@@ -1,4 +1,4 @@
-"""Mutex and condition variable of the client (declarations; no .pyx).
+"""Mutex: that of the client, and its condition variables (declarations; no .pyx).
 
 The engine thread and Python threads share a few buffers for the time of a copy. A Python thread
 keeps the GIL while it waits for one of these: the engine never takes the GIL, so it cannot hang.

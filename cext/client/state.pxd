@@ -1,4 +1,4 @@
-"""The client engine's memory (declarations; no .pyx). Read this page first.
+"""State: the memory of the client's engine (declarations; no .pyx). Read this page first.
 
     Python thread (has the GIL)                engine thread (never has it)
       takes a Slot, writes the frame             out = fill; send(); recv(); find frame, header;

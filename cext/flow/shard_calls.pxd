@@ -1,4 +1,4 @@
-"""ShardCalls: all that the control thread may call of a shard; see control/control_side.pxd.
+"""Shard calls: all that the control thread may call of a shard; see control/control_side.pxd.
 
 ShardCore is the one subclass: it owns the memory, the files and the threads.
 """

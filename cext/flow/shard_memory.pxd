@@ -1,4 +1,4 @@
-"""The memory of a shard: how much its arena needs, who takes it, what holds and frees the rest.
+"""Shard memory: how much a shard's arena needs, who takes it, what holds and frees the rest.
 
     arena of one shard = the rooms of its services (context/service.pxd), added up; connections and
                          chunks of consume queues are within those of TurnContext and Appender

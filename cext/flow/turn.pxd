@@ -1,4 +1,4 @@
-"""One turn of the reactor: the table of its steps, and the loop of turns.
+"""Turn: what the reactor does between two polls, as a table of steps; and the loop of turns.
 
 The poll comes first: it waits for sockets and for whoever wakes the reactor, at most as long as
 every step allows. Then the steps are run in this order:

@@ -1,4 +1,4 @@
-# Acks of one pop's reply: which messages of which check point, read from its two texts.
+# Pop acks: those of one pop's reply: which messages of which check point, read from its two texts.
 #
 # Example: startOffsetInfo "0 1 100;1 0 7", msgOffsetInfo "0 1 100,103;1 0 7": (retry '0', queue 1,
 # start 100, bits 0 and 3) and (retry '1', queue 0, start 7, bit 0).

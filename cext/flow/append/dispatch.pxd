@@ -1,4 +1,4 @@
-"""The middle of a turn: the turn's records go to the file, then to their consume queues.
+"""Dispatch: the middle of a turn: its records go to the file, then to their consume queues.
 
 Order: write (one pwritev for all records of the turn), then queue entries, then who waits for them
 (dispatch_hook.pxd). A consumer can therefore never be given a record that a killed process would

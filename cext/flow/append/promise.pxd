@@ -1,4 +1,4 @@
-"""What an answer promises: it waits until a mark of the log has passed what its request brought.
+"""Promise: an answer waits until a mark of the log has passed what its request brought.
 
     flushDiskType   followers   the mark    what is lost then
     ASYNC_FLUSH     no          WRITTEN     nothing by kill -9 of the process

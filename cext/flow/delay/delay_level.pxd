@@ -1,4 +1,4 @@
-"""What the reactor keeps of messages that are delivered later: one DelayLevel per level.
+"""Delay level: what the reactor keeps of the messages that one level delivers later.
 
 A level's messages stand in queue `level - 1` of SCHEDULE_TOPIC_XXXX in the order in which they are
 due, so all that is kept is the offset of the first one not delivered. When the wall clock is set,

@@ -1,4 +1,4 @@
-"""Timed messages: TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, to the millisecond.
+"""Timer: timed messages (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS), to the millisecond.
 
     send      redirect.pxd stores the message in rmq_sys_wheel_timer, queue 0, in Apache's form
     feed      timer_feed.pxd reads that queue, whoever wrote it, and puts entries into a heap

@@ -1,4 +1,4 @@
-"""Timed messages that are due: delivered, stored anew to wait on, or dropped because recalled.
+"""Timer deliver: what is due is delivered, stored anew to wait on, or dropped because recalled.
 
     delivered    to REAL_TOPIC, REAL_QID with all properties, TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS
                  added, as Apache RocketMQ leaves them; in the turn's own write

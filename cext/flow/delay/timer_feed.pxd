@@ -1,4 +1,4 @@
-"""From the queue of timed messages to the heaps: when is each due, and by which clock.
+"""Timer feed: from the queue of timed messages to the heaps: when is each due, by which clock.
 
     TIMER_OUT_MS    as Apache RocketMQ writes it: the due time cut down to whole seconds
                     (timerPrecisionMs); the message is due in the second that follows

@@ -1,4 +1,4 @@
-"""Timed messages at the start and the stop of a shard. With the GIL; the reactor does not run."""
+"""Timer open: the start and the stop of timed messages. With the GIL; the reactor does not run."""
 from cext.flow.delay.delay_service cimport DelayService
 
 # Takes memory, opens the files, goes on from where the last run ended. After recovery of the store.

@@ -1,4 +1,4 @@
-"""What timed messages do in a turn of the reactor. See timer.pxd.
+"""Timer turn: what timed messages do in a turn of the reactor. See timer.pxd.
 
     clocks    after the wall clock was read
     deliver   before the turn's write: what is due, and seals

@@ -1,4 +1,4 @@
-"""A stored record that a request names by its log offset, parsed where it lies.
+"""Log view: a stored record that a request names by its log offset, parsed where it lies.
 
 Used by what makes a new message of an old one: a committed half message, one that a consumer sent
 back. The view is valid until the end of the turn, appends included.

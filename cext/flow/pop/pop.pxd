@@ -1,4 +1,4 @@
-"""Consumers that pop: from the request to a job in the turn's list. pop_answer.pxd goes on there.
+"""Pop: from the request to a job in the turn's list. pop_answer.pxd goes on there.
 
     200050 pop            messages of any queue of the topic, and of those that came back; invisible
                           for a while to all others of the group

@@ -1,4 +1,4 @@
-"""What becomes of messages that were popped.
+"""Pop ack: what becomes of messages that were popped.
 
     200051 ack               with the turn's others of its check point into the revive log
                              (pop_merge.pxd)

@@ -1,4 +1,4 @@
-"""Pops: from a job to its reply.
+"""Pop answer: from a job to its reply.
 
     queues of the topic in turn, from one by chance, and of the group's retry topic, which is first
     in popFromRetryProbability percent of the pops and last in the others

@@ -1,5 +1,4 @@
-"""Pop in-flight: how many messages a group has popped that are neither acknowledged nor
-come again.
+"""Pop in-flight: how many messages a group has popped that are neither acknowledged nor back.
 
 Counted for each queue of each pair of topic and group with enablePopMessageThreshold, and for
 nobody without. A queue with more than popInflightMessageThreshold of them gives no more until acks

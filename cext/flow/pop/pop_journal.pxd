@@ -1,4 +1,4 @@
-"""Where groups that pop go on in their queues, read from the check points in the log.
+"""Pop journal: where groups that pop go on in their queues, read from the log's check points.
 
 A pop moves its group's offset in memory; consumerOffset.json gets it within
 flushConsumerOffsetInterval. The pop's check point says it too (POP_NEXT) and is in the log before

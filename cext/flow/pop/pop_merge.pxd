@@ -1,4 +1,4 @@
-"""Acks of single messages, gathered for a turn: those of one check point are one record.
+"""Pop merge: acks of single messages, gathered for a turn: those of a check point are one record.
 
     ack     into the place of its check point; whoever is there for another one goes to the log
     merge   at the end of what the turn received: one ack or bAck for each place that is taken;

@@ -1,4 +1,4 @@
-"""Pops in order: of each queue a group has at most one batch in the hands of a consumer.
+"""Pop order: pops in order: of each queue a group has at most one batch in the hands of a consumer.
 
     pop     gives a batch and remembers it (OrderBlock); the offset stays where the batch begins
     ack     marks its message; the offset moves behind what is acknowledged from the start on

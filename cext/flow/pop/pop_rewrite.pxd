@@ -1,4 +1,4 @@
-"""A message of a retry topic as the client is to see it: of its own topic, with its POP_CK.
+"""Pop rewrite: a message of a retry topic as clients see it: of its own topic, with its POP_CK.
 
 A client finds a message's check point by topic and queue; the retry topic's would be mistaken for
 the topic's, so each of its messages carries the text itself (extra info, pop_request.pxd).

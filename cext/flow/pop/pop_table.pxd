@@ -1,4 +1,4 @@
-"""What the shard keeps for consumers that pop.
+"""Pop table: what the shard keeps for consumers that pop.
 
     PopPair (pull_job.pxd)   of each topic and group that ever popped: who waits, what is in order
     CheckPoint               of each pop whose invisible time ends within about a second, until it

@@ -1,4 +1,4 @@
-"""Messages that were popped and not acknowledged in time: they come again, from the retry topic.
+"""Revive: what was popped and not acknowledged in time comes again, from the retry topic.
 
     read     check points and acks, as the timer puts them into the revive log; a check point waits
              in a ring of its queue, about a second long, and its acks mark what is done

@@ -1,4 +1,4 @@
-"""The revive log's topic: check points and acks go in as timed messages (revive_entry.pxd).
+"""Revive log: the topic that check points and acks go into, as timed messages (revive_entry.pxd).
 
     check point   due a second before its messages are visible again, so that it comes first
     ack           due when they are; at once when that is over

@@ -1,4 +1,4 @@
-"""Check points of one revive queue that wait for their time: found by their ack, taken by time.
+"""Revive ring: check points of one revive queue that wait: found by their ack, taken by time.
 
 A ring in the order of the revive log, so that it is known up to where all is done with; a heap for
 the next in time; and buckets of chains, by what an ack names. It doubles while it is full, up to

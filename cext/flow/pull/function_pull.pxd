@@ -1,4 +1,4 @@
-"""Pulls with a message filter in Python (rmq/broker/clients/filter_processes.py), the owner's.
+"""Function pull: one with a filter in Python, the owner's (rmq/broker/clients/filter_processes.py).
 
 The reactor does what it does for every pull: holds it, skips what the SQL92 part of the filter does
 not let pass, reads what is not in memory. Only the answer is left to the control thread, which gets

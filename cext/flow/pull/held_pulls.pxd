@@ -1,4 +1,4 @@
-"""Long polling: pulls that wait on their queue until a message comes or their time is over.
+"""Held pulls: they wait on their queue until a message comes or their time is over.
 
 A held pull hangs in three lists: its queue's waiters (woken by dispatch), a slot of the expiry
 wheel (TIMER_TICK_MS apart) and its connection's list (vanishes when the client goes). A deferred

@@ -1,4 +1,4 @@
-"""A pull on its way: from the request until its reply is queued.
+"""Pull job: a pull on its way, from the request until its reply is queued.
 
     READY      in the turn's list; answered at the end of the turn
     HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`

@@ -1,4 +1,4 @@
-"""Looking into a queue for one reply: which entries pass the pull's filter, and their records.
+"""Queue entry scan: which entries of a queue pass a pull's filter, and their records.
 
     tags      by the code in the queue entry; the record is not touched
     SQL92     the record's properties are read where they lie and the program is run over them

@@ -1,4 +1,4 @@
-"""Request-reply: a consumer's answer (324, 325) is pushed to the producer that asked (326).
+"""Reply push: a consumer's answer (324, 325) is pushed to the producer that asked (326).
 
     324 / 325    the fields of a send, to <cluster>_REPLY_TOPIC, REPLY_TO_CLIENT in its properties
                  -> stored in that topic, unless storeReplyMessageEnable=false

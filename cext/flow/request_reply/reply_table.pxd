@@ -1,4 +1,4 @@
-"""Replies of consumers that have been pushed to their producer and are not answered yet.
+"""Reply table: consumers' replies that were pushed to their producer and are not answered yet.
 
 Slots of the arena; a free one is found through a list of free ones. The opaque of a push is
 PUSH_OPAQUE | uses of the slot << SLOT_BITS | slot, so control's own calls stay below PUSH_OPAQUE.

@@ -1,4 +1,4 @@
-"""Dead letters: what came too often goes to queue 0 of %DLQ%group, and comes no more by itself.
+"""Dead letter: what came too often goes to queue 0 of %DLQ%group, and comes no more by itself.
 
     36 CONSUMER_SEND_MSG_BACK   it came maxReconsumeTimes times already, or delayLevel < 0: a copy
                                 of the stored message (send_back.pxd)

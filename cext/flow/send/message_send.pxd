@@ -1,4 +1,4 @@
-"""Sends: from the frame in the receive buffer to the record in the log's write buffer.
+"""Message send: from the frame in the receive buffer to the record in the log's write buffer.
 
     header fields -> topic, queue, sizes checked -> record written once, in place, at the log's end
     -> a dispatch entry (written to its consume queue at the end of the turn)

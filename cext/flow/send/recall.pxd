@@ -1,4 +1,4 @@
-"""Recalls (370): a timed message that is not due yet is not delivered.
+"""Recall (370): a timed message that is not due yet is not delivered.
 
     recallHandle    of the send's reply (recall_handle.pxd)
     stored          a timed message of its own to queue 0 of the topic, due when the message is,

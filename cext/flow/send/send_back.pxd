@@ -1,4 +1,4 @@
-"""What consumers could not consume: it comes again later, or goes to the dead letters.
+"""Send back (36): what a consumer could not consume comes again later, or goes to dead letters.
 
     36 CONSUMER_SEND_MSG_BACK   offset -> the stored message -> a copy, reconsume times + 1, to
         %RETRY%group, after delay level delayLevel (0: the group's own, else 3 + times so far)

@@ -1,4 +1,4 @@
-"""Consumer groups and their subscriptions, as a pull needs them.
+"""Group table: consumer groups and their subscriptions, as a pull needs them.
 
 A pull is served by the reactor when its group is known here and, unless the request carries its
 own subscription, (group, topic) has one that is at least as new as the request's subVersion.

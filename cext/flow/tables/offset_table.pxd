@@ -1,4 +1,4 @@
-"""Consumer offsets: (topic, group, queue) -> next offset to consume.
+"""Offset table: (topic, group, queue) -> next offset to consume.
 
 Pulls commit here on the hot path (sysFlag bit 0), and so do commits (15); the control thread
 answers 14 from here, and every 5 s writes what has changed to its journal. The name is RocketMQ's:

@@ -1,4 +1,4 @@
-"""A group's progress as it is told apart from pulls: 15 UPDATE_CONSUMER_OFFSET.
+"""Progress: a group's, as it is told apart from pulls: 15 UPDATE_CONSUMER_OFFSET.
 
 Every consumer of RocketMQ sends one every 5 s for each of its queues, mostly one-way. It counts at
 once (offset_table.pxd); the file has it some seconds later, as pulls' commits.

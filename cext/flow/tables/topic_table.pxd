@@ -1,4 +1,4 @@
-"""Topics as the hot path knows them: a name, its permissions and its queues.
+"""Topic table: topics as the hot path knows them: a name, its permissions and its queues.
 
 The control thread decides what exists (rmq/broker/tables/topics.py), puts it here by a command that
 the reactor runs between two turns. Who keeps a Topic's address counts as a user of it

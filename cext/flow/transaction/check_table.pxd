@@ -1,4 +1,4 @@
-"""Which connections may be asked about the transactions of a producer group.
+"""Check table: which connections may be asked about the transactions of a producer group.
 
 Control hands down some of the group's connections whenever they change (CONNECTIONS_MAX at most:
 one that answers is enough); those that are gone meanwhile are passed over. They are asked in turn.

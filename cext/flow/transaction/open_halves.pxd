@@ -1,4 +1,4 @@
-"""Which half messages are still open: one bit each, from the first open one on.
+"""Open halves: which half messages are still open: one bit each, from the first open one on.
 
 A half message is known by its offset in the half queue. Ended ones have their bit set; `first`
 moves over them, so the memory is that of a window: WINDOW_BITS messages may lie between the oldest

@@ -1,4 +1,4 @@
-"""Sends that are stored under another topic first: delayed ones and half messages.
+"""Redirect: sends that are stored under another topic first: delayed ones and half messages.
 
     DELAY=n (> 0)      SCHEDULE_TOPIC_XXXX, queue n - 1; the entry's tags code is the time it is due
     TIMER_..           rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS (timer.pxd); when it is due

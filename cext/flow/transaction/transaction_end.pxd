@@ -1,4 +1,4 @@
-"""The end of transactions (37): a half message goes to its topic, or is forgotten.
+"""Transaction end (37): a half message goes to its topic, or is forgotten.
 
     commit (8)      the half record is looked up, checked and appended to REAL_TOPIC, REAL_QID: its
                     properties as they are, prepared offset = where the half record is; an op entry
