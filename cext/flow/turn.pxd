@@ -35,7 +35,7 @@ every step allows. Then the steps are run in this order:
     queues           queue entries go to their files
     queue repairs    mended queue files: a line in the log, their pulls go on
     housekeeping     once a second
-    flush            one writev per connection with replies
+    flush            one send per connection with replies
     wake control     the control thread hears what the turn has for it
 
 A step is declared by the file that does it (context/step.pxd); why it stands where it does is said

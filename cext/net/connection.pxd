@@ -8,7 +8,7 @@ When it gets no jumbo buffer the frame is refused and its bytes are discarded (`
 What frames that are not complete yet hold has limits: of all, so that answers keep their buffers,
 of one address, and of connections that never sent a whole request (half_frames.pxd).
 
-Output. A list of pieces, sent with one writev at the end of a turn. A piece points into a reply
+Output. A list of pieces, sent with one sendmsg at the end of a turn. A piece points into a reply
 buffer (owned) or into the store's memory (borrowed: valid until the turn ends; what the socket
 does not take by then is copied). While anything is unsent the connection is not read: a client
 that does not read its replies stops being served.
@@ -26,7 +26,7 @@ many the next frame needs in all; -1 closes the connection at the end of the tur
 asked for before has been answered.
 
 Transport. How bytes are received and sent: straight through the socket (NULL), or by a table of
-functions that its listener has for it, as TLS will be (transport.pxd).
+functions that its listener has for it, as TLS and the PROXY protocol are (transport.pxd).
 
 All of this belongs to the reactor thread.
 """
@@ -40,7 +40,7 @@ cdef enum:
     SCRATCH_BYTES = 262144          # most bytes received from one connection in one turn
     FIRST_RECEIVE_BYTES = 32768     # from one that is new
     SLOW_RECEIVE_BYTES = 16384      # from one whose last bytes had requests for the control thread
-    PIECES_PER_WRITE = 128          # iovecs of one writev
+    PIECES_PER_WRITE = 128          # iovecs of one send
     OWNER_BLOCK_WORDS = 8           # of 8 bytes, in each connection
     UNREAD_REASONS = 8              # bits of Connection.unread
     UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed

@@ -36,8 +36,8 @@ cdef struct NetCounters:
     uint64_t closed_idle
     uint64_t received_bytes
     uint64_t sent_bytes
-    uint64_t receives               # recv calls
-    uint64_t sends                  # writev calls
+    uint64_t receives               # from sockets or transports
+    uint64_t sends                  # to them
     uint64_t stalls                 # sockets that did not take all of a turn's output
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
     uint64_t closed_slow            # connections closed for the jumbo buffer they had for too long

@@ -2,7 +2,7 @@
 
     at = reserve_reply(c, 100); length = write(at); commit_reply(c, length)
     add_borrowed(c, record, record_bytes)       in the store's memory, valid until the turn ends
-    flush()                                     one writev for each connection with output
+    flush()                                     one send for each connection with output
 
 What a socket does not take is kept (borrowed bytes are copied), its connection is left unread until
 it does, and the protocol's on_drained says when it did. Where reply buffers run out, who has taken

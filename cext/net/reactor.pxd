@@ -4,7 +4,7 @@
         reactor.poll(timeout)     waits for sockets; the clock is read once, here
         reactor.receive_ready()   accept; receive from every readable socket; on_bytes for each
         ... the layer above writes the log, answers pulls, queues replies ...
-        reactor.flush()           one writev per connection with output; closes what is to be closed
+        reactor.flush()           one send per connection with output; closes what is to be closed
 
 A full turn. Where a protocol says that no more of what came fits into this turn (TURN_FULL), it
 stops handing out: the rest of the received bytes and of what poll found is the next turn's, which

@@ -3,7 +3,7 @@
     driven_reactor      a reactor without a core, run turn by turn
     driven_core         a core that is open and not started, run turn by turn
     line_echo           a protocol: each line is answered with its number
-    toy_transport       a transport that changes bytes on their way, as TLS will
+    toy_transport       a transport that changes bytes on their way, as TLS does
     stage_loops         one stage of the core over and over, to be counted
     broken_invariant    each kind of broken invariant, for the test that sees the process end
     broken_store        the same of the store's marks and hand-overs

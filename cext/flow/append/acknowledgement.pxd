@@ -21,8 +21,7 @@ from cext.wire.header cimport Header
 # Who is to be answered. A request that wants no answer is known by its connection of NULL.
 cdef inline void reply_to(AckReply* r, Connection* c, const Header* h) noexcept nogil:
     r.connection = NULL if h.flag & FLAG_ONE_WAY else c
-    # Making room may have answered others, and closed this one when no reply buffer was left: then
-    # nobody is to be answered, and 0 is the id of every closed slot.
+    # Of one that is closed nobody is to be answered, and 0 is the id of every closed slot.
     r.connection_id = c.id if c.id != 0 else <uint64_t> -1
     r.opaque = h.opaque
     r.version = h.version

@@ -1,12 +1,12 @@
 """Turn context: what every step of a turn may need, whatever it does.
 
 Clocks of this turn, the network, options, counters, and the link to the control thread. Each folder
-of cext/flow has one service, a class with its state and references to the services below it; a
-function is given the service of its own folder, `s`, and reaches what that has. In this order, each
-uses some of those before it (tools/layers.toml says which):
+of cext/flow but control has one service, a class with its state and references to the services
+below it; a function is given the service of its own folder, `s`, and reaches what that has. In this
+order, each uses some of those before it (tools/layers.toml says which):
 
-    context, tables, append; fetch; pull, delay; transaction, request_reply; send; pop; control;
-    the shard itself (cext/flow/shard_state.pxd)
+    context, tables, append; fetch; pull, delay; transaction, request_reply; send; pop;
+    replication, auth; control; the shard itself (cext/flow/shard_state.pxd)
 
 The reactor's, but for what is said to be written by others.
 """
@@ -69,7 +69,7 @@ cdef class TurnContext(Service):
     cdef bint in_sync_short             # fewer brokers are in sync than must have what is stored
     cdef bint lease_over                # another broker may be master by now
     cdef int64_t lease_end_ms           # monotonic; INT64_MAX: no lease is needed
-    cdef bint writable                  # none of the five
+    cdef bint writable                  # neither follower nor write_stop, in_sync_short, lease_over
     cdef bint sends_wait                # with the control thread: this is a new master
     cdef bint unconfirmed               # queues hold what may be cut: nobody is given anything
     cdef uint8_t stop_reason[TEXT_MAX]  # zero-terminated

@@ -2,7 +2,7 @@
 
     header fields -> topic, queue, sizes checked -> record written once, in place, at the log's end
     -> a dispatch entry (written to its consume queue at the end of the turn)
-    -> a pending ack (answered when the bytes are `written`, or `durable`)
+    -> a pending ack (answered when the log has reached its mark: promise.pxd)
 
 Nothing is copied twice: the body goes from the receive buffer into the log's tail, the properties
 are unescaped from JSON straight into their place in the record.
