@@ -33,7 +33,7 @@ cdef enum:
 
 cdef struct TlsServer:
     Transport transport             # its owner is the server itself
-    SSL_CTX* context                # owned; NULL: no TLS yet, and every client is plain
+    SSL_CTX* context                # owned; NULL: there is none, and every client is plain
     bint is_permissive
     uint8_t* gathered               # owned; RECORD_BYTES
     uint32_t key_records            # sent with the same keys; KEY_RECORDS, but in tests
