@@ -20,6 +20,7 @@ from cext.flow.append.ack_queue cimport (
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_HELD, JOB_READY, PullJob, job_move
 from cext.memory.arena cimport SharedArena
 from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
 from cext.net.connection_table cimport ConnectionTable
@@ -146,6 +147,14 @@ def _dispatched():
     write_and_dispatch(s)
 
 
+def _pull():
+    """A pull that waits already is to wait for its client."""
+    cdef PullJob job
+    memset(&job, 0, sizeof(job))
+    job.state = JOB_HELD
+    job_move(&job, JOB_DEFERRED, 1 << JOB_READY)
+
+
 # ------------------------------------------------------------------- the client
 
 def _slot():
@@ -170,5 +179,6 @@ PLANTS = {
     "connections": _connections, "unread": _unread, "slots": _slots,
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
     "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,
-    "dispatch_list": _dispatch_list, "dispatched": _dispatched, "slot": _slot, "link": _link,
+    "dispatch_list": _dispatch_list, "dispatched": _dispatched, "pull": _pull,
+    "slot": _slot, "link": _link,
 }

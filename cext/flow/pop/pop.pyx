@@ -9,12 +9,15 @@ from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_job cimport (
+    JOB_FREE,
+    JOB_NEW,
     NOTIFY,
     PEEK,
     POP,
     JobAnswer,
     PopPair,
     PullJob,
+    job_move,
     job_use_begin,
 )
 from cext.flow.tables.delivery_counters cimport delivery_counter_of
@@ -87,6 +90,7 @@ cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRe
     cdef int64_t waited, poll_ms = r.poll_ms
     if job == NULL:
         return NULL
+    job_move(job, JOB_NEW, 1 << JOB_FREE)
     job.connection = c
     job.connection_id = c.id
     job.opaque = h.opaque

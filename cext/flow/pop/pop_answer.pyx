@@ -35,7 +35,15 @@ from cext.flow.pop.revive_log cimport (
     next_revive_queue,
 )
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold_pop, make_ready, wake_pops
-from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PEEK, POP, PopPair
+from cext.flow.pull.pull_job cimport (
+    JOB_READING,
+    JOB_READY,
+    NOTIFY,
+    PEEK,
+    POP,
+    PopPair,
+    job_move,
+)
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.tables.delivery_counters cimport delivery_counter_add
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
@@ -438,7 +446,7 @@ cdef bint read_absent(PopService s, PullJob* job, Popped* p) noexcept nogil:
                       2 * ENTRIES_AT_ONCE)
     if s.fetch.pool.submit(job.fetch) != OK:
         return False
-    job.state = JOB_READING
+    job_move(job, JOB_READING, 1 << JOB_READY | 1 << JOB_READING)
     s.turn.counters.pulls_from_disk += 1
     return True
 

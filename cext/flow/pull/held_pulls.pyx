@@ -7,9 +7,12 @@ from cext.flow.pull.pull_job cimport (
     JOB_DEFERRED,
     JOB_FREE,
     JOB_HELD,
+    JOB_NEW,
+    JOB_READING,
     JOB_READY,
     NO_POP,
     NOTIFY,
+    job_move,
     job_use_end,
 )
 from cext.flow.pull.pull_service cimport TIMER_SLOTS, TIMER_TICK_MS
@@ -37,7 +40,7 @@ cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
         s.timer_tick = s.turn.now_ms // TIMER_TICK_MS       # an empty wheel stands still
     # The first tick at which the deadline has passed, counted from the last tick that was run.
     ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
-    job.state = JOB_HELD
+    job_move(job, JOB_HELD, 1 << JOB_READY | 1 << JOB_READING)
     job.held = True
     if ticks < 1:
         ticks = 1
@@ -94,7 +97,8 @@ cdef void wake(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef void make_ready(PullService s, PullJob* job) noexcept nogil:
-    job.state = JOB_READY
+    job_move(job, JOB_READY, 1 << JOB_NEW | 1 << JOB_READY | 1 << JOB_HELD | 1 << JOB_READING
+             | 1 << JOB_DEFERRED)
     chain_join(&s.ready, &job.line, job)
 
 
@@ -107,7 +111,7 @@ cdef void pass_on(PullService s, PullJob* job) noexcept nogil:
 
 cdef void defer(PullService s, PullJob* job) noexcept nogil:
     pass_on(s, job)
-    job.state = JOB_DEFERRED
+    job_move(job, JOB_DEFERRED, 1 << JOB_READY | 1 << JOB_READING)
     chain_join(peers(job), &job.peer, job)
 
 
@@ -118,7 +122,8 @@ cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef void free_job(PullService s, PullJob* job) noexcept nogil:
-    job.state = JOB_FREE
+    job_move(job, JOB_FREE, 1 << JOB_NEW | 1 << JOB_READY | 1 << JOB_HELD | 1 << JOB_READING
+             | 1 << JOB_DEFERRED)
     pass_on(s, job)
     job_use_end(job)
     sql_filter_drop(job.sql)

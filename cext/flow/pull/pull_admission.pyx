@@ -7,7 +7,15 @@ from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_batch cimport answer_pull
-from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob, job_use_begin
+from cext.flow.pull.pull_job cimport (
+    JOB_FREE,
+    JOB_NEW,
+    NO_POP,
+    JobAnswer,
+    PullJob,
+    job_move,
+    job_use_begin,
+)
 from cext.flow.tables.delivery_counters cimport (
     delivery_counter_grow,
     delivery_counter_of,
@@ -114,6 +122,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
     if job == NULL:
         return NULL
+    job_move(job, JOB_NEW, 1 << JOB_FREE)
     job.connection = c
     job.connection_id = c.id
     job.opaque = h.opaque

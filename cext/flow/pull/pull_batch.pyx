@@ -23,7 +23,7 @@ from cext.flow.pull.pull_answer cimport (
     refuse_busy,
     refuse_job,
 )
-from cext.flow.pull.pull_job cimport JOB_READING
+from cext.flow.pull.pull_job cimport JOB_READING, JOB_READY, job_move
 from cext.flow.pull.queue_entry_scan cimport (
     RECORD_COST,
     SCAN_ENTRIES_MAX,
@@ -58,7 +58,7 @@ cdef void submit(PullService s, PullJob* job) noexcept nogil:
         refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: the disk "
                     b"readers are behind")
         return
-    job.state = JOB_READING
+    job_move(job, JOB_READING, 1 << JOB_READY | 1 << JOB_READING)
     s.turn.counters.pulls_from_disk += 1
 
 

@@ -1,5 +1,6 @@
 """Pull job: a pull on its way, from the request until its reply is queued.
 
+    NEW        its request is being looked at
     READY      in the turn's list; answered at the end of the turn
     HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`
     READING    records are not in memory; a disk fetch reads them (cext/flow/fetch)
@@ -9,6 +10,7 @@ Everything a job needs is copied out of the request, so that the frame may be fo
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.base.state cimport state_move
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.tables.group_table cimport DeliveryCounter, TagFilter
 from cext.flow.tables.queue_mapping cimport LogicPlace
@@ -25,6 +27,7 @@ cdef enum JobState:
     JOB_HELD = 2
     JOB_READING = 3
     JOB_DEFERRED = 4
+    JOB_NEW = 5
 
 cdef enum PopKind:
     NO_POP = 0                  # an ordinary pull
@@ -105,6 +108,12 @@ cdef struct PullJob:
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
     LogicPlace logic            # of a static topic: queue_id and offset above are physical
     PopFields pop               # pop.kind NO_POP: an ordinary pull
+
+
+cdef inline void job_move(PullJob* job, JobState to, uint32_t allowed_from) noexcept nogil:
+    """`allowed_from`: a bit for each JobState."""
+    state_move(&job.state, to, allowed_from,
+               b"a pull: free, new, ready, held, reading or deferred, ready again, free")
 
 
 # From where the job has topic, counter and kind until it is freed: what they point to stays.

@@ -68,6 +68,7 @@ CASES = [
     ("dispatched", "dispatch: it moves on, and not beyond what is written (10, 0)"),
     ("half_bytes", "the network: what a large frame holds is counted (9, 0)"),
     ("half_frames", "the network: no more large frames are kept than may be (4, 4)"),
+    ("pull", "a pull: free, new, ready, held, reading or deferred, ready again, free (2, 4)"),
     ("link", "the client: a link is idle, connecting, open (2, 2)"),
     ("reply_buffer", "the network: a reply buffer that pieces point to (0, 120)"),
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
