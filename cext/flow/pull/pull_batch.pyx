@@ -261,8 +261,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
             job.offset = found.next_offset
             make_ready(s, job)              # goes on in the next turn
         elif status == ABSENT or found.absent_offset >= 0:
-            if found.absent_offset > job.offset:
-                job.offset = found.absent_offset    # what lies before did not pass the filter
+            # What lies before did not pass the filter. Entries may be absent as well as a record.
+            job.offset = max(job.offset, found.absent_offset if status == OK
+                             else found.next_offset)
             read_from_disk(s, job, queue)
         elif found.corrupt_offset >= 0:
             answer_damage(s, job, &found)

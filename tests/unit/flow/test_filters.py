@@ -4,13 +4,15 @@ pulls, bounded work per turn, records from the disk, queue entries without the t
 What expressions mean is tested elsewhere (tests/unit/wire/test_sql_program.py).
 """
 
+import mmap
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.driven_clock import DrivenClock
-from support.page_cache import drop_page_cache, kept_in_memory
+from support.page_cache import drop_from_page_cache, drop_page_cache, kept_in_memory
 from support.shard import REQUEST, Client, Shard, bodies, messages, pull, send
 
 from rmq.filters.sql92 import compile_expression
@@ -270,6 +272,27 @@ def test_filtered_messages_come_from_the_disk_too(tmp_path: Path, by: str) -> No
         drop_page_cache(tmp_path / "store")
         found, _ = pull_through(shard.connect(), lambda at: pull("s", "t", at), 3100)
         assert found == wanted
+
+
+def test_entries_that_were_skipped_are_not_looked_at_again(tmp_path: Path) -> None:
+    """The queue's next ones are not in memory, and come from the disk."""
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        fill(shard, 3000)
+    path = tmp_path / "store" / "consumequeue" / "t" / "0" / "00000000000000000000"
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        shard.group("s", "t", tags=["here"])
+        drop_from_page_cache(path.parent)
+        with path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            file.read(2 * mmap.PAGESIZE)
+        before = shard.core.stats()
+        reply = shard.connect().ask(pull("s", "t"))
+        assert (reply.code, reply.fields["nextBeginOffset"]) == (20, "3000")
+        after = shard.core.stats()
+        assert after["pulls_from_disk"] > before["pulls_from_disk"]
+        assert after["entries_skipped"] - before["entries_skipped"] == 3000
 
 
 def test_a_record_damaged_on_disk_stops_the_filtered_pull_there(tmp_path: Path) -> None:
