@@ -60,11 +60,16 @@ def address_of(text: str) -> tuple[str, int]:
 class Client:
     """A connection; by TLS, with its context, or plain."""
 
-    def __init__(self, address: str, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, address: str, context: ssl.SSLContext | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> None:  # fmt: skip
         self.socket = socket.create_connection(address_of(address), HANG_S)
         self.frames = FrameReader()
         if context is not None:
-            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+            self.socket = context.wrap_socket(
+                self.socket, server_hostname="localhost", session=session
+            )
 
     def __enter__(self) -> Client:
         return self
@@ -106,6 +111,62 @@ def test_both_kinds_of_clients_share_a_port(
             assert client.ask(105, topic="TBW102").code in (0, 3)
         assert isinstance(hidden.socket, ssl.SSLSocket)
         assert hidden.socket.version() == {"TLSv1_2": "TLSv1.2", "TLSv1_3": "TLSv1.3"}[version.name]
+
+
+def served(
+    address: str, context: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> tuple[bool, ssl.SSLSession]:
+    """Whether the session went on, and the one to go on from. (Of TLS 1.3 it comes with data.)"""
+    with Client(address, context, session) as client:
+        assert client.ask(105, topic="TBW102").code in (0, 3)
+        assert isinstance(client.socket, ssl.SSLSocket)
+        assert client.socket.session is not None
+        return bool(client.socket.session_reused), client.socket.session
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_a_session_goes_on(
+    permissive: BrokerProcess, authority: Authority, version: ssl.TLSVersion, where: str
+) -> None:
+    address = permissive.address if where == "broker" else permissive.namesrv
+    context = trusting(authority, version)
+    reused, session = served(address, context)
+    assert not reused
+    for _ in range(3):
+        reused, session = served(address, context, session)
+        assert reused, "a full handshake once more"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_goes_on_where_certificates_are_asked_for(
+    tmp_path: Path, authority: Authority, server: Pair, version: ssl.TLSVersion
+) -> None:
+    """OpenSSL refuses such sessions whose server has not said what they are of."""
+    ask = {"need.client.auth": "require", "trustCertPath": authority.certificate}
+    known = authority.pair("client")
+    with broker_process(tmp_path / "b", server.settings("permissive", **ask)) as broker:
+        for address in (broker.address, broker.namesrv):
+            context = trusting(authority, version)
+            context.load_cert_chain(known.certificate, known.key)
+            _, session = served(address, context)
+            assert served(address, context, session)[0]
+
+
+def test_a_session_of_a_certificate_that_was_renewed_begins_anew(
+    tmp_path: Path, authority: Authority
+) -> None:
+    used, second = authority.pair("used"), authority.pair("second")
+    with broker_process(tmp_path / "b", used.settings("permissive")) as broker:
+        kept = []
+        for address in (broker.address, broker.namesrv):
+            context = trusting(authority)
+            _, session = served(address, context)
+            assert served(address, context, session)[0]
+            kept.append((address, context, session))
+        lay(second, used)
+        for each in kept:
+            wait_until(lambda each=each: not served(*each)[0])
 
 
 def test_large_bodies_and_many_requests_at_once(
