@@ -5,6 +5,7 @@
     index           messages by key
     timers          messages that wait for their time
 
-A start, which reads all of them: recovery (the table of all cases), deleted_topics; truncation (a
-log that is cut back, now or at the next start).
+A start, which reads all of them: recovery (which queue units count, the table of all cases; where
+the log ends is found in log), deleted_topics; truncation (a log that is cut back, now or at the
+next start).
 """

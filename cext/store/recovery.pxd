@@ -1,7 +1,8 @@
-"""Recovery: where the log ends at a start, which queue units count, what is dispatched again.
+"""Recovery: which queue units count at a start, and what is dispatched again.
 
-The commit log is the truth. Queue files are believed up to one log offset, the start; units at and
-above it are cut and made anew from the log. Exactly one row gives the start (first match counts):
+How far the log itself is believed is decided by log_scan. The commit log is the truth. Queue files
+are believed up to one log offset, the start; units at and above it are cut and made anew from the
+log. Exactly one row gives the start (first match counts):
 
     row what is on disk                             start of dispatch       who leaves it so
     S1  no commit-log segment                       0, queue files removed  new store; log deleted

@@ -4,7 +4,7 @@
     binary    i16 code, u8 language, i16 version, i32 opaque, i32 flag, i32 n + remark,
               i32 n + repeated (i16 n + key, i32 n + value)
 
-JSON members may come in any order, be missing (0 / absent) or unknown (nested up to 32 levels);
+JSON members may come in any order, be missing (0 / absent) or unknown (nested up to 64 levels);
 numbers may be written as strings; null is absence; of two equal members the later counts.
 Every pointer borrows from the frame. No allocation, any thread.
 

@@ -21,7 +21,6 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rmq.client.consumer.subscription import average_allocation
 from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
 
@@ -51,6 +50,18 @@ class Averagely:
         self, group: str, member: str, queues: Queues, members: Sequence[str]
     ) -> list[MessageQueue]:
         return average_allocation(queues, members, member)
+
+
+def average_allocation(queues: Queues, members: Sequence[str], member: str) -> list[MessageQueue]:
+    """A run of neighbouring queues for each member, the first ones one longer where it does not
+    divide; nothing for who is no member. All members must see the same queues and members."""
+    ids = sorted(set(members))
+    if member not in ids:
+        return []
+    index = ids.index(member)
+    each, rest = divmod(len(queues), len(ids))
+    begin = index * each + min(index, rest)
+    return sorted(queues)[begin : begin + each + (index < rest)]
 
 
 class AveragelyByCircle:

@@ -1,4 +1,4 @@
-"""Program: made of an expression's tree, and run per message by the broker's compiled half.
+"""Program: made of an expression's tree; cext/wire/sql_program runs it for each message.
 
     header          magic "SQL1", u16 each: instructions, names, constants, stack depth; 4 zeros
     instructions    8 bytes each: operation u8, flag u8, operand u16, second operand u32

@@ -4,13 +4,15 @@
 
 Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
 broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
+Those of topics and groups are in topic_metrics.py, histograms in RocketMQ's bounds in
+histogram_metrics.py; all others stand below, each with its help text.
 RocketMQ's dashboards work with what is here. What differs: there is one queue of requests
 (rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
 kind; sizes of messages, open transactions and their time to the end are not split by topic;
 one-way requests have no answer and are not in rocketmq_rpc_latency.
 
 Histograms of ours are in seconds as Prometheus wants them, with every fourth of the core's buckets,
-so powers of two. RocketMQ's have its units and bounds (histogram_metrics.py).
+so powers of two. RocketMQ's have its units and bounds.
 """
 
 from __future__ import annotations

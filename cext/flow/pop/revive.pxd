@@ -2,8 +2,9 @@
 
     read     check points and acks, as the timer puts them into the revive log; a check point waits
              in a ring of its queue, about a second long, and its acks mark what is done
-    revive   once its time is over, and all is read that the timer delivered up to it: what is not
-             marked is appended to %RETRY%group_topic, reconsume times + 1, 1ST_POP_TIME kept
+    revive   by time (revive_ring): once its time is over, and all is read that the timer delivered
+             up to it, what is not marked is appended to %RETRY%group_topic, reconsume times + 1,
+             1ST_POP_TIME kept
     commit   what is done with, for group CID_RMQ_SYS_REVIVE_GROUP, as RocketMQ keeps it
 
 Exact where RocketMQ guesses: the timers say up to when all is delivered, so nothing is revived too

@@ -2,7 +2,7 @@
 
     send_service            the service
     message_send            sends and batches (10, 310, 320)
-    pending_topic_sends     sends that wait until control has made their topic
+    pending_topic_sends     connections that are not read while control makes their topic
     recall                  a timed message is taken back (370)
     send_back               what a consumer could not consume (36)
     dead_letter             what came too often, to %DLQ%group

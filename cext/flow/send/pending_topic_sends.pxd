@@ -1,6 +1,7 @@
-"""Pending topic sends: those that wait for the control thread to create their topic.
+"""Pending topic sends: how many of a connection's sends control has, for topics that it makes.
 
-What the client sends behind them waits in the socket.
+The sends wait there (rmq/broker/dispatch/topic_creations); what the client sends behind them waits
+in the socket.
 
     send to an unknown topic -> control (pending_topic_sends 1), reading of the connection pauses
     control creates the topic, gives the frame back or refuses it (0 again), reading goes on

@@ -6,8 +6,8 @@
     E3 zeros, no valid record starts a later segment the end           none: where writing stopped
     E4 anything else, no valid record behind it      the end           torn write; stale bytes of a
                                                                        recycled file; power cut
-    E4 a record whose topic or properties end  the end           torn write into fresh zeros
-       in zeros, nothing valid behind it
+       or a record whose topic or properties end     the end           torn write into fresh zeros
+       in zeros, and nothing valid behind it
     E5 anything else or zeros, a valid record behind skip, name it     none: damage of the disk
                                                                        (in ASYNC_FLUSH a power cut)
 

@@ -147,5 +147,5 @@ cdef int queue_release(Queue* queue, ChunkPool* pool, uint32_t keep) noexcept no
 cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil
 # Copies units [offset, offset + count) from memory in file form; all must be in memory.
 cdef void queue_copy_units(Queue* queue, int64_t offset, int64_t count, uint8_t* out) noexcept nogil
-# ^[%|a-zA-Z0-9_-]+$ and at most 255 bytes: fit to be a path component.
+# ^[%|+a-zA-Z0-9_-]+$ and at most 255 bytes: fit to be a path component.
 cdef bint topic_is_valid(const char* topic, int32_t length) noexcept nogil

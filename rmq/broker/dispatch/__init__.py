@@ -3,7 +3,7 @@
     dispatcher          poll, decode, look up the handler, answer
     fair_queue          the connections' requests in turn
     request             what a handler gets and may give back
-    topic_creations     sends that wait until their topic is made
+    topic_creations     where sends wait until their topic is made
     body_cache          bodies that are the same for everybody are made once
     response_times      how long control took to answer
 

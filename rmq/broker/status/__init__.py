@@ -1,7 +1,7 @@
 """Status: a shard's numbers, for requests, metrics and operators.
 
     sampler             makes the Sample that all others show
-    runtime_info        28, 315, 907
+    runtime_info        28, 315
     consume_stats       202, 208, 303, 317
     consumer_lag        how far groups are behind
     counter_history     rates and day totals out of counters

@@ -1,6 +1,5 @@
-"""Runtime info: handlers of 28 (the table of mqadmin brokerStatus and clusterList), 315 and 907.
-
-315 are stats by name, 907 is mqadmin haStatus.
+"""Runtime info: handlers of 28 (the table of mqadmin brokerStatus and clusterList) and 315 (stats
+by name).
 
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 

@@ -1,8 +1,7 @@
-"""Subscription: which messages of a topic a consumer wants; and who of a group reads which queue.
+"""Subscription: which messages of a topic a consumer wants.
 
     Subscription.of("orders", "paid || sent")          # tags; "*" is everything
     Subscription.of("orders", sql="amount > 100")      # SQL92 over the properties
-    average_allocation(queues, members, own_id)        # the same answer for all members
 
 Values and rules only; no I/O.
 """
@@ -10,13 +9,11 @@ Values and rules only; no I/O.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cext.client.message import MessageExt
 from rmq.errors import ConfigError
-from rmq.format.fastjson import MessageQueue
 from rmq.format.message import java_hash
 
 EVERYTHING = "*"
@@ -68,17 +65,3 @@ class Subscription:
             return messages
         tags = self.tags
         return [each for each in messages if each.tags in tags]
-
-
-def average_allocation(
-    queues: Sequence[MessageQueue], members: Sequence[str], member: str
-) -> list[MessageQueue]:
-    """A run of neighbouring queues for each member, the first ones one longer where it does not
-    divide; nothing for who is no member. All members must see the same queues and members."""
-    ids = sorted(set(members))
-    if member not in ids:
-        return []
-    index = ids.index(member)
-    each, rest = divmod(len(queues), len(ids))
-    begin = index * each + min(index, rest)
-    return sorted(queues)[begin : begin + each + (index < rest)]

@@ -23,7 +23,7 @@ from rmq import (
     Producer,
     PullConsumer,
 )
-from rmq.client.consumer.subscription import average_allocation
+from rmq.client.allocation import average_allocation
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 
