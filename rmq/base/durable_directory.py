@@ -3,12 +3,15 @@
 A file that was synced is not there after a power cut unless the directory that names it was synced
 too, and that one's name in its own parent.
 
-Example: make_directory(Path("store/config")) makes both and syncs the directories they are in.
+Example: make_directory(Path("store/config")) makes both and syncs the directories they are in. The
+last one is nobody's but this user's and his group's: messages are in it.
 """
 
 import errno
 import os
 from pathlib import Path
+
+MODE = 0o750
 
 
 def sync_directory(path: Path) -> None:
@@ -20,13 +23,14 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: Path) -> None:
+def make_directory(path: Path, mode: int = MODE) -> None:
     """Makes the directory and its parents as far as they are missing, all of it durably; or
-    OSError: NotADirectoryError where a file has the name of one."""
+    OSError: NotADirectoryError where a file has the name of one. A directory that is there keeps
+    its mode, and parents get what the umask says."""
     if path.is_dir():
         return
     if path.exists():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
+    make_directory(path.parent, 0o777)
+    path.mkdir(mode, exist_ok=True)
     sync_directory(path.parent)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rmq.base.durable_directory import make_directory
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import ProtocolError, RmqError
@@ -34,7 +35,7 @@ class Follower:
     """Used by the main thread."""
 
     def __init__(self, master: str, store: Path, options: Sequence[str]) -> None:
-        store.mkdir(parents=True, exist_ok=True)
+        make_directory(store)
         command = [
             sys.executable, "-m", "rmq", "broker", "--replica-of", master, "--store", str(store),
             "--port", "0", "--set", f"syncControllerMetadataPeriod={TABLES_MS}", *options,

@@ -733,10 +733,11 @@ def sync_path(path: str) -> None:
         os.close(fd)
 
 
-def make_durable_directory(path: str) -> None:
-    """Like makedirs, but the entries made on the way survive a power cut."""
+def make_durable_directory(path: str, mode: int = 0o750) -> None:
+    """Like makedirs, but the entries made on the way survive a power cut. `mode`: of the last one,
+    as rmq/base/durable_directory.py has it."""
     if not os.path.isdir(path):
         parent = os.path.dirname(path)
-        make_durable_directory(parent)
-        os.mkdir(path)
+        make_durable_directory(parent, 0o777)
+        os.mkdir(path, mode)
         sync_path(parent)
