@@ -19,7 +19,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import process_clock
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.broker.replication.account_asks import new_ask
@@ -33,6 +33,7 @@ from rmq.format.frame_reader import FrameReader
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
+from rmq.observe.sample import decode
 
 ADMIN = Credentials("admin", "top secret")
 ALICE = Credentials("alice", "wonderland")
@@ -258,6 +259,47 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
     command(broker, "user", "delete", "carol", "--yes")
     assert send() == "User:carol is not found."
     connection.close()
+
+
+HELD_PULL = {
+    "consumerGroup": "held", "topic": "quiet", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32,
+    "sysFlag": 2 | 4, "commitOffset": 0, "subVersion": 0, "suspendTimeoutMillis": 3_600_000,
+    "subscription": "*", "expressionType": "TAG",
+}  # fmt: skip
+HELD_POP = {
+    "consumerGroup": "held", "topic": "quiet", "queueId": -1, "maxMsgNums": 32,
+    "invisibleTime": 60_000, "pollTime": 3_600_000, "bornTime": 0, "initMode": 1,
+}  # fmt: skip
+
+
+def held_by(broker: BrokerProcess) -> float:
+    with account(ADMIN), Connection(broker.address) as admin:
+        body = admin.call(RequestCode.GET_BROKER_RUNTIME_INFO, {"rmqDetail": "true"}).body
+    return decode(json.loads(body)["table"]["rmqSample"]).counters["pulls_waiting"]
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "nothing"), [(11, HELD_PULL, 19), (200050, HELD_POP, 210)]
+)
+def test_what_is_held_brings_nothing_to_who_is_out(
+    broker: BrokerProcess, code: int, fields: dict[str, object], nothing: int
+) -> None:
+    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
+        command(broker, "user", "create", "dora")
+    command(broker, "acl", "allow", "dora", "Topic:quiet", "Group:held", "--actions", "sub")
+    command(broker, "topic", "create", "quiet")
+    at_end = {"topic": "quiet", "queueId": "0"}
+    with account(Credentials("dora", "x")), Connection(broker.address) as connection:
+        wait_until(lambda: asked(broker.address, 30, at_end)[0] == 0)
+        opaque = connection.submit(code, fields)
+        wait_until(lambda: held_by(broker) > 0)
+        with account(ADMIN):
+            command(broker, "user", "delete", "dora", "--yes")
+        reply = connection.receive(HANG_S)
+        assert reply is not None
+        assert (reply.opaque, reply.code) == (opaque, nothing)
+        refused = connection.ask(code, fields)
+        assert (refused.code, refused.remark) == (NO_PERMISSION, "User:dora is not found.")
 
 
 def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) -> None:

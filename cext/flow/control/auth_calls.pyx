@@ -8,6 +8,7 @@ from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, 
 from cext.flow.auth.white_list cimport white_list_set
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
+from cext.flow.pull.held_pulls cimport answer_held
 from cext.net.openssl cimport SSL_CTX
 from cext.net.tls cimport TlsContext, tls_server_set
 from cext.wire.text cimport Text
@@ -83,6 +84,10 @@ cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
 
 
 cdef class AuthCalls(HACalls):
+    cdef _answer_held(self):
+        """What was let in before an account changed brings nothing that comes after it."""
+        self._call(<CallFn> answer_held, <void*> self.pulls, NULL)
+
     def put_user(self, bytes name, bytes password, bint is_super, bint is_enabled, bytes packed,
                  bytes white):
         cdef PutUser x
@@ -94,21 +99,25 @@ cdef class AuthCalls(HACalls):
         x.is_enabled = is_enabled
         self._call(<CallFn> put_user, <void*> self.auth, &x)
         raise_status(x.status, f"user {name!r}")
+        self._answer_held()
 
     def set_white_list(self, bytes packed):
         cdef SetWhiteList x
         x.packed = borrowed(packed)
         self._call(<CallFn> set_white_list, <void*> self.auth, &x)
         raise_status(x.status, "addresses that are let in")
+        self._answer_held()
 
     def remove_user(self, bytes name):
         cdef Text x = borrowed(name)
         self._call(<CallFn> remove_user, <void*> self.auth, &x)
+        self._answer_held()
 
     def remove_users(self):
         cdef int status = OK
         self._call(<CallFn> remove_users, <void*> self.auth, &status)
         raise_status(status, "users")
+        self._answer_held()
 
     def set_auth(self, bint authenticates, bint authorizes, list unauthenticated,
                  list unauthorized):

@@ -219,6 +219,16 @@ cdef void wake_expired(PullService s) noexcept nogil:
                 wake(s, job)
 
 
+cdef void answer_held(PullService s, void* unused) noexcept nogil:
+    cdef PullJob* job
+    cdef int i
+    for i in range(TIMER_SLOTS if s.held_count > 0 else 0):
+        while s.timer_slots[i] != NULL:
+            job = <PullJob*> s.timer_slots[i].owner
+            job.may_hold = False
+            wake(s, job)
+
+
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil:
     cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job
