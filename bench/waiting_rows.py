@@ -19,7 +19,7 @@ from servers import Ours
 
 from cext.store.log.commit_log import CommitLog
 from cext.store.timers.timer_keeper import TimerKeeper
-from cext.store.timers.timer_probe import TimersForTests
+from cext.testing.timer_probe import DrivenTimers
 from rmq.codes import FLAG_ONE_WAY, TRANSACTION_COMMIT_TYPE, RequestCode
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.load.cpu import CpuMeter, resident_bytes
@@ -175,7 +175,7 @@ def pend(directory: Path, scratch: Path, count: int) -> None:
     log.set_end(0)
     keeper = TimerKeeper(log, str(directory), HEAP_ENTRIES)
     keeper.open(0, 0, 0)
-    timers = TimersForTests(keeper)
+    timers = DrivenTimers(keeper)
     tomorrow = time.time_ns() // 1_000_000 + 86_400_000
     done = 0
     while done < count:

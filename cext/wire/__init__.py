@@ -18,5 +18,4 @@ end_transaction, recall_request.
     revive_entry        check points and acks of pops, as the revive log holds them
     ha_stream           what a master and its slaves say on the HA port
     signature           who has signed a request
-    probe               what tests call of all this
 """

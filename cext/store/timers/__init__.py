@@ -4,7 +4,6 @@
     timer_run           a sorted file
     timer_keeper        the thread
     timer_checkpoint, timer_position    how far
-    timer_probe         for tests
 
 What is delivered when is decided in cext/flow/delay.
 """

@@ -316,8 +316,8 @@ class Internal:
         from cext.store.recovery import Recovery
         from cext.store.timers.timer_heap import HeapForTests
         from cext.store.timers.timer_keeper import TimerKeeper
-        from cext.store.timers.timer_probe import TimersForTests
         from cext.testing import stage_loops
+        from cext.testing.timer_probe import DrivenTimers
 
         log, folder = self.log(), str(self.folder)
         files = QueueFiles(folder, 100, 10, True)
@@ -348,9 +348,9 @@ class Internal:
             "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True, {}),
             "cext.store.timers.timer_heap.HeapForTests": lambda: HeapForTests(10),
             "cext.store.timers.timer_keeper.TimerKeeper": lambda: keeper,
-            "cext.store.timers.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
             "cext.testing.broken_invariant.Pool": Pool,
             "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),
+            "cext.testing.timer_probe.DrivenTimers": lambda: DrivenTimers(keeper),
             **{
                 f"cext.testing.stage_loops.{name}": lambda kind=kind: stage_of(kind, folder)
                 for name, kind in vars(stage_loops).items()

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 
 from cext.store.log.commit_log import CommitLog
 from cext.store.timers.timer_keeper import TimerKeeper
-from cext.store.timers.timer_probe import TimersForTests
+from cext.testing.timer_probe import DrivenTimers
 
 HEAP = 2048
 ROOM = HEAP // 2  # for what is pushed between two seals
@@ -26,13 +26,13 @@ def new_log(directory: Path) -> CommitLog:
     return log
 
 
-def opened(log: CommitLog, directory: Path, before: tuple[int, int] = (0, 0)) -> TimersForTests:
+def opened(log: CommitLog, directory: Path, before: tuple[int, int] = (0, 0)) -> DrivenTimers:
     keeper = TimerKeeper(log, str(directory / "timers"), HEAP)
     keeper.open(0, *before)
-    return TimersForTests(keeper)
+    return DrivenTimers(keeper)
 
 
-def sealed(timers: TimersForTests, covers: int) -> None:
+def sealed(timers: DrivenTimers, covers: int) -> None:
     """Seals and has the keeper write it."""
     while not timers.seal(covers, 0):
         timers.keeper.step()
@@ -182,7 +182,7 @@ def test_a_damaged_run_is_noticed_and_the_next_start_reads_the_queue(
         file.write(bytes([byte[0] ^ 0x10]))
     keeper = TimerKeeper(log, str(tmp_path / "timers"), HEAP)
     if keeper.open(0, 0, 0):  # it was not looked at yet
-        again = TimersForTests(keeper)
+        again = DrivenTimers(keeper)
         came = []
         for _ in range(20):
             if keeper.step() < 0:

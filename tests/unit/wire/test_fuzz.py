@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from support import wire_frames
 from support.wire_frames import BINARY, JSON, MALFORMED, MISSING_FIELD, OK, TOO_LARGE
 
+from cext.testing import wire_probe
 from cext.wire import (
     batch,
     frame,
     header,
-    probe,
     properties,
     pull_request,
     send_request,
@@ -47,7 +47,7 @@ SEEDS = [
 
 @pytest.mark.parametrize("seed", [1, 0x9E3779B97F4A7C15])
 def test_half_a_million_mutated_frames_stay_inside(seed: int) -> None:
-    ended = probe.fuzz(SEEDS, seed, 500_000)
+    ended = wire_probe.fuzz(SEEDS, seed, 500_000)
     assert ended["violations"] == 0
     # The mutations are neither so mild nor so rough that one side is never reached.
     assert min(ended["parsed"], ended["malformed"], ended["too_large"]) > 10_000, ended

@@ -1,6 +1,6 @@
 from cext.store.timers.timer_keeper import TimerKeeper
 
-class TimersForTests:
+class DrivenTimers:
     keeper: TimerKeeper
 
     def __init__(self, keeper: TimerKeeper) -> None: ...

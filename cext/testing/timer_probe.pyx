@@ -3,7 +3,7 @@
 For tests against a model, and for benches that need files of many timers: the way to the files is
 the real one.
 
-    timers = TimersForTests(keeper)
+    timers = DrivenTimers(keeper)
     timers.push(due_ms, place)          while timers.room
     timers.seal(covers, log_end); keeper.step()
     timers.take(clock_ms, limit)        [(due_ms, place), ..]
@@ -29,7 +29,7 @@ from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeep
 
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
-cdef class TimersForTests:
+cdef class DrivenTimers:
     """A heap and its keeper, driven as the reactor does: push, take what is due, seal when full."""
     cdef TimerHeap heap
     cdef readonly TimerKeeper keeper
