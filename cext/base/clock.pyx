@@ -3,9 +3,6 @@
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
 Python's side has the same clocks in rmq/base/clock.py.
-
-    >>> wall_ms_for_tests()
-    1763726400123
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -64,17 +61,3 @@ def drive(memory) -> None:
         raise ValueError("a shift of the clocks is 16 bytes at an address divisible by 8")
     shift_memory = view
     shift = <ClockShift*> view.buf
-
-
-# for tests
-
-def wall_ms_for_tests() -> int:
-    return wall_ms()
-
-
-def boot_ms_for_tests() -> int:
-    return boot_ms()
-
-
-def monotonic_us_for_tests() -> int:
-    return monotonic_us()

@@ -5,6 +5,7 @@
     line_echo           a protocol: each line is answered with its number
     toy_transport       a transport that changes bytes on their way, as TLS does
     stage_loops         one stage of the core over and over, to be counted
+    base_probe          clocks, durations and system calls, one at a time
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     timer_probe         a heap of timers and its keeper, driven as by the reactor
     broken_invariant    each kind of broken invariant, for the test that sees the process end

@@ -3,19 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.base.latency import counts_for_tests
+from cext.testing.base_probe import latency_counts
 from rmq.observe.latency import BUCKETS, edge
 
 
 def bucket_of(us: int) -> int:
-    counts, _ = counts_for_tests([us])
+    counts, _ = latency_counts([us])
     ((bucket, count),) = counts.items()
     assert count == 1
     return int(bucket)
 
 
 def test_the_worked_example_of_the_header() -> None:
-    assert counts_for_tests([5, 1000, 1000]) == ({5: 1, 35: 2}, 2005)
+    assert latency_counts([5, 1000, 1000]) == ({5: 1, 35: 2}, 2005)
     assert edge(34) == 895
     assert edge(35) == 1023
 
@@ -33,5 +33,5 @@ def test_an_edge_is_at_most_a_quarter_above_the_value(us: int) -> None:
 
 
 def test_what_is_too_long_or_negative_counts_at_the_ends() -> None:
-    assert counts_for_tests([2**40]) == ({BUCKETS - 1: 1}, 2**40)
-    assert counts_for_tests([-5]) == ({0: 1}, 0)
+    assert latency_counts([2**40]) == ({BUCKETS - 1: 1}, 2**40)
+    assert latency_counts([-5]) == ({0: 1}, 0)

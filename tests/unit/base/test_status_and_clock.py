@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from support.driven_clock import DrivenClock
 
-from cext.base import clock as core_clock
 from cext.base.status import Status, raise_status
+from cext.testing import base_probe
 from rmq import errors
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import run
 
 READERS = (
     rmq_clock.wall,
-    lambda: core_clock.wall_ms_for_tests() / 1e3,
+    lambda: base_probe.wall_ms() / 1e3,
     rmq_clock.monotonic,
-    lambda: core_clock.monotonic_us_for_tests() / 1e6,
-    lambda: core_clock.boot_ms_for_tests() / 1e3,
+    lambda: base_probe.monotonic_us() / 1e6,
+    lambda: base_probe.boot_ms() / 1e3,
 )
 
 
@@ -51,11 +51,11 @@ def test_an_unknown_status_still_raises():
 
 
 def test_wall_clock_is_milliseconds_since_1970():
-    assert abs(core_clock.wall_ms_for_tests() - time.time() * 1000) < 1000
+    assert abs(base_probe.wall_ms() - time.time() * 1000) < 1000
 
 
 def test_monotonic_clock_is_microseconds():
-    assert abs(core_clock.monotonic_us_for_tests() - time.monotonic() * 1e6) < 1e6
+    assert abs(base_probe.monotonic_us() - time.monotonic() * 1e6) < 1e6
 
 
 def test_python_reads_the_same_clocks():
@@ -68,7 +68,7 @@ def test_time_that_passes_at_once_passes_by_all_clocks(clock: DrivenClock):
     clock.advance(3600)
     passed = [read() - was for read, was in zip(READERS, before, strict=True)]
     assert all(3599.99 < each < 3660 for each in passed), passed  # some are floats
-    assert abs(clock.now_ms() - core_clock.wall_ms_for_tests()) < 1000
+    assert abs(clock.now_ms() - base_probe.wall_ms()) < 1000
     assert abs(clock.monotonic() - rmq_clock.monotonic()) < 1
 
 

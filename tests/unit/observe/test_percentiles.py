@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from cext.base.latency import counts_for_tests
+from cext.testing.base_probe import latency_counts
 from rmq.observe.latency import BUCKETS, SUB_BUCKET_BITS, edge, percentile
 from rmq.observe.percentiles import bucket_ends, percentiles
 
@@ -25,7 +25,7 @@ def test_ends_of_one_bit_can_be_counted_by_hand() -> None:
 def test_they_are_what_a_broker_says(number: int) -> None:
     chance = random.Random(number)
     values = [int(10 ** chance.uniform(0, 7)) for _ in range(number)]
-    found, _ = counts_for_tests(values)
+    found, _ = latency_counts(values)
     counts = [found.get(bucket, 0) for bucket in range(BUCKETS)]
     percents = [0.01, 1, 25, 50, 75, 90, 99, 99.9, 100]
     by_numpy = percentiles(counts, ENDS, percents)

@@ -13,10 +13,10 @@ from support.logs import SEGMENT_BYTES, append, append_rolling, make_log, open_l
 from support.waiting import wait_until
 
 from cext.base.status import Status
-from cext.base.sysio import write_with_zeros_for_tests
 from cext.store.log.committer import Committer
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
+from cext.testing.base_probe import write_with_zeros
 
 NEVER = {"least_pages": 1 << 20, "interval_ms": 60_000, "thorough_ms": 60_000}
 
@@ -198,11 +198,11 @@ def test_a_write_with_zeros_is_one_range(tmp_path, zeros):
     path = tmp_path / "f"
     path.write_bytes(b"\xff" * 100)
     with open(path, "r+b") as file:
-        done = write_with_zeros_for_tests(file.fileno(), b"abc", zeros, 10)
+        done = write_with_zeros(file.fileno(), b"abc", zeros, 10)
     assert done == (Status.OK, 0, 3 + zeros)
     expected = b"\xff" * 10 + b"abc" + bytes(zeros)
     assert path.read_bytes() == expected + b"\xff" * (100 - len(expected))
     with open(path, "rb") as file:
-        status, error, count = write_with_zeros_for_tests(file.fileno(), b"abc", zeros, 0)
+        status, error, count = write_with_zeros(file.fileno(), b"abc", zeros, 0)
     assert (status, count) == (Status.IO_ERROR, 0)
     assert os.strerror(error) == "Bad file descriptor"

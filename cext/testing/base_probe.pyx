@@ -1,0 +1,82 @@
+"""Base probe: functions of cext/base that Python has no other way to, called one at a time.
+
+    wall_ms()                               1763726400123
+    latency_counts([5, 1000, 1000])         ({5: 1, 35: 2}, 2005): {bucket: count}, sum
+    write_all(fd, b"hello", 7)              (Status.OK, 0, 5): status, errno, bytes written
+"""
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from cext.base cimport clock, sysio
+from cext.base.latency cimport LATENCY_BUCKETS, Latency, latency_record
+
+
+# ------------------------------------------------------------------- clocks
+
+def wall_ms() -> int:
+    return clock.wall_ms()
+
+
+def boot_ms() -> int:
+    return clock.boot_ms()
+
+
+def monotonic_us() -> int:
+    return clock.monotonic_us()
+
+
+# ------------------------------------------------------------------- durations
+
+def latency_counts(values) -> tuple:
+    """({bucket: count}, sum) of so many microseconds each."""
+    cdef Latency latency
+    cdef int i
+    memset(&latency, 0, sizeof(latency))
+    for us in values:
+        latency_record(&latency, us, 1)
+    return ({i: latency.counts[i] for i in range(LATENCY_BUCKETS) if latency.counts[i]},
+            latency.sum_us)
+
+
+# ------------------------------------------------------------------- files
+
+def write_all(int fd, bytes data, int64_t offset) -> tuple:
+    """(status, errno, bytes written) of write_at."""
+    cdef int error = 0
+    cdef uint64_t done = 0
+    cdef int status = sysio.write_at(fd, data, len(data), offset, &error, &done)
+    return status, error, done
+
+
+def write_with_zeros(int fd, bytes data, uint64_t zeros, int64_t offset) -> tuple:
+    """(status, errno, bytes written) of write_with_zeros_at."""
+    cdef int error = 0
+    cdef uint64_t done = 0
+    cdef int status = sysio.write_with_zeros_at(fd, data, len(data), zeros, offset, &error, &done)
+    return status, error, done
+
+
+def read_cached(int fd, uint64_t size, int64_t offset) -> object:
+    """Bytes that were in the page cache, or the status."""
+    cdef bytearray out = bytearray(size)
+    cdef int error = 0
+    cdef int64_t count = sysio.read_cached_at(fd, out, size, offset, &error)
+    return bytes(out[:count]) if count >= 0 else count
+
+
+def allocate(int fd, int64_t size) -> tuple:
+    cdef int error = 0
+    cdef int status = sysio.allocate(fd, 0, size, &error)
+    return status, error
+
+
+def zero_range(int fd, int64_t offset, int64_t size) -> tuple:
+    cdef int error = 0
+    cdef int status = sysio.zero_range(fd, offset, size, &error)
+    return status, error
+
+
+def sync_directory(bytes path) -> tuple:
+    cdef int error = 0
+    cdef int status = sysio.sync_directory(path, &error)
+    return status, error
