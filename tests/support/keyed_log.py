@@ -14,7 +14,7 @@ from support.logs import SEGMENT_BYTES
 from cext.store.index.indexer import Indexer
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.store.log.record import encode_for_tests
+from cext.testing.record_probe import record_encode
 from rmq.format.index_file import Put, hashes_of
 
 SLOTS, ENTRIES = 1500, 400  # more slots than a page of the table
@@ -72,7 +72,7 @@ class KeyedLog:
         self.log.new_turn_for_tests()
         while True:
             offset = self.end
-            data = encode_for_tests(
+            data = record_encode(
                 topic=topic, body=body, properties=properties.encode(), physical_offset=offset,
                 store_timestamp_ms=self.now, sys_flag=sys_flag,
             )  # fmt: skip

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.store.log.record import encode_for_tests
+from cext.testing.record_probe import record_encode
 
 SEGMENT_BYTES = 1 << 16
 MAX_RECORD_BYTES = 8192
@@ -39,9 +39,7 @@ def open_log(directory, end=0, **options):
 def record_at(offset, size=200, queue_offset=0):
     """A record of `size` bytes that belongs at physical `offset`."""
     body = bytes((offset + i) & 0xFF for i in range(size - 92))
-    return encode_for_tests(
-        topic=b"T", body=body, physical_offset=offset, queue_offset=queue_offset
-    )
+    return record_encode(topic=b"T", body=body, physical_offset=offset, queue_offset=queue_offset)
 
 
 def append(log, size=200):

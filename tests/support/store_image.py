@@ -17,9 +17,9 @@ from support.queue_reads import queue_entries
 
 from cext.store.log.checkpoint import boot_id, encode_checkpoint
 from cext.store.log.commit_log import CommitLog
-from cext.store.log.record import encode_for_tests
 from cext.store.queues.queue_store import QueueStore
 from cext.store.recovery import recover
+from cext.testing.record_probe import record_encode
 from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
 SEGMENT = 16_384
@@ -79,12 +79,12 @@ class StoreImage:
             sys_flag=sys_flag,
             store_timestamp_ms=self.now,
         )
-        size = len(encode_for_tests(physical_offset=0, **fields))
+        size = len(record_encode(physical_offset=0, **fields))
         left = self.segment - self.end % self.segment
         if size + 8 > left:
             self.blanks.append((self.end, left))
             self.end += left
-        data = encode_for_tests(physical_offset=self.end, **fields)
+        data = record_encode(physical_offset=self.end, **fields)
         self.records.append(
             Placed(
                 topic,

@@ -2,8 +2,6 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memset
 
-from cext.base.status cimport Status
-from cext.store.log.record cimport record_parse
 from cext.wire.codes cimport TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK
 
 cdef extern from "scan.h" nogil:
@@ -148,17 +146,3 @@ cdef bint record_has_key(const RecordView* record, int32_t kind, const uint8_t* 
             return True
         token = next_token(&tokens, &length)
     return False
-
-
-# ---- for tests
-
-def hash_for_tests(bytes text) -> int:
-    """What the index stores for the whole text topic#key."""
-    return positive_hash(hash_on(0, text, <uint32_t> len(text)))
-
-
-def has_key_for_tests(bytes record, int kind, bytes topic, bytes key) -> bool:
-    cdef RecordView view
-    if record_parse(record, len(record), -1, True, &view) != Status.OK:
-        raise ValueError("no record")
-    return record_has_key(&view, kind, topic, <uint32_t> len(topic), key, <uint32_t> len(key))

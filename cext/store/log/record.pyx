@@ -3,10 +3,6 @@
 A record is parsed without trust: the total size against what is available, each length against
 what the total leaves, and at the end the sum of the parts against the total. The position check
 matters because recycled segments still hold the records of their former life.
-
-    >>> data = encode_for_tests(topic=b"T", body=b"hello", physical_offset=4096)
-    >>> len(data), parse_for_tests(data, 4096)["body"]
-    (97, b'hello')
 """
 
 from libc.string cimport memcpy, memset
@@ -18,7 +14,7 @@ from cext.base.prefetch cimport prefetch
 from cext.base.status cimport Status
 from cext.store.log.record_crc cimport RECORD_CRC_BYTES, record_crc_check
 from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
-from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX, TOPIC_BYTES_V1_MAX
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_V1_MAX
 
 
 cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil:
@@ -179,65 +175,3 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
     if out.body_bytes > 0 and body_crc(out.body, out.body_bytes) != out.body_crc:
         return bad(out, BAD_BODY_CRC)
     return Status.OK
-
-
-# for tests
-
-def encode_for_tests(*, bytes topic, bytes body=b"", bytes properties=b"", int queue_id=0,
-                     int flag=0, int64_t queue_offset=0, int64_t physical_offset=0,
-                     int sys_flag=0, int64_t born_timestamp_ms=0, bytes born_host=bytes(8),
-                     int64_t store_timestamp_ms=0, bytes store_host=bytes(8),
-                     int reconsume_times=0, int64_t prepared_offset=0) -> bytes:
-    """One record's bytes; checks that record_bytes() had announced their number."""
-    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
-        raise ValueError("a host is 8 or 20 bytes")
-    if len(topic) > TOPIC_BYTES_MAX or len(properties) > PROPERTIES_BYTES_MAX:
-        raise ValueError("topic or properties too long")
-    cdef RecordFields fields
-    fields.queue_id = queue_id
-    fields.flag = flag
-    fields.queue_offset = queue_offset
-    fields.physical_offset = physical_offset
-    fields.sys_flag = sys_flag
-    fields.born_timestamp_ms = born_timestamp_ms
-    fields.born_host = born_host
-    fields.born_host_bytes = len(born_host)
-    fields.store_timestamp_ms = store_timestamp_ms
-    fields.store_host = store_host
-    fields.store_host_bytes = len(store_host)
-    fields.reconsume_times = reconsume_times
-    fields.prepared_offset = prepared_offset
-    fields.body = body
-    fields.body_bytes = len(body)
-    fields.body_crc = body_crc(body, len(body))
-    fields.topic = topic
-    fields.topic_bytes = len(topic)
-    cdef uint32_t size = record_bytes(fields.born_host_bytes, fields.store_host_bytes, len(body),
-                                      len(topic), len(properties))
-    cdef bytearray out = bytearray(size)
-    cdef uint8_t* at = out
-    cdef uint8_t* length_at = record_start(at, &fields)
-    memcpy(length_at + 2, <const uint8_t*>properties, len(properties))
-    if record_finish(at, length_at, len(properties)) != size:
-        raise AssertionError("record_bytes() announced another size")
-    return bytes(out)
-
-
-def parse_for_tests(bytes data, int64_t expected_physical_offset=-1, bint check_crc=True) -> dict:
-    """All fields, with `status` and `problem`; fields only when status is OK."""
-    cdef RecordView view
-    cdef int status = record_parse(data, len(data), expected_physical_offset, check_crc, &view)
-    result = {"status": status, "problem": view.problem, "total_bytes": view.total_bytes}
-    if status == Status.OK:
-        result.update(
-            version=view.version, body_crc=view.body_crc, queue_id=view.queue_id, flag=view.flag,
-            queue_offset=view.queue_offset, physical_offset=view.physical_offset,
-            sys_flag=view.sys_flag, born_timestamp_ms=view.born_timestamp_ms,
-            born_host=view.born_host[:view.born_host_bytes],
-            store_timestamp_ms=view.store_timestamp_ms,
-            store_host=view.store_host[:view.store_host_bytes],
-            reconsume_times=view.reconsume_times, prepared_offset=view.prepared_offset,
-            body=view.body[:view.body_bytes], topic=view.topic[:view.topic_bytes],
-            properties=view.properties[:view.properties_bytes],
-        )
-    return result

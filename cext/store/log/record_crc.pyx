@@ -1,8 +1,4 @@
-"""The checksum of a whole record. Bytes and promises: record_crc.pxd.
-
-    >>> text = bytearray(b"some record" + bytes(20)); write_for_tests(text); text[11:20]
-    bytearray(b"__CRC32#\\x01")
-"""
+"""The checksum of a whole record. Bytes and promises: record_crc.pxd."""
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -62,19 +58,3 @@ cdef int record_crc_check(const uint8_t* at, uint32_t total) noexcept nogil:
         return Status.NOT_FOUND
     write_pair(expected, body_crc(at, total - RECORD_CRC_BYTES))
     return Status.OK if memcmp(pair, expected, RECORD_CRC_BYTES) == 0 else Status.CORRUPT
-
-
-# ---- for tests
-
-def write_for_tests(bytearray record not None) -> None:
-    """Fills the record's last 20 bytes."""
-    if len(record) < RECORD_CRC_BYTES:
-        raise ValueError("no room for the pair")
-    record_crc_write(<uint8_t*> <char*> record, <uint32_t> (len(record) - RECORD_CRC_BYTES))
-
-
-def check_for_tests(bytes record not None) -> int:
-    """Status of the check; the record is at least 20 bytes."""
-    if len(record) < RECORD_CRC_BYTES:
-        raise ValueError("no room for the pair")
-    return record_crc_check(<const uint8_t*> <char*> record, <uint32_t> len(record))

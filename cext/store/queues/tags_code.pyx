@@ -84,7 +84,3 @@ cdef int64_t tags_code_of(const RecordView* record, const DelayLevels* levels) n
                 return record.store_timestamp_ms + levels.milliseconds[level - 1]
     value = stored_property(record.properties, record.properties_bytes, b"TAGS", 4, &length)
     return 0 if value == NULL else java_hash(value, length)
-
-
-def java_hash_for_tests(bytes text) -> int:
-    return java_hash(text, <uint32_t> len(text))

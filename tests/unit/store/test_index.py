@@ -15,10 +15,9 @@ from support.logs import SEGMENT_BYTES
 from support.shard import readable
 from support.waiting import HANG_S
 
-from cext.store.index.index_key import has_key_for_tests, hash_for_tests
 from cext.store.index.indexer import Indexer
 from cext.store.log.flusher import Flusher
-from cext.store.log.record import encode_for_tests
+from cext.testing.record_probe import index_hash, record_encode, record_has_key
 from rmq.errors import StoreError
 from rmq.format.index_file import build, file_bytes, hashes_of, key_hash, read_header
 
@@ -55,19 +54,19 @@ def test_hashes_are_javas_over_utf_16():
     texts += ["0123456789ABCDEF~"[:at] * 3 + "é" + "zyxwvutsrqponmlkji" for at in range(18)]
     texts += ["7F0000010A2B5D30946E" + "~" * length for length in range(40)]
     for text in texts:
-        assert hash_for_tests(text.encode()) == abs(java_hash_by_units(text))
-    assert key_hash("t", "a") == hash_for_tests(b"t#a") == 112658
+        assert index_hash(text.encode()) == abs(java_hash_by_units(text))
+    assert key_hash("t", "a") == index_hash(b"t#a") == 112658
 
 
 def test_the_hash_without_a_positive_counterpart_is_0():
     # "polygenelubricants" is known to hash to Integer.MIN_VALUE.
     assert java_hash_by_units("polygenelubricants") == -(2**31)
-    assert hash_for_tests(b"polygenelubricants") == 0
+    assert index_hash(b"polygenelubricants") == 0
 
 
 def test_malformed_utf_8_is_hashed_within_its_bytes():
     for text in (b"\xff", b"a\xc3", b"\xe4\xb8", b"\xf0\x9f\x98", b"\x80\x80abcd"):
-        assert 0 <= hash_for_tests(text) < 2**31
+        assert 0 <= index_hash(text) < 2**31
 
 
 @pytest.mark.parametrize(
@@ -90,14 +89,14 @@ def test_malformed_utf_8_is_hashed_within_its_bytes():
     ],
 )
 def test_a_record_has_the_keys_of_its_properties(properties, kind, key, hit):
-    record = encode_for_tests(topic=b"t", body=b"b", properties=properties)
-    assert has_key_for_tests(record, kind, b"t", key) is hit
-    assert has_key_for_tests(record, kind, b"u", key) is False
+    record = record_encode(topic=b"t", body=b"b", properties=properties)
+    assert record_has_key(record, kind, b"t", key) is hit
+    assert record_has_key(record, kind, b"u", key) is False
 
 
 def test_a_rolled_back_record_has_no_keys():
-    record = encode_for_tests(topic=b"t", body=b"b", properties=b"KEYS\1a\2", sys_flag=0xC)
-    assert has_key_for_tests(record, 0, b"t", b"a") is False
+    record = record_encode(topic=b"t", body=b"b", properties=b"KEYS\1a\2", sys_flag=0xC)
+    assert record_has_key(record, 0, b"t", b"a") is False
     assert hashes_of("t", {"KEYS": "a"}, rolled_back=True) == []
 
 
@@ -393,7 +392,7 @@ def test_every_key_is_found_while_the_reactor_laps_its_ring(keyed, borrows):
 
 def test_a_topic_longer_than_any_is_not_indexed_and_harms_nothing(keyed):
     """A record of version 2 has room for the length of such a one; nothing but damage writes it."""
-    data = bytearray(encode_for_tests(topic=b"T" * 200, body=bytes(400), properties=b"KEYS\1a\2"))
+    data = bytearray(record_encode(topic=b"T" * 200, body=bytes(400), properties=b"KEYS\1a\2"))
     at = 88 + 400  # the topic's length, two bytes, and 200 of topic
     data[84:88] = (100).to_bytes(4, "big")
     data[188:190] = (500).to_bytes(2, "big")

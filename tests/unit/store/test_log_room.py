@@ -17,7 +17,7 @@ from support.logs import record_at
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.store.log.record import encode_for_tests
+from cext.testing.record_probe import record_encode
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB
@@ -44,7 +44,7 @@ def append(log: CommitLog, size: int = RECORD) -> int:
     log.new_turn_for_tests()
     at = log.watermarks()["appended"]
     return log.append_for_tests(
-        encode_for_tests(topic=b"T", body=bytes(size - 92), physical_offset=at, queue_offset=0)
+        record_encode(topic=b"T", body=bytes(size - 92), physical_offset=at, queue_offset=0)
     )
 
 

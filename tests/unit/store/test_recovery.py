@@ -16,7 +16,7 @@ from support.queue_reads import queue_entries
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
 from cext.store.log.checkpoint import decode_checkpoint
-from cext.store.queues.tags_code import java_hash_for_tests
+from cext.testing.record_probe import tags_hash
 from rmq.format.message import java_hash
 
 
@@ -435,7 +435,7 @@ def test_tag_codes_and_deliver_times_are_made_as_the_broker_makes_them(image):
     "text", ["", "a", "TagA", "ü", "标签", "😀😀", "a" * 300, "\u07ff\u0800\uffff"]
 )
 def test_the_hash_is_that_of_the_python_twin(text):
-    assert java_hash_for_tests(text.encode()) == java_hash(text)
+    assert tags_hash(text.encode()) == java_hash(text)
 
 
 # ---- where the log ends --------
