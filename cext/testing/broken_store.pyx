@@ -32,6 +32,8 @@ from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, SEAL_FULL, TimerKeepe
 import tempfile
 import threading
 
+from cext.testing.store_probe import log_append
+
 
 cdef CommitLog open_log(bint pooled=False):
     cdef CommitLog log = CommitLog(tempfile.mkdtemp(prefix="rmq-planted-"), 1 << 20, 1 << 20,
@@ -102,7 +104,7 @@ def _log_segment_start():
 def _log_written():
     """More is written than was appended."""
     cdef CommitLog log = open_log()
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
     log.marks.written = 97
     log.write_out()
 
@@ -118,7 +120,7 @@ def _log_roll():
 def _log_room_end():
     cdef CommitLog log = open_log()
     log.room_end = log.active_end + 1
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
 
 
 def _log_committed():
@@ -131,11 +133,11 @@ def _log_committed():
 def _log_thread():
     """Seen by debug builds alone: two threads append."""
     cdef CommitLog log = open_log()
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
     other = threading.Thread(target=_own_log, args=(log,))
     other.start()
     other.join()
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
 
 
 def _own_log(CommitLog log):
@@ -145,9 +147,9 @@ def _own_log(CommitLog log):
 def _log_claimed():
     """Seen by debug builds alone: the ring is not claimed for what is written there."""
     cdef CommitLog log = open_log()
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
     log.link.claimed = 100
-    log.append_for_tests(b"x" * 96)
+    log_append(log, b"x" * 96)
 
 
 # ------------------------------------------------------------------- queues

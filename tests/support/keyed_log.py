@@ -15,6 +15,7 @@ from cext.store.index.indexer import Indexer
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
+from cext.testing.store_probe import log_append, log_new_turn, log_write_out
 from rmq.format.index_file import Put, hashes_of
 
 SLOTS, ENTRIES = 1500, 400  # more slots than a page of the table
@@ -69,7 +70,7 @@ class KeyedLog:
         pairs = {"KEYS": keys, "UNIQ_KEY": unique, "WAIT": "true", "TAGS": tags}
         properties = "".join(f"{name}\1{value}\2" for name, value in pairs.items() if value)
         self.now += pass_ms
-        self.log.new_turn_for_tests()
+        log_new_turn(self.log)
         while True:
             offset = self.end
             data = record_encode(
@@ -78,11 +79,11 @@ class KeyedLog:
             )  # fmt: skip
             left = SEGMENT_BYTES - offset % SEGMENT_BYTES
             if len(data) + 8 <= left:
-                assert self.log.append_for_tests(data) == offset
+                assert log_append(self.log, data) == offset
                 break
-            if self.log.append_for_tests(b"", len(data)) < 0:  # rolls, once there is a next one
+            if log_append(self.log, b"", len(data)) < 0:  # rolls, once there is a next one
                 self.preparer.step()
-        assert self.log.write_out_for_tests() == 0
+        assert log_write_out(self.log) == 0
         record = Keyed(topic, unique, keys, tags, offset, self.now, sys_flag)
         self.records.append(record)
         return record

@@ -17,6 +17,7 @@ from support.waiting import HANG_S
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import log_new_turn, log_write_out
 from rmq.errors import StoreError
 
 
@@ -39,12 +40,12 @@ def main() -> None:
     def append(count, size):
         offsets = []
         for _ in range(count):
-            log.new_turn_for_tests()
+            log_new_turn(log)
             offset, _ = append_rolling(log, size)
             offsets.append(offset)
             if offset < 0:
                 break
-        return state(offsets=offsets, status=log.write_out_for_tests())
+        return state(offsets=offsets, status=log_write_out(log))
 
     def wait():
         deadline = time.monotonic() + HANG_S

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
+from cext.testing.store_probe import log_append, log_new_turn, log_write_out
 
 SEGMENT_BYTES = 1 << 16
 MAX_RECORD_BYTES = 8192
@@ -47,7 +48,7 @@ def append(log, size=200):
     the room first."""
     offset = log.watermarks()["appended"]
     data = record_at(offset, size)
-    at = log.append_for_tests(data)
+    at = log_append(log, data)
     if at in (offset,) or at < 0:
         return at
     raise AssertionError(f"rolled from {offset} to {at}: use append_rolling")
@@ -61,7 +62,7 @@ def append_rolling(log, size=200):
     if size + 8 > left:
         offset += left
     data = record_at(offset, size)
-    at = log.append_for_tests(data)
+    at = log_append(log, data)
     if at < 0:
         return at, None
     assert at == offset
@@ -74,12 +75,12 @@ def fill(log, segments, size=1000):
     written = []
     goal = log.watermarks()["appended"] + segments * log.segment_bytes
     while log.watermarks()["appended"] <= goal:
-        log.new_turn_for_tests()
+        log_new_turn(log)
         offset, data = append_rolling(log, size)
         if offset < 0:
             assert preparer.step() == -1
             offset, data = append_rolling(log, size)
         assert offset >= 0
         written.append((offset, data))
-        assert log.write_out_for_tests() == 0
+        assert log_write_out(log) == 0
     return written

@@ -429,10 +429,6 @@ cdef class Indexer:
             "safe_ms": load_acquire_i64(&self.store.safe_ms),
         }
 
-    def lose_for_tests(self) -> None:
-        """Before start(): the first step finds that the reactor overwrote what it looked at."""
-        self.tail.window.lost = True
-
     def row(self) -> str:
         """Which row of index_store.pxd the files were at the start."""
         return ROWS[self.store.row]

@@ -7,8 +7,6 @@ that write_out() is always one pwrite to one file.
 
     >>> log = CommitLog("/store/commitlog", segment_bytes=1 << 30)
     >>> log.load(); log.set_end(0)
-    >>> log.append_for_tests(record)       # physical offset of the record
-    0
 """
 
 import os
@@ -42,7 +40,7 @@ from cext.store.log.segment cimport (
     SEGMENT_ROOM_BYTES, segment_open, segment_path, segment_prepare, segment_settle)
 from cext.store.log.segment_map cimport (
     segment_map_close, segment_map_drop, segment_map_find, segment_map_init, segment_map_new_turn,
-    segment_map_pages_lost, segment_map_view)
+    segment_map_view)
 
 from rmq.errors import StoreCorruptError, StoreError
 
@@ -671,53 +669,6 @@ cdef class CommitLog:
             return data[:size] if status == Status.OK else None
         finally:
             free(data)
-
-    # ---- for tests -----------------------------------------------------------------------------
-
-    def append_for_tests(self, bytes data, int64_t max_bytes=-1) -> int:
-        """reserve + copy + commit. Physical offset, or a status < 0."""
-        cdef int status
-        cdef int64_t room = len(data) if max_bytes < 0 else max_bytes
-        cdef uint8_t* at = self.reserve(<uint32_t>room, &status)
-        if at == NULL:
-            return status
-        offset = self.marks.appended
-        memcpy(at, <const uint8_t*>data, len(data))
-        self.commit(len(data))
-        return offset
-
-    def write_out_for_tests(self) -> int:
-        return self.write_out()
-
-    def wait_for_commit_for_tests(self, int64_t timeout_us) -> bool:
-        return self.wait_for_commit(timeout_us)
-
-    def view_for_tests(self, int64_t offset, uint32_t size) -> "bytes | int":
-        cdef const uint8_t* at
-        cdef int status = self.view(offset, size, &at)
-        return at[:size] if status == Status.OK else status
-
-    def new_turn_for_tests(self) -> None:
-        self.new_turn()
-
-    def drop_first_segment_for_tests(self) -> int:
-        return self.drop_first_segment()
-
-    def read_log_for_tests(self, int64_t offset, uint64_t size) -> "bytes | int":
-        cdef bytearray out = bytearray(size)
-        cdef int64_t count = self.read_log(offset, out, size)
-        return bytes(out[:count]) if count >= 0 else count
-
-    def map_segment_for_tests(self, int64_t index, uint64_t size) -> "bytes | None":
-        cdef const uint8_t* base = self.map_segment(index)
-        return base[:size] if base != NULL else None
-
-    def counters_for_tests(self) -> dict:
-        return {"pages_lost": segment_map_pages_lost(), "maps": self.map.maps,
-                "evictions": self.map.evictions, "rolls": self.rolls,
-                "residency_calls": self.map.residency_calls, "writes": self.writes,
-                "ring_bytes": self.ring.size, "first_modified_ms": self.first_segment_modified_ms(),
-                "segments": self.segment_count()}
 
 
 cdef bint drops_have_room(CommitLog log) noexcept nogil:

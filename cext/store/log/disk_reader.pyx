@@ -7,11 +7,9 @@
 """
 
 import os
-import select
 
 cimport cython
 from libc.errno cimport ENOENT
-from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from cext.base.atomics cimport (
@@ -21,7 +19,7 @@ from cext.base.check cimport check
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
-    close_file, event_drain, event_open, event_signal, event_wait, open_file, read_at)
+    close_file, event_open, event_signal, event_wait, open_file, read_at)
 from cext.memory.spsc_ring cimport (
     spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
 )
@@ -360,37 +358,3 @@ cdef class DiskReader:
         """reads: pread calls of all threads; in_flight: jobs submitted and not collected."""
         return {"reads": sum([self.readers[i].reads for i in range(self.count)]),
                 "in_flight": sum([self.readers[i].in_flight for i in range(self.count)])}
-
-    # ---- for tests -----------------------------------------------------------------------------
-
-    def read_for_tests(self, list wanted, uint32_t capacity, bint parse=True, bytes path=None,
-                       double timeout_s=10.0, bint unsized=False) -> tuple:
-        """Submits one job [(offset, size), ...] and waits: (status, done_count, bytes)."""
-        cdef ReadJob* job = <ReadJob*>calloc(1, sizeof(ReadJob))
-        cdef uint8_t* buffer = <uint8_t*>calloc(1, capacity + 1)
-        cdef ReadJob* done = NULL
-        cdef int status
-        job.kind = READ_RECORD if unsized else READ_LOG if path is None else READ_FILE
-        job.count = len(wanted)
-        for i, (offset, size) in enumerate(wanted[:READ_RECORDS_MAX]):
-            job.offsets[i] = offset
-            job.sizes[i] = size
-        job.buffer = buffer
-        job.capacity = capacity
-        job.check = parse
-        if path is not None:
-            job.path = path
-        status = self.submit(job)
-        if status == Status.OK:
-            poll = select.poll()
-            poll.register(self.notify_event, select.POLLIN)
-            while done == NULL:
-                if not poll.poll(timeout_s * 1000):
-                    raise TimeoutError("the disk reader did not answer")   # it owns both: leak
-                event_drain(self.notify_event)
-                done = self.completed()
-            status = done.status
-        result = (status, job.done_count, buffer[:job.done_bytes])
-        free(buffer)
-        free(job)
-        return result

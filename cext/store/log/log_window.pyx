@@ -119,19 +119,3 @@ cdef class LogWindow:
                 return Status.OK
             at += 1
         return Status.NOT_FOUND
-
-    # ---- for tests
-
-    def fill_for_tests(self, int64_t offset, int64_t wanted, int64_t limit) -> "bytes | int":
-        cdef int status = self.fill(offset, wanted, limit)
-        return window_at(self, offset)[:wanted] if status == Status.OK else status
-
-    def is_sound_for_tests(self) -> bool:
-        return self.is_sound()
-
-    def copy_next_piece_for_tests(self) -> None:
-        self.copy_next_piece()
-
-    def pieces_for_tests(self) -> tuple:
-        """(read, borrowed, lost)"""
-        return self.pieces_read, self.pieces_borrowed, self.pieces_lost

@@ -73,11 +73,3 @@ cdef int append_one(CommitLog log, const uint8_t* bytes, uint64_t count,
     memcpy(at, bytes, total)
     log.commit(total)
     return Status.OK
-
-
-def raw_append_for_tests(CommitLog log, int64_t offset, bytes data) -> tuple:
-    """(status, RecordProblem, end of the log)"""
-    cdef int32_t problem = 0
-    cdef int status = raw_append(log, offset, <const uint8_t*> <char*> data, <uint64_t> len(data),
-                                 &problem)
-    return status, problem, log.marks.appended

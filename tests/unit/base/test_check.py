@@ -17,11 +17,12 @@ from support.waiting import HANG_S
 BROKEN_CALLER = """
 import sys
 from cext.store.log.commit_log import CommitLog
+from cext.testing.store_probe import log_append
 log = CommitLog(sys.argv[1], 1 << 20, 1 << 20)
 log.load()
 log.set_end(0)
-print(log.append_for_tests(b"x" * 96, 96), flush=True)
-log.append_for_tests(b"x" * 120, 96)
+print(log_append(log, b"x" * 96, 96), flush=True)
+log_append(log, b"x" * 120, 96)
 print("went on", flush=True)
 """
 

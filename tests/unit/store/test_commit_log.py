@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from support.logs import (
@@ -29,6 +30,16 @@ from cext.store.log.commit_log import CommitLog
 from cext.store.log.disk_reader import DiskReader
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import (
+    disk_read,
+    log_append,
+    log_counters,
+    log_drop_first_segment,
+    log_map_segment,
+    log_new_turn,
+    log_view,
+    log_write_out,
+)
 from rmq.errors import StoreCorruptError, StoreError
 
 
@@ -136,7 +147,7 @@ def test_an_end_outside_the_log_or_inside_a_segments_last_bytes_is_refused(direc
 def test_nothing_can_be_reserved_before_set_end(directory):
     log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
     log.load()
-    assert log.append_for_tests(b"x" * 100) == Status.CLOSED
+    assert log_append(log, b"x" * 100) == Status.CLOSED
 
 
 def test_a_log_can_be_read_between_load_and_set_end(directory):
@@ -146,25 +157,26 @@ def test_a_log_can_be_read_between_load_and_set_end(directory):
     assert log.load() == 3
     offset, data = written[70]
     assert log.read_record(offset) == data
-    assert log.view_for_tests(offset, len(data)) in (data, Status.ABSENT)
-    assert log.map_segment_for_tests(offset // SEGMENT_BYTES, SEGMENT_BYTES)[
+    assert log_view(log, offset, len(data)) in (data, Status.ABSENT)
+    assert log_map_segment(log, offset // SEGMENT_BYTES, SEGMENT_BYTES)[
         offset % SEGMENT_BYTES :
     ].startswith(data)
-    assert log.map_segment_for_tests(3, 1) is None
+    assert log_map_segment(log, 3, 1) is None
 
 
 CUT_SHORT = """
 import os, sys
 from cext.store.log.commit_log import CommitLog
+from cext.testing.store_probe import log_counters, log_map_segment
 size = 65536
 log = CommitLog(sys.argv[1], segment_bytes=size)
 log.load()
-whole = log.map_segment_for_tests(0, size)
+whole = log_map_segment(log, 0, size)
 os.truncate(f"{sys.argv[1]}/{0:020d}", size // 4)
-now = log.map_segment_for_tests(0, size)
+now = log_map_segment(log, 0, size)
 assert whole[: size // 4] == now[: size // 4]
 assert any(whole[size // 4 :]) and not any(now[size // 4 :])
-print(log.counters_for_tests()["pages_lost"])
+print(log_counters(log)["pages_lost"])
 if len(sys.argv) > 2:  # a fault that is not the log's
     import mmap
     with open(f"{sys.argv[1]}/{size:020d}", "r+b") as file:
@@ -205,7 +217,7 @@ def test_appended_records_reach_the_file_with_write_out_only(directory, log):
     assert (first, second) == (0, 200)
     assert file_of(directory, 0).read_bytes() == bytes(SEGMENT_BYTES)
     assert log.watermarks()["written"] == 0
-    assert log.write_out_for_tests() == Status.OK
+    assert log_write_out(log) == Status.OK
     assert log.watermarks()["written"] == 500
     expected = record_at(0) + record_at(200, 300)
     assert file_of(directory, 0).read_bytes() == expected + bytes(SEGMENT_BYTES - 500)
@@ -214,14 +226,14 @@ def test_appended_records_reach_the_file_with_write_out_only(directory, log):
 def test_a_turn_is_one_write(log):
     for _ in range(50):
         append(log)
-    log.write_out_for_tests()
-    log.write_out_for_tests()
-    assert log.counters_for_tests()["writes"] == 1
+    log_write_out(log)
+    log_write_out(log)
+    assert log_counters(log)["writes"] == 1
 
 
 def test_a_record_smaller_than_its_reservation_leaves_no_gap(log):
     data = record_at(0)
-    assert log.append_for_tests(data, max_bytes=4000) == 0
+    assert log_append(log, data, max_bytes=4000) == 0
     assert append(log) == 200
 
 
@@ -232,31 +244,31 @@ def test_eight_zero_bytes_follow_the_last_record_even_over_stale_bytes(directory
     log.load()
     log.set_end(0, zero_rest=False)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     content = file_of(directory, 0).read_bytes()
     assert content == record_at(0) + bytes(8) + b"\xee" * (SEGMENT_BYTES - 208)
 
 
 def test_a_reservation_larger_than_allowed_is_too_large_and_changes_nothing(log):
-    assert log.append_for_tests(b"", max_bytes=MAX_RECORD_BYTES + 1) == Status.TOO_LARGE
+    assert log_append(log, b"", max_bytes=MAX_RECORD_BYTES + 1) == Status.TOO_LARGE
     assert append(log) == 0
 
 
 def test_a_segment_that_is_full_to_the_last_eight_bytes_needs_no_roll(directory, log):
     for _ in range(7):
         append(log, 8192)
-        log.write_out_for_tests()
+        log_write_out(log)
     assert append(log, 8184) == 7 * 8192
-    log.write_out_for_tests()
-    assert log.counters_for_tests()["rolls"] == 0
+    log_write_out(log)
+    assert log_counters(log)["rolls"] == 0
     assert file_of(directory, 0).read_bytes()[-8:] == bytes(8)
 
 
 def test_without_a_prepared_segment_the_log_says_not_ready_until_there_is_one(log):
     while (offset := append_rolling(log, 8000)[0]) >= 0:
-        log.write_out_for_tests()
+        log_write_out(log)
     assert offset == Status.NOT_READY
-    assert log.counters_for_tests()["rolls"] == 0
+    assert log_counters(log)["rolls"] == 0
     assert append(log, 100) >= 0, "a record that still fits must be taken"
     Preparer(log).step()
     assert append_rolling(log, 8000)[0] == SEGMENT_BYTES
@@ -287,14 +299,14 @@ def test_a_full_ring_is_refused_until_it_is_written_out(directory):
         while (offset := append(log, 8000)) >= 0:
             count += 1
         assert offset == Status.RING_FULL
-        assert count == (log.counters_for_tests()["ring_bytes"] - 8) // 8000
-        log.write_out_for_tests()
+        assert count == (log_counters(log)["ring_bytes"] - 8) // 8000
+        log_write_out(log)
         assert append(log, 8000) == count * 8000
 
 
 def test_a_ring_is_at_least_twice_the_largest_record(directory):
     log = CommitLog(str(directory), ring_bytes=4096, max_record_bytes=1 << 20)
-    assert log.counters_for_tests()["ring_bytes"] == 1 << 22
+    assert log_counters(log)["ring_bytes"] == 1 << 22
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -302,15 +314,15 @@ def test_a_ring_is_at_least_twice_the_largest_record(directory):
 
 def test_the_tail_is_seen_before_it_is_written(log):
     append(log)
-    assert log.view_for_tests(0, 200) == record_at(0)
+    assert log_view(log, 0, 200) == record_at(0)
 
 
 def test_history_is_seen_through_the_page_cache_and_is_the_same(log):
     written = fill(log, 4)
-    log.new_turn_for_tests()
+    log_new_turn(log)
     for offset, data in written:
-        assert log.view_for_tests(offset, len(data)) == data
-    assert 1 <= log.counters_for_tests()["maps"] <= 5
+        assert log_view(log, offset, len(data)) == data
+    assert 1 <= log_counters(log)["maps"] <= 5
 
 
 @pytest.mark.parametrize(
@@ -318,26 +330,26 @@ def test_history_is_seen_through_the_page_cache_and_is_the_same(log):
 )
 def test_views_outside_the_log_are_corrupt(log, offset, size):
     append(log)
-    assert log.view_for_tests(offset, size) == Status.CORRUPT
+    assert log_view(log, offset, size) == Status.CORRUPT
 
 
 def test_a_view_across_a_segments_end_is_corrupt(log):
     fill(log, 2)
-    assert log.view_for_tests(SEGMENT_BYTES - 10, 20) == Status.CORRUPT
+    assert log_view(log, SEGMENT_BYTES - 10, 20) == Status.CORRUPT
 
 
 def test_bytes_given_out_in_a_turn_stay_until_its_end(directory):
     with open_log(directory, segment_bytes=1 << 20) as log:
         for _ in range(8):
             append(log, 8000)
-        log.write_out_for_tests()
+        log_write_out(log)
         # 64,000 bytes in a ring of 65,536; views serve the newer half: 31,232 and later.
-        assert log.view_for_tests(40000, 8000) == record_at(40000, 8000)
+        assert log_view(log, 40000, 8000) == record_at(40000, 8000)
         while (offset := append(log, 1000)) >= 0:
-            log.write_out_for_tests()
+            log_write_out(log)
         assert offset == Status.RING_FULL
         assert log.watermarks()["appended"] + 1000 + 8 > 40000 + (1 << 16)
-        log.new_turn_for_tests()
+        log_new_turn(log)
         assert append(log, 1000) >= 0
 
 
@@ -345,9 +357,9 @@ def test_only_so_many_segments_stay_mapped(directory):
     with open_log(directory, mappings=2) as log:
         written = fill(log, 6)
         for offset, data in written:
-            log.new_turn_for_tests()
-            assert log.view_for_tests(offset, len(data)) == data
-        counters = log.counters_for_tests()
+            log_new_turn(log)
+            assert log_view(log, offset, len(data)) == data
+        counters = log_counters(log)
         assert counters["maps"] - counters["evictions"] == 2
 
 
@@ -357,17 +369,17 @@ def test_pages_that_left_the_page_cache_are_absent_and_come_from_a_disk_reader(d
     fd = os.open(file_of(directory, 0), os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
-    log.new_turn_for_tests()
+    log_new_turn(log)
     readers = DiskReader(log, threads=1)
     readers.start()
     some = written[10:20]
-    if log.view_for_tests(some[0][0], 1000) != Status.ABSENT:
+    if log_view(log, some[0][0], 1000) != Status.ABSENT:
         pytest.skip("this file system keeps pages that are told to leave")
-    status, count, data = readers.read_for_tests([(o, len(d)) for o, d in some], 1 << 20)
+    status, count, data = disk_read(readers, [(o, len(d)) for o, d in some], 1 << 20)
     assert (status, count, data) == (Status.OK, 10, b"".join(d for _, d in some))
     assert readers.counters() == {"reads": 1, "in_flight": 0}
-    log.new_turn_for_tests()
-    assert log.view_for_tests(some[0][0], 1000) == some[0][1]
+    log_new_turn(log)
+    assert log_view(log, some[0][0], 1000) == some[0][1]
     readers.stop()
 
 
@@ -375,8 +387,8 @@ def test_a_file_that_lost_its_tail_is_never_mapped(directory):
     with open_log(directory) as log:
         fill(log, 2)
         os.truncate(file_of(directory, 0), 5000)
-        log.new_turn_for_tests()
-        assert log.view_for_tests(0, 1000) == Status.CORRUPT
+        log_new_turn(log)
+        assert log_view(log, 0, 1000) == Status.CORRUPT
 
 
 def test_read_record_gives_whole_checked_records_only(directory, log):
@@ -406,7 +418,7 @@ def filled(log):
 def test_scattered_records_arrive_in_the_order_asked_for(filled):
     _, written, readers = filled
     some = [written[i] for i in (100, 3, 150, 4, 5, 64, 65)]
-    assert readers.read_for_tests([(o, len(d)) for o, d in some], 1 << 20) == (
+    assert disk_read(readers, [(o, len(d)) for o, d in some], 1 << 20) == (
         Status.OK,
         7,
         b"".join(d for _, d in some),
@@ -420,15 +432,15 @@ def test_a_record_is_read_whole_by_where_it_begins(log, size):
     readers.start()
     try:
         for offset, data in (written[0], written[3], written[-1]):
-            got = readers.read_for_tests([(offset, 1)], 8192, unsized=True)
+            got = disk_read(readers, [(offset, 1)], 8192, unsized=True)
             assert got == (Status.OK, 1, data)
             for wrong in (offset + 1, offset + 50, offset + 4, log.watermarks()["written"] - 5):
-                status = readers.read_for_tests([(wrong, 1)], 8192, unsized=True)[0]
+                status = disk_read(readers, [(wrong, 1)], 8192, unsized=True)[0]
                 assert status in (Status.CORRUPT, Status.TOO_LARGE)
         if size > 4096:
-            got = readers.read_for_tests([(written[0][0], 1)], 4096, unsized=True)
+            got = disk_read(readers, [(written[0][0], 1)], 4096, unsized=True)
             assert got == (Status.TOO_LARGE, 0, b"")
-        assert readers.read_for_tests([(0, 1)], 4095, unsized=True)[0] == Status.MALFORMED
+        assert disk_read(readers, [(0, 1)], 4095, unsized=True)[0] == Status.MALFORMED
     finally:
         readers.stop()
 
@@ -436,8 +448,8 @@ def test_a_record_is_read_whole_by_where_it_begins(log, size):
 def test_a_full_buffer_ends_a_job_early_and_one_that_holds_nothing_is_too_large(filled):
     _, written, readers = filled
     wanted = [(o, len(d)) for o, d in written[:5]]
-    assert readers.read_for_tests(wanted, 2999)[:2] == (Status.OK, 2)
-    assert readers.read_for_tests(wanted, 999) == (Status.TOO_LARGE, 0, b"")
+    assert disk_read(readers, wanted, 2999)[:2] == (Status.OK, 2)
+    assert disk_read(readers, wanted, 999) == (Status.TOO_LARGE, 0, b"")
 
 
 def test_a_damaged_record_stops_a_job_before_it(directory, filled):
@@ -447,8 +459,8 @@ def test_a_damaged_record_stops_a_job_before_it(directory, filled):
         f.write(b"\x00\x01\x02")
     wanted = [(o, len(d)) for o, d in written[:5]]
     good = b"".join(d for _, d in written[:2])
-    assert readers.read_for_tests(wanted, 1 << 20) == (Status.CORRUPT, 2, good)
-    assert readers.read_for_tests(wanted, 1 << 20, parse=False)[:2] == (Status.OK, 5)
+    assert disk_read(readers, wanted, 1 << 20) == (Status.CORRUPT, 2, good)
+    assert disk_read(readers, wanted, 1 << 20, parse=False)[:2] == (Status.OK, 5)
 
 
 @pytest.mark.parametrize(
@@ -463,13 +475,13 @@ def test_a_damaged_record_stops_a_job_before_it(directory, filled):
     ],
 )
 def test_jobs_that_cannot_be_right_are_refused(filled, wanted, status):
-    assert filled[2].read_for_tests(wanted, 1 << 20)[0] == status
+    assert disk_read(filled[2], wanted, 1 << 20)[0] == status
 
 
 def test_any_file_can_be_read_by_a_job(filled, tmp_path):
     path = tmp_path / "queue"
     path.write_bytes(bytes(range(200)))
-    read = filled[2].read_for_tests
+    read = partial(disk_read, filled[2])
     assert read([(10, 20)], 64, path=bytes(path)) == (0, 1, bytes(range(10, 30)))
     assert read([(190, 20)], 64, path=bytes(path)) == (0, 1, bytes(range(190, 200)))
     assert read([(0, 20)], 64, path=bytes(path) + b"x")[0] == Status.NOT_FOUND
@@ -477,7 +489,7 @@ def test_any_file_can_be_read_by_a_job(filled, tmp_path):
 
 def test_a_stopped_reader_refuses_jobs(filled):
     filled[2].stop()
-    assert filled[2].read_for_tests([(0, 1000)], 4096)[0] == Status.CLOSED
+    assert disk_read(filled[2], [(0, 1000)], 4096)[0] == Status.CLOSED
 
 
 # ---- retention ----------------------------------------------------------------------------------
@@ -488,10 +500,10 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
     Flusher(log).flush()
     preparer = Preparer(log)
     preparer.step()
-    assert log.view_for_tests(0, 1000) == written[0][1]
-    assert log.drop_first_segment_for_tests() == Status.OK
+    assert log_view(log, 0, 1000) == written[0][1]
+    assert log_drop_first_segment(log) == Status.OK
     assert log.watermarks()["min"] == SEGMENT_BYTES
-    assert log.view_for_tests(0, 1000) == Status.NOT_FOUND
+    assert log_view(log, 0, 1000) == Status.NOT_FOUND
     assert log.read_record(0) is None
     preparer.step()
     assert not file_of(directory, 0).exists()
@@ -500,13 +512,13 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
 
 def test_a_segment_that_is_not_durable_is_not_dropped(log):
     fill(log, 2)
-    assert log.drop_first_segment_for_tests() == Status.NOT_READY
+    assert log_drop_first_segment(log) == Status.NOT_READY
 
 
 def test_the_segment_being_written_is_never_dropped(log):
     fill(log, 2)
     Flusher(log).flush()
-    statuses = [log.drop_first_segment_for_tests() for _ in range(4)]
+    statuses = [log_drop_first_segment(log) for _ in range(4)]
     assert statuses == [Status.OK, Status.OK, Status.NOT_FOUND, Status.NOT_FOUND]
 
 
@@ -514,7 +526,7 @@ def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory,
     written = fill(log, 2)
     Flusher(log).flush()
     inode = file_of(directory, 0).stat().st_ino
-    assert log.drop_first_segment_for_tests() == Status.OK
+    assert log_drop_first_segment(log) == Status.OK
     preparer = Preparer(log)  # fill() left the segment after the active one unprepared
     assert preparer.step() == -1
     assert preparer.counters()["recycled"] == 1
@@ -524,7 +536,7 @@ def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory,
     assert content[5000:6000] == written[5][1], "stale, and told from the living by its position"
     while True:
         offset, _ = append_rolling(log, 3000)
-        log.write_out_for_tests()
+        log_write_out(log)
         if offset >= 3 * SEGMENT_BYTES:
             break
     assert log.read_record(offset) is not None
@@ -535,7 +547,7 @@ def test_a_reopened_log_continues_after_dropped_segments(directory):
     with open_log(directory) as log:
         written = fill(log, 3)
         Flusher(log).flush()
-        log.drop_first_segment_for_tests()
+        log_drop_first_segment(log)
         Preparer(log).step()
         Preparer(log).step()
     end = written[-1][0]
@@ -546,12 +558,12 @@ def test_a_reopened_log_continues_after_dropped_segments(directory):
 
 def test_the_first_segments_age_is_its_files(directory, log):
     os.utime(file_of(directory, 0), (1_700_000_000, 1_700_000_000.25))
-    assert log.counters_for_tests()["first_modified_ms"] == 1_700_000_000_250
+    assert log_counters(log)["first_modified_ms"] == 1_700_000_000_250
 
 
 def test_using_a_closed_log_is_refused_not_a_crash(log):
     log.close()
-    assert log.append_for_tests(b"x" * 100) in (Status.CLOSED, Status.POISONED)
+    assert log_append(log, b"x" * 100) in (Status.CLOSED, Status.POISONED)
     with pytest.raises((StoreError, ValueError)):
         log.set_end(1 << 40)
 
@@ -583,7 +595,7 @@ def test_a_small_write_to_new_blocks_is_followed_by_zeros_up_to_the_next_mark(di
         for end, expected in ((1000, 16384), (16000, 16384), (17000, 32768), (63000, 65536)):
             while log.watermarks()["written"] < end:
                 append(log, 1000)
-                assert log.write_out_for_tests() == Status.OK
+                assert log_write_out(log) == Status.OK
             assert touched(directory) == expected
     content = file_of(directory, 0).read_bytes()
     assert content[:end] == b"".join(record_at(at, 1000) for at in range(0, end, 1000))
@@ -593,10 +605,10 @@ def test_a_small_write_to_new_blocks_is_followed_by_zeros_up_to_the_next_mark(di
 def test_a_large_write_is_not_followed_by_zeros(directory):
     with open_log(directory, ahead_bytes=16384) as log:
         append(log, 4096)
-        assert log.write_out_for_tests() == Status.OK
+        assert log_write_out(log) == Status.OK
         assert touched(directory) == 8192, "the block of its last 8 zeros, and no more"
         append(log, 200)
-        assert log.write_out_for_tests() == Status.OK
+        assert log_write_out(log) == Status.OK
         assert touched(directory) == 16384
 
 
@@ -606,7 +618,7 @@ def test_zeros_ahead_end_with_the_segment_and_begin_anew_with_the_next(directory
         assert preparer.step() == -1
         while log.watermarks()["written"] <= SEGMENT_BYTES:
             append_rolling(log, 1000)
-            assert log.write_out_for_tests() == Status.OK
+            assert log_write_out(log) == Status.OK
         for number in (0, 1):
             assert touched(directory, number) == SEGMENT_BYTES
             assert file_of(directory, number).stat().st_size == SEGMENT_BYTES
@@ -616,13 +628,13 @@ def test_blocks_of_a_recycled_segment_are_not_written_twice(directory):
     with open_log(directory, ahead_bytes=16384) as log:
         written = fill(log, 2, 5000)  # large writes
         Flusher(log).flush()
-        assert log.drop_first_segment_for_tests() == Status.OK
+        assert log_drop_first_segment(log) == Status.OK
         preparer = Preparer(log)
         assert preparer.step() == -1
         assert preparer.counters()["recycled"] == 1
         while append_rolling(log, 1000)[0] < 3 * SEGMENT_BYTES:
-            assert log.write_out_for_tests() == Status.OK
-        assert log.write_out_for_tests() == Status.OK
+            assert log_write_out(log) == Status.OK
+        assert log_write_out(log) == Status.OK
         stale = file_of(directory, 3).read_bytes()[5000:10000]
         assert stale == written[1][1], "zeros ahead would have written over it"
 
@@ -630,10 +642,10 @@ def test_blocks_of_a_recycled_segment_are_not_written_twice(directory):
 def test_after_a_start_zeros_are_written_from_the_end_on(directory):
     with open_log(directory, ahead_bytes=16384) as log:
         append(log, 1000)
-        assert log.write_out_for_tests() == Status.OK
+        assert log_write_out(log) == Status.OK
     with open_log(directory, end=1000, ahead_bytes=16384) as log:
         append(log, 1000)
-        assert log.write_out_for_tests() == Status.OK
+        assert log_write_out(log) == Status.OK
         assert touched(directory) == 16384
         content = file_of(directory, 0).read_bytes()
         assert content[:2000] == record_at(0, 1000) + record_at(1000, 1000)

@@ -17,6 +17,13 @@ from cext.store.log.committer import Committer
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
 from cext.testing.base_probe import write_with_zeros
+from cext.testing.store_probe import (
+    log_new_turn,
+    log_read,
+    log_view,
+    log_wait_for_commit,
+    log_write_out,
+)
 
 NEVER = {"least_pages": 1 << 20, "interval_ms": 60_000, "thorough_ms": 60_000}
 
@@ -29,7 +36,7 @@ def log(tmp_path):
 
 def written(log):
     """`written` after the reactor has looked."""
-    assert log.write_out_for_tests() == Status.OK
+    assert log_write_out(log) == Status.OK
     return log.watermarks()["written"]
 
 
@@ -57,10 +64,10 @@ def test_what_is_not_offered_is_not_written(log):
 def test_offered_bytes_are_written_without_the_reactor_and_then_taken_in(log):
     committer = started(log, least_pages=0)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: file_bytes(log)[:200] == record_at(0))
     wait_until(lambda: written(log) == 200)
-    assert log.view_for_tests(0, 200) == record_at(0)
+    assert log_view(log, 0, 200) == record_at(0)
     committer.stop()
 
 
@@ -68,7 +75,7 @@ def test_little_waits_for_company_until_the_thorough_interval(log):
     began = time.monotonic()  # before the committer's interval may begin
     committer = started(log, least_pages=4, interval_ms=20, thorough_ms=300)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: written(log) == 200)
     assert time.monotonic() - began > 0.15
     assert committer.counters()["commits"] == 1
@@ -79,12 +86,12 @@ def test_least_pages_are_written_at_once(log):
     committer = started(log, least_pages=3, interval_ms=60_000, thorough_ms=60_000)
     for _ in range(11):  # 11,000 bytes: less than 3 pages
         append(log, 1000)
-    log.write_out_for_tests()
+    log_write_out(log)
     time.sleep(0.05)
     assert written(log) == 0
     for _ in range(2):
         append(log, 1000)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: written(log) == 13_000)
     committer.stop()
 
@@ -93,7 +100,7 @@ def test_a_pool_that_is_a_quarter_full_is_written_whatever_was_asked_for(log):
     committer = started(log, **NEVER)
     while log.watermarks()["appended"] < 17_000:
         append(log, 1000)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: written(log) == 17_000)
     committer.stop()
 
@@ -101,11 +108,11 @@ def test_a_pool_that_is_a_quarter_full_is_written_whatever_was_asked_for(log):
 def test_a_full_pool_refuses_until_the_committer_has_made_room(tmp_path):
     with open_log(tmp_path / "commitlog", pooled=True, segment_bytes=1 << 20) as log:
         while append(log, 8000) >= 0:
-            log.write_out_for_tests()
+            log_write_out(log)
         assert append(log, 8000) == Status.RING_FULL
-        assert log.wait_for_commit_for_tests(10_000) is False
+        assert log_wait_for_commit(log, 10_000) is False
         committer = started(log)
-        assert log.wait_for_commit_for_tests(60_000_000) is True
+        assert log_wait_for_commit(log, 60_000_000) is True
         wait_until(lambda: written(log) == log.watermarks()["appended"])
         assert append(log, 8000) >= 0
         committer.stop()
@@ -115,7 +122,7 @@ def test_stop_writes_everything_that_was_offered(log):
     committer = started(log, **NEVER)
     for _ in range(10):
         append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     committer.stop()
     assert written(log) == 2000
     assert file_bytes(log)[:2000] == b"".join(record_at(at) for at in range(0, 2000, 200))
@@ -130,20 +137,20 @@ def test_records_over_many_segments_are_byte_for_byte_in_their_files(tmp_path):
         thread.start()
     stored = []
     while log.watermarks()["appended"] < 12 * SEGMENT_BYTES:
-        log.new_turn_for_tests()
+        log_new_turn(log)
         for _ in range(numbers.randrange(1, 8)):
             at, data = append_rolling(log, numbers.randrange(100, 8000))
             if data is None:
                 assert at in (Status.NOT_READY, Status.RING_FULL)
                 break
             stored.append((at, data))
-        log.write_out_for_tests()
+        log_write_out(log)
     wait_until(lambda: written(log) == log.watermarks()["appended"])
-    wait_until(lambda: log.write_out_for_tests() == 0
+    wait_until(lambda: log_write_out(log) == 0
                and log.watermarks()["durable"] == log.watermarks()["written"])  # fmt: skip
     for at, data in stored:
-        assert log.read_log_for_tests(at, len(data)) == data
-        assert log.view_for_tests(at, len(data)) in (data, Status.ABSENT)
+        assert log_read(log, at, len(data)) == data
+        assert log_view(log, at, len(data)) in (data, Status.ABSENT)
     for thread in (committer, flusher, preparer):
         thread.stop()
     end = log.watermarks()["appended"]
@@ -164,7 +171,7 @@ def test_a_stale_record_behind_the_end_is_cut_off_by_zeros(tmp_path):
         file.write(b"\xee" * SEGMENT_BYTES)  # as a recycled file that set_end never saw
     committer = started(log, least_pages=0)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     committer.stop()
     log.close()
     with open(path, "rb") as file:
@@ -185,7 +192,7 @@ def test_a_committer_needs_a_log_with_a_pool_and_sane_numbers(tmp_path, log):
 def test_an_idle_committer_sleeps(log):
     committer = started(log, least_pages=0)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: written(log) == 200)
     before = time.process_time()
     time.sleep(0.3)

@@ -16,6 +16,7 @@ from support.waiting import HANG_S, wait_until
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import log_new_turn, log_write_out
 from rmq.errors import StoreError
 
 
@@ -39,7 +40,7 @@ def test_sync_mode_makes_every_write_out_durable_by_itself(log):
     flusher = running(log, sync_mode=True)
     for number in range(1, 20):
         append(log)
-        log.write_out_for_tests()
+        log_write_out(log)
         wait_until(lambda end=number * 200: durable(log) == end)
     flusher.stop()
 
@@ -57,8 +58,8 @@ def test_what_gathers_during_a_sync_shares_the_next_one(log):
     flusher = running(log, sync_mode=True)
     for _ in range(300):
         append(log)
-        log.write_out_for_tests()
-        log.new_turn_for_tests()
+        log_write_out(log)
+        log_new_turn(log)
     wait_until(lambda: durable(log) == 300 * 200)
     assert flusher.counters()["syncs"] < 300
     flusher.stop()
@@ -67,7 +68,7 @@ def test_what_gathers_during_a_sync_shares_the_next_one(log):
 def test_the_reactor_is_told_when_durable_has_moved(log):
     flusher = running(log, sync_mode=True)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     assert readable(log.notify_fd(), HANG_S)
     assert durable(log) == 200
     flusher.stop()
@@ -76,7 +77,7 @@ def test_the_reactor_is_told_when_durable_has_moved(log):
 def test_an_idle_flusher_sleeps(log):
     flusher = running(log, sync_mode=True)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: durable(log) == 200)
     time.sleep(0.02)
     thread = thread_named("rmq-flusher")
@@ -97,12 +98,12 @@ def test_an_idle_flusher_sleeps(log):
 def test_async_mode_waits_for_its_interval_and_for_enough_pages(log):
     flusher = running(log, interval_ms=60, least_pages=4, thorough_ms=100_000)
     append(log, 5000)
-    log.write_out_for_tests()
+    log_write_out(log)
     time.sleep(0.2)
     assert durable(log) == 0, "one page is not enough"
     for _ in range(4):
         append(log, 5000)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: durable(log) == 25000)
     assert flusher.counters()["syncs"] == 1
     flusher.stop()
@@ -111,7 +112,7 @@ def test_async_mode_waits_for_its_interval_and_for_enough_pages(log):
 def test_async_mode_syncs_a_single_record_at_the_thorough_interval(log):
     flusher = running(log, interval_ms=10, least_pages=4, thorough_ms=150)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: durable(log) == 200)
     flusher.stop()
 
@@ -119,7 +120,7 @@ def test_async_mode_syncs_a_single_record_at_the_thorough_interval(log):
 def test_stopping_syncs_what_is_written(log):
     flusher = running(log, interval_ms=100_000)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     flusher.stop()
     assert durable(log) == 200
     flusher.stop()
@@ -128,7 +129,7 @@ def test_stopping_syncs_what_is_written(log):
 def test_flush_makes_durable_at_once_in_async_mode(log):
     flusher = running(log, interval_ms=100_000)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     assert flusher.flush() == 200
     flusher.stop()
 
@@ -136,7 +137,7 @@ def test_flush_makes_durable_at_once_in_async_mode(log):
 def test_the_mode_can_be_changed_while_running(log):
     flusher = running(log, interval_ms=100_000)
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     flusher.set_sync_mode(True)
     wait_until(lambda: durable(log) == 200)
     flusher.stop()
@@ -148,10 +149,10 @@ def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode)
     preparer.start()
     flusher = running(log, sync_mode=sync_mode, interval_ms=5, least_pages=0)
     while log.watermarks()["appended"] < 10 * SEGMENT_BYTES:
-        log.new_turn_for_tests()
+        log_new_turn(log)
         if append_rolling(log, 3000)[0] < 0:
             time.sleep(0.001)
-        assert log.write_out_for_tests() == 0
+        assert log_write_out(log) == 0
         marks = log.watermarks()
         assert marks["durable"] <= marks["written"] <= marks["appended"]
     wait_until(lambda: durable(log) == log.watermarks()["written"])
@@ -180,6 +181,6 @@ def test_a_flusher_can_be_started_again(log):
     flusher.stop()
     flusher.start()
     append(log)
-    log.write_out_for_tests()
+    log_write_out(log)
     wait_until(lambda: durable(log) == 200)
     flusher.stop()

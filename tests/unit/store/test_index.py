@@ -18,6 +18,12 @@ from support.waiting import HANG_S
 from cext.store.index.indexer import Indexer
 from cext.store.log.flusher import Flusher
 from cext.testing.record_probe import index_hash, record_encode, record_has_key
+from cext.testing.store_probe import (
+    indexer_lose,
+    log_append,
+    log_drop_first_segment,
+    log_write_out,
+)
 from rmq.errors import StoreError
 from rmq.format.index_file import build, file_bytes, hashes_of, key_hash, read_header
 
@@ -237,7 +243,7 @@ def test_files_go_with_the_log(keyed):
     assert durable > 5 * SEGMENT_BYTES
     assert Flusher(keyed.log, sync_mode=True).flush() == durable
     for _ in range(4):
-        assert keyed.log.drop_first_segment_for_tests() == 0
+        assert log_drop_first_segment(keyed.log) == 0
     low = keyed.log.watermarks()["min"]
     deadline = time.monotonic() + HANG_S
     while oldest_end(keyed) < low:
@@ -353,7 +359,7 @@ def test_too_many_questions_are_refused_until_answers_are_taken(tmp_path):
 def test_what_the_reactor_overwrote_is_indexed_from_the_file_and_once(keyed):
     keyed.add_many(40)
     indexer = keyed.index()
-    indexer.lose_for_tests()
+    indexer_lose(indexer)
     indexer.start()
     keyed.check(indexer)
     counters = indexer.counters()
@@ -400,8 +406,8 @@ def test_a_topic_longer_than_any_is_not_indexed_and_harms_nothing(keyed):
     keyed.add_many(2)
     offset = keyed.end
     data[28:36] = offset.to_bytes(8, "big")
-    assert keyed.log.append_for_tests(bytes(data)) == offset
-    assert keyed.log.write_out_for_tests() == 0
+    assert log_append(keyed.log, bytes(data)) == offset
+    assert log_write_out(keyed.log) == 0
     keyed.add_many(2)
     indexer = keyed.index()
     indexer.start()

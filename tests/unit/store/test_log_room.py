@@ -18,6 +18,7 @@ from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
+from cext.testing.store_probe import log_append, log_new_turn, log_write_out
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB
@@ -41,10 +42,10 @@ def disk_bytes(directory: Path) -> int:
 
 def append(log: CommitLog, size: int = RECORD) -> int:
     """Offset of a record of so many bytes, or a status. (Its place is wrong behind a roll.)"""
-    log.new_turn_for_tests()
+    log_new_turn(log)
     at = log.watermarks()["appended"]
-    return log.append_for_tests(
-        record_encode(topic=b"T", body=bytes(size - 92), physical_offset=at, queue_offset=0)
+    return log_append(
+        log, record_encode(topic=b"T", body=bytes(size - 92), physical_offset=at, queue_offset=0)
     )
 
 
@@ -53,7 +54,7 @@ def write(log: CommitLog, size: int, preparer: Preparer | None = None) -> int:
     until = log.watermarks()["appended"] + size
     while log.watermarks()["appended"] < until:
         offset = append(log)
-        assert log.write_out_for_tests() == Status.OK
+        assert log_write_out(log) == Status.OK
         if offset < 0:
             return offset
         if preparer is not None:
@@ -173,6 +174,7 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import log_append, log_new_turn, log_write_out
 
 disk = Path(sys.argv[1])
 
@@ -197,16 +199,16 @@ log = start(0)
 preparer = Preparer(log)
 status = 0
 while status >= 0:
-    log.new_turn_for_tests()
-    status = log.append_for_tests(bytes(1000))
-    assert log.write_out_for_tests() == 0
+    log_new_turn(log)
+    status = log_append(log, bytes(1000))
+    assert log_write_out(log) == 0
 print(log.watermarks()["written"])
 preparer.step()
-assert log.append_for_tests(bytes(1000)) == Status.NO_SPACE
+assert log_append(log, bytes(1000)) == Status.NO_SPACE
 (disk / "ballast").unlink()
 preparer.step()
-assert log.append_for_tests(bytes(1000)) > 0
-assert log.write_out_for_tests() == 0 and log.poison_cause() is None
+assert log_append(log, bytes(1000)) > 0
+assert log_write_out(log) == 0 and log.poison_cause() is None
 """
 
 FULL_DISK = """
@@ -215,6 +217,7 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import log_append, log_new_turn, log_write_out
 
 MIB = 1 << 20
 disk = Path(sys.argv[1])
@@ -224,9 +227,9 @@ log.set_end(0)
 preparer = Preparer(log)
 status = 0
 while status >= 0:
-    log.new_turn_for_tests()
-    status = log.append_for_tests(bytes(MIB))
-    assert log.write_out_for_tests() == 0
+    log_new_turn(log)
+    status = log_append(log, bytes(MIB))
+    assert log_write_out(log) == 0
     waits = preparer.step()
 assert (status, waits) == (Status.NO_SPACE, 500), (status, waits)
 print(log.watermarks()["written"] // MIB, log.poison_cause())
@@ -235,15 +238,15 @@ log.close()
 log = CommitLog(str(disk / "commitlog"), segment_bytes=256 * MIB)
 log.load()
 log.set_end(end, len(sys.argv) > 2)                # a start on the full disk
-assert log.append_for_tests(bytes(4 * MIB)) == Status.NOT_READY     # nobody has asked the disk yet
+assert log_append(log, bytes(4 * MIB)) == Status.NOT_READY     # nobody has asked the disk yet
 assert Preparer(log).step() == 500
-assert log.append_for_tests(bytes(4 * MIB)) == Status.NO_SPACE
-assert log.append_for_tests(bytes(MIB // 8)) == end, "what there is, is used"
-assert log.write_out_for_tests() == 0
+assert log_append(log, bytes(4 * MIB)) == Status.NO_SPACE
+assert log_append(log, bytes(MIB // 8)) == end, "what there is, is used"
+assert log_write_out(log) == 0
 (disk / "ballast").unlink()
 Preparer(log).step()                # not all that is wanted, but a piece of it
-assert log.append_for_tests(bytes(MIB)) > end
-assert log.write_out_for_tests() == 0 and log.poison_cause() is None
+assert log_append(log, bytes(MIB)) > end
+assert log_write_out(log) == 0 and log.poison_cause() is None
 """
 
 

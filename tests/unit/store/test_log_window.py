@@ -10,6 +10,14 @@ from support.logs import SEGMENT_BYTES, append, append_rolling, fill, open_log
 from cext.base.status import Status
 from cext.store.log.log_window import LogWindow
 from cext.store.log.preparer import Preparer
+from cext.testing.store_probe import (
+    log_new_turn,
+    log_write_out,
+    window_copy_next_piece,
+    window_fill,
+    window_is_sound,
+    window_pieces,
+)
 
 RING = 1 << 16
 SIZE = 1000
@@ -26,27 +34,27 @@ def append_many(log, count):
     preparer = Preparer(log)
     written = []
     while len(written) < count:
-        log.new_turn_for_tests()
+        log_new_turn(log)
         offset, data = append_rolling(log, SIZE)
         if offset < 0:
             preparer.step()
             continue
         written.append((offset, data))
-        assert log.write_out_for_tests() == 0
+        assert log_write_out(log) == 0
     return written
 
 
 def read(window, log, offset):
     end = min(log.watermarks()["written"], offset - offset % SEGMENT_BYTES + SEGMENT_BYTES)
-    return window.fill_for_tests(offset, SIZE, end)
+    return window_fill(window, offset, SIZE, end)
 
 
 def test_the_newest_bytes_are_borrowed_and_known_to_be_whole(log):
     window = LogWindow(log, 4096, borrows=True)
     records = append_many(log, 10)
     assert [read(window, log, offset) for offset, _ in records] == [data for _, data in records]
-    assert window.is_sound_for_tests()
-    assert window.pieces_for_tests() == (0, 1, 0)
+    assert window_is_sound(window)
+    assert window_pieces(window) == (0, 1, 0)
 
 
 def test_bytes_that_the_reactor_passed_are_known_and_read_again_from_the_file(log):
@@ -54,10 +62,10 @@ def test_bytes_that_the_reactor_passed_are_known_and_read_again_from_the_file(lo
     [(offset, data)] = append_many(log, 1)
     assert read(window, log, offset) == data
     append_many(log, 75)  # the ring's place of the first record holds another one now
-    assert not window.is_sound_for_tests()
+    assert not window_is_sound(window)
     assert read(window, log, offset) == data
-    assert window.is_sound_for_tests()
-    assert window.pieces_for_tests() == (1, 1, 1)
+    assert window_is_sound(window)
+    assert window_pieces(window) == (1, 1, 1)
 
 
 def test_a_piece_that_was_overwritten_is_remembered_when_the_next_one_is_read(log):
@@ -67,8 +75,8 @@ def test_a_piece_that_was_overwritten_is_remembered_when_the_next_one_is_read(lo
     later = append_many(log, 80)
     offset, data = later[-1]
     assert read(window, log, offset) == data  # another piece of the ring, sound by itself
-    assert not window.is_sound_for_tests()
-    assert window.is_sound_for_tests()
+    assert not window_is_sound(window)
+    assert window_is_sound(window)
 
 
 def test_bytes_that_will_soon_be_passed_are_not_borrowed(log):
@@ -76,8 +84,8 @@ def test_bytes_that_will_soon_be_passed_are_not_borrowed(log):
     records = append_many(log, 60)
     for offset, data in records:
         assert read(window, log, offset) == data
-        assert window.is_sound_for_tests()
-    pieces_read, borrowed, lost = window.pieces_for_tests()
+        assert window_is_sound(window)
+    pieces_read, borrowed, lost = window_pieces(window)
     assert pieces_read > 0
     assert borrowed > 0
     assert lost == 0
@@ -92,8 +100,8 @@ def test_a_claim_is_made_before_every_byte_that_overwrites_another(log):
         assert read(window, log, offset) == data
         append_many(log, ahead)
         # The window still holds the piece, so this looks at the ring again.
-        now = window.fill_for_tests(offset, SIZE, offset + SIZE)
-        assert now == data or not window.is_sound_for_tests()
+        now = window_fill(window, offset, SIZE, offset + SIZE)
+        assert now == data or not window_is_sound(window)
         changed += now != data
     assert changed > 0  # or nothing was overwritten and nothing was shown
 
@@ -106,11 +114,11 @@ def test_what_was_in_the_log_before_the_start_is_not_in_the_ring(tmp_path):
         window = LogWindow(log, 4096, borrows=True)
         for offset, data in records:
             assert read(window, log, offset) == data
-        assert window.pieces_for_tests()[1] == 0
+        assert window_pieces(window)[1] == 0
         offset = append(log, SIZE)
-        log.write_out_for_tests()
+        log_write_out(log)
         assert len(read(window, log, offset)) == SIZE
-        assert window.pieces_for_tests()[1] == 1
+        assert window_pieces(window)[1] == 1
 
 
 def test_a_window_that_may_not_borrow_and_one_that_was_asked_not_to_make_copies(log):
@@ -118,15 +126,15 @@ def test_a_window_that_may_not_borrow_and_one_that_was_asked_not_to_make_copies(
     plain, asked = LogWindow(log, 4096), LogWindow(log, 4096, borrows=True)
     offset, data = records[0]
     assert read(plain, log, offset) == data
-    assert plain.pieces_for_tests() == (1, 0, 0)
+    assert window_pieces(plain) == (1, 0, 0)
     assert read(asked, log, offset) == data
-    asked.copy_next_piece_for_tests()
+    window_copy_next_piece(asked)
     assert read(asked, log, offset) == data
-    assert asked.pieces_for_tests() == (1, 1, 0)
+    assert window_pieces(asked) == (1, 1, 0)
 
 
 def test_nothing_beyond_the_limit_is_given_out(log):
     [(offset, _)] = append_many(log, 1)
     for borrows in (False, True):
         window = LogWindow(log, 4096, borrows=borrows)
-        assert window.fill_for_tests(offset, SIZE + 1, offset + SIZE) == Status.NOT_READY
+        assert window_fill(window, offset, SIZE + 1, offset + SIZE) == Status.NOT_READY

@@ -10,14 +10,20 @@ from support.logs import MAX_RECORD_BYTES, SEGMENT_BYTES, fill, open_log, record
 
 from cext.base.status import Status
 from cext.store.log.preparer import Preparer
-from cext.store.log.raw_append import raw_append_for_tests
 from cext.store.log.record import RecordProblem
+from cext.testing.store_probe import (
+    log_counters,
+    log_new_turn,
+    log_raw_append,
+    log_read,
+    log_write_out,
+)
 
 
 def raw_of(log):
     """The log as its files have it: what a master sends."""
     marks = log.watermarks()
-    data = log.read_log_for_tests(0, marks["written"])
+    data = log_read(log, 0, marks["written"])
     assert len(data) == marks["written"]
     return data
 
@@ -29,13 +35,13 @@ def take(log, data, seed):
         got = min(len(data), max(at, got) + maker.choice((1, 8, 99, 1000, 20000)))
         if got <= at:
             continue
-        log.new_turn_for_tests()
-        status, _, at = raw_append_for_tests(log, at, data[at:got])
+        log_new_turn(log)
+        status, _, at = log_raw_append(log, at, data[at:got])
         if status == Status.NOT_READY:
             preparer.step()
         else:
             assert status in (Status.OK, Status.RING_FULL)
-        assert log.write_out_for_tests() == 0
+        assert log_write_out(log) == 0
     return at
 
 
@@ -45,7 +51,7 @@ def test_random_pieces_make_the_same_log(tmp_path, seed):
         written = fill(a, 3, size=700 + 13 * seed)
         data = raw_of(a)
         assert take(b, data, seed) == len(data) == b.watermarks()["written"]
-        assert b.counters_for_tests()["rolls"] == 3
+        assert log_counters(b)["rolls"] == 3
         for offset, record in written:
             assert b.read_record(offset) == record
 
@@ -57,9 +63,9 @@ def test_filler_behind_a_blank_need_not_come(tmp_path):
         data = raw_of(a)
         take(b, data[:last], 1)
         Preparer(b).step()
-        status, _, end = raw_append_for_tests(b, last, data[last : last + 8])
+        status, _, end = log_raw_append(b, last, data[last : last + 8])
         assert (status, end) == (Status.OK, SEGMENT_BYTES)
-        status, _, end = raw_append_for_tests(b, end, data[end:])
+        status, _, end = log_raw_append(b, end, data[end:])
         assert (status, end) == (Status.OK, len(data))
 
 
@@ -67,8 +73,8 @@ def test_what_is_cut_off_is_taken_with_its_rest(tmp_path):
     with open_log(tmp_path / "log") as log:
         record = record_at(0, 300)
         for size in (0, 1, 7, 8, 90, 299):
-            assert raw_append_for_tests(log, 0, record[:size]) == (Status.OK, 0, 0)
-        assert raw_append_for_tests(log, 0, record) == (Status.OK, 0, 300)
+            assert log_raw_append(log, 0, record[:size]) == (Status.OK, 0, 0)
+        assert log_raw_append(log, 0, record) == (Status.OK, 0, 300)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +92,12 @@ def test_what_is_cut_off_is_taken_with_its_rest(tmp_path):
 )
 def test_nothing_of_what_is_no_record_is_taken(tmp_path, data, problem):
     with open_log(tmp_path / "log") as log:
-        status, found, end = raw_append_for_tests(log, 0, data)
+        status, found, end = log_raw_append(log, 0, data)
         assert (status, end) == (Status.CORRUPT, 0)
         assert found in (problem, RecordProblem.BAD_BODY_CRC)
         good = record_at(0, 300)
         # What is good before it is taken.
-        status, _, end = raw_append_for_tests(log, 0, good + data)
+        status, _, end = log_raw_append(log, 0, good + data)
         assert (status, end) == (Status.CORRUPT, 300)
 
 
@@ -102,21 +108,21 @@ def test_every_flipped_bit_of_a_body_is_seen(tmp_path):
             for bit in range(8):
                 torn = bytearray(record)
                 torn[at] ^= 1 << bit
-                assert raw_append_for_tests(log, 0, bytes(torn))[0] == Status.CORRUPT
+                assert log_raw_append(log, 0, bytes(torn))[0] == Status.CORRUPT
         assert log.watermarks()["appended"] == 0
 
 
 def test_only_the_end_of_the_log_takes_bytes(tmp_path):
     with open_log(tmp_path / "log") as log:
-        assert raw_append_for_tests(log, 0, record_at(0, 200))[2] == 200
+        assert log_raw_append(log, 0, record_at(0, 200))[2] == 200
         for offset in (0, 199, 201, 1 << 40, -1):
-            got = raw_append_for_tests(log, offset, record_at(200, 200))
+            got = log_raw_append(log, offset, record_at(200, 200))
             assert got == (Status.NOT_FOUND, 0, 200)
 
 
 def test_a_record_that_this_log_could_not_take_itself_is_refused(tmp_path):
     with open_log(tmp_path / "log") as log:
-        got = raw_append_for_tests(log, 0, record_at(0, MAX_RECORD_BYTES + 1))
+        got = log_raw_append(log, 0, record_at(0, MAX_RECORD_BYTES + 1))
         assert got == (Status.TOO_LARGE, 0, 0)
 
 
@@ -125,15 +131,15 @@ def test_a_full_ring_is_said_and_what_came_before_is_taken(tmp_path):
         data, at = b"", 0
         while at < SEGMENT_BYTES - 2000:
             data, at = data + record_at(at, 1000), at + 1000
-        status, _, end = raw_append_for_tests(log, 0, data)
+        status, _, end = log_raw_append(log, 0, data)
         while status == Status.RING_FULL:
-            assert log.write_out_for_tests() == 0
-            log.new_turn_for_tests()
-            status, _, end = raw_append_for_tests(log, end, data[end:])
+            assert log_write_out(log) == 0
+            log_new_turn(log)
+            status, _, end = log_raw_append(log, end, data[end:])
         assert (status, end) == (Status.OK, len(data))
 
 
 def test_a_closed_log_takes_nothing(tmp_path):
     with open_log(tmp_path / "log") as log:
         pass
-    assert raw_append_for_tests(log, 0, record_at(0, 200))[0] == Status.CLOSED
+    assert log_raw_append(log, 0, record_at(0, 200))[0] == Status.CLOSED

@@ -17,6 +17,7 @@ from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
 from cext.store.log.checkpoint import decode_checkpoint
 from cext.testing.record_probe import tags_hash
+from cext.testing.store_probe import log_append, log_write_out
 from rmq.format.message import java_hash
 
 
@@ -557,8 +558,8 @@ def test_new_records_continue_the_queues(image):
     image.add_many(60).write_log().write_queues(image.records[:50]).checkpoint_at(40)
     log, queues, report = open_store(image.root)
     more = image.add(b"topic-0", 0, b"new")
-    assert log.append_for_tests(more.data) == more.offset == report["log_end"]
-    assert log.write_out_for_tests() == 0
+    assert log_append(log, more.data) == more.offset == report["log_end"]
+    assert log_write_out(log) == 0
     queues.add(more.topic, more.queue_id, [(more.offset, len(more.data), 0)])
     image.check(queues)
     log.close()

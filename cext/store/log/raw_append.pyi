@@ -1,3 +1,0 @@
-from cext.store.log.commit_log import CommitLog
-
-def raw_append_for_tests(log: CommitLog, offset: int, data: bytes) -> tuple[int, int, int]: ...

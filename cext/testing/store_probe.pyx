@@ -1,0 +1,146 @@
+"""Store probe: what only compiled callers do to a log, its windows and its disk readers.
+
+    offset = log_append(log, record); log_write_out(log)        the turn of a reactor, by hand
+    log_new_turn(log); log_view(log, offset, len(record))
+    disk_read(readers, [(offset, len(record))], 4096)           (Status.OK, 1, record)
+
+Where bytes are the answer and there are none, it is a status < 0.
+"""
+import select
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from cext.base.status cimport Status
+from cext.base.sysio cimport event_drain
+from cext.store.index.indexer cimport Indexer
+from cext.store.log cimport raw_append
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.disk_reader cimport (
+    READ_FILE, READ_LOG, READ_RECORD, READ_RECORDS_MAX, DiskReader, ReadJob)
+from cext.store.log.log_window cimport LogWindow, window_at
+from cext.store.log.segment_map cimport segment_map_pages_lost
+
+
+# ------------------------------------------------------------------- commit log
+
+def log_append(CommitLog log not None, bytes data, int64_t max_bytes=-1) -> int:
+    """reserve + copy + commit. Physical offset, or a status < 0."""
+    cdef int status
+    cdef int64_t room = len(data) if max_bytes < 0 else max_bytes
+    cdef uint8_t* at = log.reserve(<uint32_t>room, &status)
+    if at == NULL:
+        return status
+    offset = log.marks.appended
+    memcpy(at, <const uint8_t*>data, len(data))
+    log.commit(len(data))
+    return offset
+
+
+def log_raw_append(CommitLog log not None, int64_t offset, bytes data) -> tuple:
+    """(status, RecordProblem, end of the log)"""
+    cdef int32_t problem = 0
+    cdef int status = raw_append.raw_append(log, offset, <const uint8_t*> <char*> data,
+                                            <uint64_t> len(data), &problem)
+    return status, problem, log.marks.appended
+
+
+def log_write_out(CommitLog log not None) -> int:
+    return log.write_out()
+
+
+def log_wait_for_commit(CommitLog log not None, int64_t timeout_us) -> bool:
+    return log.wait_for_commit(timeout_us)
+
+
+def log_new_turn(CommitLog log not None) -> None:
+    log.new_turn()
+
+
+def log_view(CommitLog log not None, int64_t offset, uint32_t size) -> "bytes | int":
+    cdef const uint8_t* at
+    cdef int status = log.view(offset, size, &at)
+    return at[:size] if status == Status.OK else status
+
+
+def log_read(CommitLog log not None, int64_t offset, uint64_t size) -> "bytes | int":
+    cdef bytearray out = bytearray(size)
+    cdef int64_t count = log.read_log(offset, out, size)
+    return bytes(out[:count]) if count >= 0 else count
+
+
+def log_map_segment(CommitLog log not None, int64_t index, uint64_t size) -> "bytes | None":
+    cdef const uint8_t* base = log.map_segment(index)
+    return base[:size] if base != NULL else None
+
+
+def log_drop_first_segment(CommitLog log not None) -> int:
+    return log.drop_first_segment()
+
+
+def log_counters(CommitLog log not None) -> dict:
+    return {"pages_lost": segment_map_pages_lost(), "maps": log.map.maps,
+            "evictions": log.map.evictions, "rolls": log.rolls,
+            "residency_calls": log.map.residency_calls, "writes": log.writes,
+            "ring_bytes": log.ring.size, "first_modified_ms": log.first_segment_modified_ms(),
+            "segments": log.segment_count()}
+
+
+# ------------------------------------------------------------------- those who read it
+
+def window_fill(LogWindow window not None, int64_t offset, int64_t wanted,
+                int64_t limit) -> "bytes | int":
+    cdef int status = window.fill(offset, wanted, limit)
+    return window_at(window, offset)[:wanted] if status == Status.OK else status
+
+
+def window_is_sound(LogWindow window not None) -> bool:
+    return window.is_sound()
+
+
+def window_copy_next_piece(LogWindow window not None) -> None:
+    window.copy_next_piece()
+
+
+def window_pieces(LogWindow window not None) -> tuple:
+    """(read, borrowed, lost)"""
+    return window.pieces_read, window.pieces_borrowed, window.pieces_lost
+
+
+def indexer_lose(Indexer indexer not None) -> None:
+    """Before start(): the first step finds that the reactor overwrote what it looked at."""
+    indexer.tail.window.lost = True
+
+
+def disk_read(DiskReader readers not None, list wanted, uint32_t capacity, bint parse=True,
+              bytes path=None, double timeout_s=10.0, bint unsized=False) -> tuple:
+    """Submits one job [(offset, size), ...] and waits: (status, done_count, bytes)."""
+    cdef ReadJob* job = <ReadJob*>calloc(1, sizeof(ReadJob))
+    cdef uint8_t* buffer = <uint8_t*>calloc(1, capacity + 1)
+    cdef ReadJob* done = NULL
+    cdef int status
+    job.kind = READ_RECORD if unsized else READ_LOG if path is None else READ_FILE
+    job.count = len(wanted)
+    for i, (offset, size) in enumerate(wanted[:READ_RECORDS_MAX]):
+        job.offsets[i] = offset
+        job.sizes[i] = size
+    job.buffer = buffer
+    job.capacity = capacity
+    job.check = parse
+    if path is not None:
+        job.path = path
+    status = readers.submit(job)
+    if status == Status.OK:
+        poll = select.poll()
+        poll.register(readers.notify_event, select.POLLIN)
+        while done == NULL:
+            if not poll.poll(timeout_s * 1000):
+                raise TimeoutError("the disk reader did not answer")   # it owns both: leak
+            event_drain(readers.notify_event)
+            done = readers.completed()
+        status = done.status
+    result = (status, job.done_count, buffer[:job.done_bytes])
+    free(buffer)
+    free(job)
+    return result
