@@ -103,39 +103,3 @@ cdef TimerKey timer_heap_trim(TimerHeap* heap, int64_t keep) noexcept nogil:
         sink(entries, kept, i, entries[i])
         i -= 1
     return least
-
-
-# ---- for tests ----
-
-cdef class HeapForTests:
-    cdef TimerHeap heap
-
-    def __cinit__(self, int64_t capacity):
-        if timer_heap_open(&self.heap, capacity) != OK:
-            raise MemoryError
-
-    def __dealloc__(self):
-        timer_heap_close(&self.heap)
-
-    def __len__(self):
-        return self.heap.count
-
-    def push(self, int64_t due_ms, int64_t place):
-        cdef TimerEntry entry
-        if self.heap.count == self.heap.capacity:
-            raise OverflowError
-        memset(&entry, 0, sizeof(entry))
-        entry.key.due_ms = due_ms
-        entry.key.place = place
-        timer_heap_push(&self.heap, &entry)
-
-    def pop(self):
-        cdef TimerKey key = self.heap.entries[0].key
-        if self.heap.count == 0:
-            raise IndexError
-        timer_heap_pop(&self.heap)
-        return key.due_ms, key.place
-
-    def trim(self, int64_t keep):
-        cdef TimerKey key = timer_heap_trim(&self.heap, keep)
-        return key.due_ms, key.place

@@ -314,10 +314,9 @@ class Internal:
         from cext.store.queues.queue_store import QueueStore
         from cext.store.queues.queue_table import QueueTable
         from cext.store.recovery import Recovery
-        from cext.store.timers.timer_heap import HeapForTests
         from cext.store.timers.timer_keeper import TimerKeeper
         from cext.testing import stage_loops
-        from cext.testing.timer_probe import DrivenTimers
+        from cext.testing.timer_probe import DrivenHeap, DrivenTimers
 
         log, folder = self.log(), str(self.folder)
         files = QueueFiles(folder, 100, 10, True)
@@ -346,10 +345,10 @@ class Internal:
             "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
             "cext.store.queues.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
             "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True, {}),
-            "cext.store.timers.timer_heap.HeapForTests": lambda: HeapForTests(10),
             "cext.store.timers.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.testing.broken_invariant.Pool": Pool,
             "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),
+            "cext.testing.timer_probe.DrivenHeap": lambda: DrivenHeap(10),
             "cext.testing.timer_probe.DrivenTimers": lambda: DrivenTimers(keeper),
             **{
                 f"cext.testing.stage_loops.{name}": lambda kind=kind: stage_of(kind, folder)

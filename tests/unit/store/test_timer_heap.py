@@ -6,14 +6,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.store.timers.timer_heap import HeapForTests
+from cext.testing.timer_probe import DrivenHeap
 
 KEYS = st.tuples(st.integers(0, 50), st.integers(0, 50))
 
 
 @given(st.lists(st.one_of(KEYS, st.none()), max_size=400))
 def test_entries_come_out_in_the_order_of_their_keys(steps: list[tuple[int, int] | None]) -> None:
-    heap, model = HeapForTests(400), list[tuple[int, int]]()
+    heap, model = DrivenHeap(400), list[tuple[int, int]]()
     for key in steps:
         if key is not None:
             heap.push(*key)
@@ -28,7 +28,7 @@ def test_entries_come_out_in_the_order_of_their_keys(steps: list[tuple[int, int]
 def test_a_trim_keeps_exactly_what_is_before_the_key_it_gives(
     keys: list[tuple[int, int]], keep: int
 ) -> None:
-    heap = HeapForTests(1000)
+    heap = DrivenHeap(1000)
     for key in keys:
         heap.push(*key)
     least = heap.trim(keep)
@@ -39,7 +39,7 @@ def test_a_trim_keeps_exactly_what_is_before_the_key_it_gives(
 
 def test_a_trim_keeps_about_as_many_as_it_is_asked_for() -> None:
     chance = random.Random(7)
-    heap = HeapForTests(100_000)
+    heap = DrivenHeap(100_000)
     for number in range(100_000):
         heap.push(chance.randrange(10**9), number)
     heap.trim(25_000)
@@ -47,7 +47,7 @@ def test_a_trim_keeps_about_as_many_as_it_is_asked_for() -> None:
 
 
 def test_a_trim_of_one_time_only_goes_by_place() -> None:
-    heap = HeapForTests(1000)
+    heap = DrivenHeap(1000)
     for number in range(1000):
         heap.push(5, number)
     _, place = heap.trim(250)
