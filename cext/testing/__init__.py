@@ -8,6 +8,7 @@
     base_probe          clocks, durations and system calls, one at a time
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     store_probe         the commit log's turn by hand; windows and disk readers of it
+    request_probe       what readers of requests find
     record_probe        a record written, parsed, checked; its keys and tags code
     timer_probe         a heap of timers and its keeper, driven as by the reactor
     broken_invariant    each kind of broken invariant, for the test that sees the process end

@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
-from cext.base.status cimport Status, raise_status
-from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_find, parse_header
+from cext.base.status cimport Status
+from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_find
 from cext.wire.text cimport Text, text_copy
 
 cdef extern from "<openssl/sha.h>" nogil:
@@ -208,22 +208,4 @@ cdef int signature_check(SignatureCheck* check, const SigningKey* key, const Hea
         status = compare(check, key, fields, count, body, body_bytes, SECURITY_TOKEN, 13, given)
     if status == Status.MALFORMED and header_find(header, UNIQUE_KEY_QUERY) != NULL:
         status = compare(check, key, fields, count, body, body_bytes, UNIQUE_KEY_QUERY, 17, given)
-    return status
-
-
-# ---- for tests
-
-def check_for_tests(bytes header, int serialize_type, bytes body, bytes password) -> int:
-    """The status of the check of a request with this header."""
-    cdef Header parsed
-    cdef SigningKey key
-    cdef SignatureCheck check
-    cdef int status = parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type,
-                                   &parsed)
-    raise_status(status, "no header")
-    signing_key_set(&key, password, <uint32_t> len(password))
-    status = signature_check_open(&check)
-    if status == Status.OK:
-        status = signature_check(&check, &key, &parsed, body, <uint32_t> len(body))
-    signature_check_close(&check)
     return status

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cext.base.status import Status
-from cext.wire.signature import check_for_tests
+from cext.testing.request_probe import signature_status
 from rmq.format.remoting import JSON, ROCKETMQ, Command, encode
 from rmq.format.signature import Credentials, sign
 
@@ -22,7 +22,7 @@ values = st.text(max_size=40)
 def check(fields: dict[str, str], body: bytes, password: str, form: int = JSON) -> int:
     frame = encode(Command(code=310, fields=fields, serialize_type=form))
     size = int.from_bytes(frame[5:8], "big")
-    return check_for_tests(frame[8 : 8 + size], form, body, password.encode())
+    return signature_status(frame[8 : 8 + size], form, body, password.encode())
 
 
 @pytest.mark.parametrize("form", [JSON, ROCKETMQ])
@@ -85,16 +85,16 @@ def test_json_as_others_write_it() -> None:
         '"z":"first","a":"\\u0001\\u0002\\/\\u00fc","n":5,"t":true,"none":null,"z":"last",'
         f'"Signature":{json.dumps(proof)}'
     )
-    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == OK
+    assert signature_status(header_of(text), JSON, BODY, b"secret") == OK
     escaped = "".join(f"\\u{ord(each):04x}" for each in proof)
     text = text.replace(json.dumps(proof), f'"{escaped}"')
-    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == OK
+    assert signature_status(header_of(text), JSON, BODY, b"secret") == OK
 
 
 def test_names_with_backslashes_and_very_long_values_are_controls_work() -> None:
     text = '"\\u0061":"x","Signature":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="'
-    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
+    assert signature_status(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
     text = f'"a":"\\u0001{"x" * 270_000}","Signature":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="'
-    assert check_for_tests(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
+    assert signature_status(header_of(text), JSON, BODY, b"secret") == TOO_LARGE
     long = Credentials("alice", "secret").sign({"a": "x" * 250_000}, BODY)
     assert check(long, BODY, "secret") == OK
