@@ -1,0 +1,63 @@
+"""What only tests call is in no wheel: it stands in cext/testing, and nothing of the product is
+named as if it were for tests.
+
+Cannot prove: that a function without such a name has callers beside the tests.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT, files, shown
+
+FOR_TESTS = re.compile(r"(?i:for_?tests)|\w_probe$|^probe$")
+COMPILED = re.compile(
+    r"^ *(?:def|cdef|cpdef)\b[^\n(=#:]*?\b(\w+)\(|^ *(?:cdef )?class +(\w+)", re.MULTILINE
+)
+
+
+def product() -> list[Path]:
+    paths = files(".py", ".pyi", ".pyx", ".pxd", trees=("cext", "rmq", "shards"))
+    return [path for path in paths if ROOT / "cext" / "testing" not in path.parents]
+
+
+def names(path: Path, text: str) -> Iterator[str]:
+    """Of the module, its functions, its classes and their methods."""
+    yield path.stem
+    if path.suffix in (".py", ".pyi"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield node.name
+    else:
+        for found in COMPILED.finditer(text):
+            yield found[1] or found[2]
+
+
+def meant_for_tests(path: Path, text: str) -> list[str]:
+    return [name for name in names(path, text) if FOR_TESTS.search(name)]
+
+
+def test_no_module_of_the_product_has_a_part_for_tests() -> None:
+    paths = product()
+    assert len(paths) > 500, "they are found"
+    found = [f"{shown(path)}: {name}" for path in paths
+             for name in meant_for_tests(path, path.read_text())]  # fmt: skip
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cext/wire/a.pyx", "def hash_for_tests(bytes text) -> int:\n    return 0\n"),
+        ("cext/wire/a.pyx", "cdef class HeapForTests:\n    pass\n"),
+        ("cext/wire/a.pyx", "cdef class A:\n    cpdef int n_for_tests(self):\n        pass\n"),
+        ("cext/wire/a.pxd", "cdef int look_for_tests(const int* at) noexcept nogil\n"),
+        ("cext/wire/timer_probe.pyx", ""),
+        ("cext/wire/probe.pxd", ""),
+        ("rmq/a.py", "class A:\n    async def wait_for_tests(self) -> None: ...\n"),
+    ],
+)
+def test_the_check_sees_a_planted_name(name: str, text: str) -> None:
+    assert len(meant_for_tests(Path(name), text)) == 1
