@@ -95,28 +95,3 @@ cdef void ack_bits_text(const AckRow* row, char* out) noexcept nogil:
         out[at + 3] = rmq_base64_digits[word & 63] if i + 2 < row.bit_bytes else c'='
         at += 4
     out[at] = 0
-
-
-# ---- for tests ----
-
-def rows_of(bytes starts not None, bytes offsets not None):
-    """(retry, queue, start, messages, bits in base64) of each check point; ValueError when one is
-    broken."""
-    cdef AckTexts texts
-    cdef AckRow row
-    cdef char text[ACK_BITS_TEXT]
-    cdef int status
-    texts.starts = <const uint8_t*><char*>starts
-    texts.starts_length = len(starts)
-    texts.offsets = <const uint8_t*><char*>offsets
-    texts.offsets_length = len(offsets)
-    texts.at = 0
-    found = []
-    while True:
-        status = next_ack_row(&texts, &row)
-        if status == Status.NOT_FOUND:
-            return found
-        if status != Status.OK:
-            raise ValueError(f"check point {len(found)} is broken")
-        ack_bits_text(&row, text)
-        found.append((chr(row.retry), row.queue_id, row.start, row.count, (<bytes>text).decode()))

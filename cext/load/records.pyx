@@ -76,15 +76,3 @@ cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_of
 
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil:
     return walk_all(bytes, length, 0, False, False, out)
-
-
-# ---- for tests ----
-
-def walk_records_of(bytes data not None, expected_offset, check_crc=True):
-    """(count, body bytes, last queue offset) of the records; ValueError when one is wrong."""
-    cdef Walk walk
-    cdef int status = walk_records(<const uint8_t*>data, len(data), expected_offset, check_crc,
-                                   &walk)
-    if status != Status.OK:
-        raise ValueError(f"record {walk.count} is wrong")
-    return walk.count, walk.body_bytes, walk.last_offset

@@ -80,20 +80,3 @@ cdef void arena_close(Arena* arena) noexcept nogil:
     if arena.base != NULL:
         munmap(arena.base, arena.size)
     memset(arena, 0, sizeof(Arena))
-
-
-def exercise(uint64_t size, list takes, int seal_after=-1):
-    """For tests: offsets of the takes [(size, align), ...]; None for a refusal."""
-    cdef Arena arena
-    cdef uint8_t* at
-    if arena_open(&arena, size) != Status.OK:
-        raise MemoryError("no address space for the arena")
-    offsets = []
-    for number, (bytes_wanted, align) in enumerate(takes):
-        if number == seal_after:
-            arena_seal(&arena)
-        at = <uint8_t*>arena_take(&arena, bytes_wanted, align)
-        offsets.append(None if at == NULL else at - arena.base)
-    refusals = arena.refusals
-    arena_close(&arena)
-    return offsets, refusals

@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.check cimport DEBUG_BUILD, check, debug_check
 from cext.base.status cimport IO_ERROR, OK
 from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
-from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
+from cext.memory.arena cimport arena_room, arena_take_pages
 
 cdef extern from "<sys/mman.h>" nogil:
     int madvise(void*, size_t, int)
@@ -159,25 +159,3 @@ cdef void buffer_pool_trim(BufferPool* pool, uint32_t warm) noexcept nogil:
             madvise(buffer + PAGE, pool.buffer_bytes - PAGE, MADV_DONTNEED)
         buffer = (<uint8_t**> buffer)[0]
     check_sum(pool, free_count)
-
-
-def exercise(uint64_t buffer_bytes, uint32_t count, takes):
-    """For tests: runs a list of +1 (take) and -1 (release the newest); returns counters."""
-    cdef BufferPool pool
-    cdef list held = []
-    cdef void* buffer
-    cdef SharedArena memory = SharedArena(buffer_pool_room(buffer_bytes, count))
-    if buffer_pool_open(&pool, &memory.arena, buffer_bytes, count, 0) != OK:
-        raise MemoryError("the arena is smaller than the pool's room")
-    for step in takes:
-        if step > 0:
-            buffer = buffer_pool_take(&pool)
-            if buffer != NULL:
-                memset(buffer, 0xAB, pool.buffer_bytes)
-                held.append(<size_t> buffer)
-        elif held:
-            buffer_pool_release(&pool, <void*> <size_t> held.pop())
-    result = {"in_use": pool.in_use, "high_water": pool.high_water, "refusals": pool.refusals,
-              "distinct": len(set(held)), "held": len(held)}
-    buffer_pool_close(&pool)
-    return result

@@ -1,8 +1,4 @@
-"""A ring of bytes mapped twice. See mirror_ring.pxd.
-
-    >>> exercise(4096)      # for tests: byte i and byte i + size are the same memory
-    True
-"""
+"""A ring of bytes mapped twice. See mirror_ring.pxd."""
 from libc.string cimport memset
 
 from cext.base.status cimport Status
@@ -56,23 +52,3 @@ cdef void mirror_ring_close(MirrorRing* ring) noexcept nogil:
     if ring.base != NULL:
         munmap(ring.base, 2 * ring.size)
     memset(ring, 0, sizeof(MirrorRing))
-
-
-def exercise(uint64_t size):
-    """For tests: True when both halves are one memory; None when the size was refused."""
-    cdef MirrorRing ring
-    cdef int status = mirror_ring_open(&ring, size)
-    cdef uint64_t i
-    cdef bint same = True
-    if status == Status.MALFORMED:
-        return None
-    if status != Status.OK:
-        raise OSError("cannot map the ring")
-    for i in range(0, size, 97):
-        mirror_ring_at(&ring, i + 3 * size)[0] = <uint8_t>(i * 7 + 1)
-        same = same and ring.base[size + i] == <uint8_t>(i * 7 + 1)
-    ring.base[size - 1] = 1
-    ring.base[size] = 2
-    same = same and ring.base[0] == 2 and mirror_ring_at(&ring, size - 1)[0] == 1
-    mirror_ring_close(&ring)
-    return same

@@ -148,29 +148,3 @@ cdef uint64_t name_map_next(NameMap* names, uint64_t cursor, NameEntry** entry) 
             entry[0] = &names.slots[cursor - 1]
             return cursor
     return 0
-
-
-def exercise(list steps):
-    """For tests: runs ("put", name, number) / ("remove", name) / ("find", name); the answers."""
-    cdef NameMap names
-    cdef NameEntry* entry
-    cdef uint64_t cursor
-    cdef bytes name
-    answers = []
-    if name_map_open(&names) != OK:
-        raise MemoryError("no memory for the map")
-    for step in steps:
-        name = step[1]
-        if step[0] == "put":
-            answers.append(name_map_put(&names, name, len(name), <void*> <size_t> step[2]))
-        elif step[0] == "remove":
-            answers.append(<size_t> name_map_remove(&names, name, len(name)))
-        else:
-            answers.append(<size_t> name_map_find(&names, name, len(name)))
-    found = {}
-    cursor = name_map_next(&names, 0, &entry)
-    while cursor:
-        found[entry.name[:entry.length]] = <size_t> entry.value
-        cursor = name_map_next(&names, cursor, &entry)
-    name_map_close(&names)
-    return answers, found

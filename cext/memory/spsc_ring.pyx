@@ -105,37 +105,3 @@ cdef uint64_t spsc_waiting(SpscRing* ring) noexcept nogil:
 
 cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil:
     return ring.head == load_acquire_u64(&ring.tail)
-
-
-def exercise(uint64_t count, uint64_t capacity):
-    """For tests: two threads move `count` numbers through a ring; True if all came in order."""
-    import threading
-    cdef SpscRing ring
-    cdef uint64_t expected = 1
-    cdef void* item
-    cdef bint good = True
-    if spsc_open(&ring, capacity) != 0:
-        raise MemoryError("no memory for the ring")
-    cdef size_t address = <size_t> &ring
-    pusher = threading.Thread(target=_push_all, args=(address, count))
-    pusher.start()
-    with nogil:
-        while expected <= count:
-            item = spsc_pop(&ring)
-            if item != NULL:
-                if <uint64_t> <size_t> item != expected:
-                    good = False
-                expected += 1
-    pusher.join()
-    good = good and spsc_is_empty(&ring)
-    spsc_close(&ring)
-    return good
-
-
-def _push_all(size_t address, uint64_t count):
-    cdef SpscRing* ring = <SpscRing*> address
-    cdef uint64_t value = 1
-    with nogil:
-        while value <= count:
-            if spsc_push(ring, <void*> <size_t> value):
-                value += 1

@@ -5,7 +5,9 @@
     line_echo           a protocol: each line is answered with its number
     toy_transport       a transport that changes bytes on their way, as TLS does
     stage_loops         one stage of the core over and over, to be counted
-    base_probe          clocks, durations and system calls, one at a time
+    base_probe          clocks, durations, checksums and system calls, one at a time
+    memory_probe        each part of memory made, used and closed
+    load_probe          answers as the load generator reads them
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     store_probe         the commit log's turn by hand; windows and disk readers of it
     request_probe       what readers of requests find

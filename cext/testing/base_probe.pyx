@@ -4,11 +4,17 @@
     latency_counts([5, 1000, 1000])         ({5: 1, 35: 2}, 2005): {bucket: count}, sum
     write_all(fd, b"hello", 7)              (Status.OK, 0, 5): status, errno, bytes written
 """
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from cext.base cimport clock, sysio
+from cext.base cimport checksum, clock, sysio
 from cext.base.latency cimport LATENCY_BUCKETS, Latency, latency_record
+
+cdef extern from "crc32.h" nogil:
+    ctypedef uint32_t (*rmq_crc32_function)(uint32_t, const uint8_t*, size_t) noexcept nogil
+    rmq_crc32_function* rmq_crc32_ways
+    int rmq_crc32_way_count
+    int rmq_wide_parts_in_use()
 
 
 # ------------------------------------------------------------------- clocks
@@ -36,6 +42,31 @@ def latency_counts(values) -> tuple:
         latency_record(&latency, us, 1)
     return ({i: latency.counts[i] for i in range(LATENCY_BUCKETS) if latency.counts[i]},
             latency.sum_us)
+
+
+# ------------------------------------------------------------------- checksums
+
+def crc32_of(bytes data not None, uint32_t crc=0) -> int:
+    """CRC-32 of data, continuing crc, by the way this processor takes."""
+    return checksum.crc32_update(crc, <const uint8_t*>data, len(data))
+
+
+def crc32_by_all_ways(bytes data not None) -> list:
+    """CRC-32 of data by the tables, and by every other way that this processor knows."""
+    cdef int way
+    return [(~rmq_crc32_ways[way](<uint32_t>0xFFFFFFFF, <const uint8_t*>data, len(data)))
+            & 0xFFFFFFFF for way in range(rmq_crc32_way_count)]
+
+
+def wide_parts_in_use_after(bytes data not None) -> int:
+    """What of the registers' upper halves a checksum leaves in use: 0, or -1 when not known."""
+    checksum.crc32(<const uint8_t*>data, len(data))
+    return rmq_wide_parts_in_use()
+
+
+def body_crc_of(bytes data not None) -> int:
+    """What a record stores as bodyCRC for this body."""
+    return checksum.body_crc(<const uint8_t*>data, len(data))
 
 
 # ------------------------------------------------------------------- files

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wire_frames import BINARY, JSON, OK, TOO_LARGE
 
-from cext.base.checksum import body_crc_of
+from cext.testing.base_probe import body_crc_of
 from cext.wire import frame, header, message_id, properties, replies
 from rmq.codes import LANGUAGES
 from rmq.errors import ProtocolError

@@ -11,7 +11,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.base.checksum import (
+from cext.testing.base_probe import (
     body_crc_of,
     crc32_by_all_ways,
     crc32_of,

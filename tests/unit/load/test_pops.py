@@ -12,7 +12,7 @@ from support.scripted_broker import ScriptedBroker
 from support.stored_records import record
 from support.waiting import HANG_S
 
-from cext.load.pop_acks import rows_of
+from cext.testing.load_probe import ack_rows
 from rmq.load.frames import Queue
 from rmq.load.run import open_popper
 
@@ -24,10 +24,10 @@ def bits(text: str) -> list[int]:
 
 
 def test_the_texts_of_a_reply_say_which_messages_of_which_check_point() -> None:
-    rows = rows_of(b"0 1 100;1 0 7;0 12 5", b"0 1 100,103;1 0 7;0 12 5,6,40")
+    rows = ack_rows(b"0 1 100;1 0 7;0 12 5", b"0 1 100,103;1 0 7;0 12 5,6,40")
     assert [row[:4] for row in rows] == [("0", 1, 100, 2), ("1", 0, 7, 1), ("0", 12, 5, 3)]
     assert [bits(row[4]) for row in rows] == [[0, 3], [0], [0, 1, 35]]
-    assert rows_of(b"", b"") == []
+    assert ack_rows(b"", b"") == []
 
 
 @pytest.mark.parametrize("starts, offsets", [
@@ -38,7 +38,7 @@ def test_the_texts_of_a_reply_say_which_messages_of_which_check_point() -> None:
 ])  # fmt: skip
 def test_texts_that_cannot_be_right_are_refused(starts: bytes, offsets: bytes) -> None:
     with pytest.raises(ValueError, match="broken"):
-        rows_of(starts, offsets)
+        ack_rows(starts, offsets)
 
 
 class TwoQueues:

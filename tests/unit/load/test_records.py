@@ -7,7 +7,7 @@ What this cannot show: that brokers lay their records out so; tests/compat pulls
 import pytest
 from support.stored_records import V2, record
 
-from cext.load.records import walk_records_of
+from cext.testing.load_probe import records_walked
 
 
 def test_records_of_every_shape_are_walked():
@@ -15,16 +15,16 @@ def test_records_of_every_shape_are_walked():
         record(7) + record(8, b"", properties=b"") + record(9, flags=0x10) + record(10, flags=0x20)
         + record(11, b"x" * 5000, flags=0x30) + record(12, topic=b"t" * 200, magic=V2)
     )  # fmt: skip
-    assert walk_records_of(data, 7) == (6, 4 * 4 + 5000, 12)
-    assert walk_records_of(b"", 7) == (0, 0, 6)
+    assert records_walked(data, 7) == (6, 4 * 4 + 5000, 12)
+    assert records_walked(b"", 7) == (0, 0, 6)
 
 
 def test_skipped_offsets_are_right_and_repeated_ones_are_not():
-    assert walk_records_of(record(7) + record(9), 7) == (2, 8, 9)
+    assert records_walked(record(7) + record(9), 7) == (2, 8, 9)
     with pytest.raises(ValueError):
-        walk_records_of(record(7) + record(7), 7)
+        records_walked(record(7) + record(7), 7)
     with pytest.raises(ValueError):
-        walk_records_of(record(6), 7)
+        records_walked(record(6), 7)
 
 
 def test_a_cut_row_is_wrong():
@@ -32,7 +32,7 @@ def test_a_cut_row_is_wrong():
     for cut in range(1, len(data)):
         if cut != len(record(1)):
             with pytest.raises(ValueError):
-                walk_records_of(data[:cut], 1)
+                records_walked(data[:cut], 1)
 
 
 def test_a_flipped_bit_in_size_magic_lengths_or_body_is_noticed():
@@ -43,11 +43,11 @@ def test_a_flipped_bit_in_size_magic_lengths_or_body_is_noticed():
         damaged = bytearray(whole)
         damaged[at] ^= 0x80
         with pytest.raises(ValueError):
-            walk_records_of(bytes(damaged), 5)
+            records_walked(bytes(damaged), 5)
 
 
 def test_a_wrong_body_passes_only_when_no_checksum_is_asked_for():
     damaged = record(5, b"b" * 40).replace(b"bbbb", b"abbb", 1)
-    assert walk_records_of(damaged, 5, False) == (1, 40, 5)
+    assert records_walked(damaged, 5, False) == (1, 40, 5)
     with pytest.raises(ValueError):
-        walk_records_of(damaged, 5, True)
+        records_walked(damaged, 5, True)

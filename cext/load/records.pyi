@@ -1,3 +1,0 @@
-def walk_records_of(
-    data: bytes, expected_offset: int, check_crc: bool = True
-) -> tuple[int, int, int]: ...

@@ -1,3 +1,0 @@
-"""Node and lock of a mapped range. See region.pxd."""
-
-def exercise(size: int, node: int, lock: bool = False) -> tuple[int, int, int, int, list[int]]: ...
