@@ -9,8 +9,11 @@
     memory_probe        each part of memory made, used and closed
     load_probe          answers as the load generator reads them
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
+    frame_probe         frames and headers read, replies written and read
+    text_probe          strings and numbers of headers and properties
     store_probe         the commit log's turn by hand; windows and disk readers of it
     request_probe       what readers of requests find
+    message_probe       properties, ids and filters of a message; check points of pops
     record_probe        a record written, parsed, checked; its keys and tags code
     timer_probe         a heap of timers and its keeper, driven as by the reactor
     broken_invariant    each kind of broken invariant, for the test that sees the process end

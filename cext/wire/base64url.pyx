@@ -57,18 +57,3 @@ cdef int32_t base64url_read(const uint8_t* text, uint32_t length, uint8_t* out) 
             word &= (<uint32_t> 1 << bits) - 1
             written += 1
     return written
-
-
-# ---- for tests ----
-
-def encoded(bytes data not None) -> bytes:
-    out = bytearray(base64url_bytes(<uint32_t> len(data)))
-    base64url(<const uint8_t*> <char*> data, <uint32_t> len(data), <uint8_t*> <char*> out)
-    return bytes(out)
-
-
-def decoded(bytes text not None) -> bytes | None:
-    out = bytearray(text)
-    cdef int32_t written = base64url_read(<const uint8_t*> <char*> out, <uint32_t> len(out),
-                                          <uint8_t*> <char*> out)
-    return bytes(out[:written]) if written >= 0 else None

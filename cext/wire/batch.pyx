@@ -57,35 +57,3 @@ cdef int batch_check(const uint8_t* body, uint32_t body_bytes, int32_t count_max
         out.body_bytes_max = max(out.body_bytes_max, message.body_bytes)
         out.properties_bytes_max = max(out.properties_bytes_max, message.properties_bytes)
     return Status.OK
-
-
-# ---- for tests ----
-
-def messages(bytes data not None) -> list[tuple[int, bytes, bytes]] | int:
-    """(flag, body, properties) of each message, or the status."""
-    cdef const uint8_t* at = data
-    cdef const uint8_t* end = at + len(data)
-    cdef BatchMessage message
-    cdef int status
-    found = []
-    while at < end:
-        status = batch_next(&at, end, &message)
-        if status != Status.OK:
-            return status
-        found.append((message.flag, (<const char*>message.body)[:message.body_bytes],
-                      (<const char*>message.properties)[:message.properties_bytes]))
-    return found
-
-
-def checked(bytes data not None, int32_t count_max) -> dict[str, int]:
-    cdef BatchSummary summary
-    cdef int status = batch_check(<const uint8_t*>data, <uint32_t>len(data), count_max, &summary)
-    if status != Status.OK:
-        return {"status": status}
-    return {
-        "status": status,
-        "count": summary.count,
-        "bytes": summary.bytes,
-        "body_bytes_max": summary.body_bytes_max,
-        "properties_bytes_max": summary.properties_bytes_max,
-    }

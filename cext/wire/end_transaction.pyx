@@ -2,7 +2,7 @@
 from libc.string cimport memset
 
 from cext.base.status cimport Status
-from cext.wire.header cimport Header, parse_header
+from cext.wire.header cimport Header
 from cext.wire.text cimport Text, text_equals, text_i32, text_i64, text_is_true
 
 
@@ -55,26 +55,3 @@ cdef int read_end_transaction(const Header* header, EndTransaction* out) noexcep
     out.from_check = text != NULL and text_is_true(text)
     out.bad_field = NULL
     return Status.OK
-
-
-# for tests
-
-def end_transaction_of(bytes header not None, int serialize_type) -> dict[str, object]:
-    cdef Header parsed
-    cdef EndTransaction out
-    cdef int status = parse_header(<const unsigned char*> <char*> header,
-                                   <unsigned int> len(header), <unsigned char> serialize_type,
-                                   &parsed)
-    if status != Status.OK:
-        return {"status": status}
-    status = read_end_transaction(&parsed, &out)
-    if status != Status.OK:
-        return {"status": status, "bad_field": (<bytes> out.bad_field).decode()}
-    return {
-        "status": status,
-        "producer_group": (<const char*> out.producer_group.bytes)[:out.producer_group.length],
-        "queue_offset": out.queue_offset,
-        "log_offset": out.log_offset,
-        "decision": out.decision,
-        "from_check": bool(out.from_check),
-    }

@@ -38,19 +38,3 @@ cdef int find_frame(const uint8_t* bytes, uint64_t available, uint32_t frame_max
     out.body_bytes = out.total_bytes - FRAME_PREFIX_BYTES - out.header_bytes
     out.needed = 0
     return Status.OK
-
-
-# ---- for tests ----
-
-def found(bytes data not None, uint32_t frame_max_bytes) -> dict[str, object]:
-    """What find_frame says of these bytes: status, needed, and the parts when it is whole."""
-    cdef Frame frame
-    cdef const uint8_t* start = data
-    cdef int status = find_frame(start, len(data), frame_max_bytes, &frame)
-    answer = {"status": status, "needed": frame.needed}
-    if status == Status.OK:
-        answer["total_bytes"] = frame.total_bytes
-        answer["serialize_type"] = frame.serialize_type
-        answer["header"] = (<const char*>frame.header)[:frame.header_bytes]
-        answer["body"] = (<const char*>frame.body)[:frame.body_bytes]
-    return answer

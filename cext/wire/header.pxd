@@ -58,6 +58,3 @@ cdef inline const Text* header_letter(const Header* header, int letter) noexcept
 
 # The value of the last field of this name, or NULL. For the few fields nobody has a struct for.
 cdef const Text* header_find(const Header* header, const char* name) noexcept nogil
-
-# For tests: the header as Python values, with `status`.
-cdef dict header_as_python(const Header* header, int status)

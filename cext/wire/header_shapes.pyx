@@ -7,17 +7,15 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
-from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
+from cext.memory.arena cimport arena_room, arena_take_pages
 from cext.wire.frame cimport SERIALIZE_JSON
-from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_as_python, parse_header
+from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, parse_header
 from cext.wire.text cimport Text, text_i32
 
 cdef extern from "same_shape.h" nogil:
     ctypedef bint (*rmq_same_shape_function)(const uint8_t* bytes, const uint8_t* like,
                                              const uint8_t* fixed, uint32_t length) noexcept nogil
     rmq_same_shape_function rmq_same_shape
-    rmq_same_shape_function* rmq_same_shape_ways
-    int rmq_same_shape_way_count
 
 cdef enum:
     QUOTE = 34
@@ -152,34 +150,3 @@ cdef int find_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t l
     out.shift = 0
     out.opaque = room.opaque
     return status
-
-
-# ---- for tests ----
-
-def parsed_in_turn(list headers not None) -> list[tuple[dict[str, object], bool]]:
-    """The headers through one HeaderShapes: as header.parsed gives them, and whether by shape."""
-    cdef HeaderShapes shapes
-    cdef Header header
-    cdef bytes data
-    cdef int status
-    cdef SharedArena memory = SharedArena(header_shapes_room())
-    answers = []
-    if header_shapes_open(&shapes, &memory.arena) != Status.OK:
-        raise MemoryError("no memory for shapes")
-    for data in headers:
-        hits = shapes.hits
-        status = parse_header_like(&shapes, <const uint8_t*>data, <uint32_t>len(data),
-                                   SERIALIZE_JSON, &header)
-        answers.append((header_as_python(&header, status), shapes.hits > hits))
-    return answers
-
-
-def same_shape_by_all_ways(bytes data not None, bytes like not None,
-                           bytes fixed not None) -> list[bool]:
-    """Whether data is like `like`, by each of the ways that this processor knows."""
-    cdef int way
-    if not len(data) == len(like) == len(fixed):
-        raise ValueError("three strings of one length")
-    return [bool(rmq_same_shape_ways[way](<const uint8_t*>data, <const uint8_t*>like,
-                                          <const uint8_t*>fixed, <uint32_t>len(data)))
-            for way in range(rmq_same_shape_way_count)]

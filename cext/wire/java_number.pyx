@@ -204,25 +204,3 @@ cdef int java_double(const uint8_t* bytes, uint32_t length, double* out) noexcep
     if length - at > 2 and bytes[at] == c'0' and (bytes[at + 1] | 0x20) == c'x':
         return hex_double(bytes, length, at + 2, out)
     return decimal_double(bytes, length, at, negative, out)
-
-
-# ---- for tests ----
-
-def integer(bytes text not None, int bits=32) -> int | None:
-    """Integer.valueOf or Long.valueOf; None where Java throws."""
-    cdef object half = 1
-    cdef int64_t least = -(half << (bits - 1))
-    cdef int64_t most = (half << (bits - 1)) - 1
-    cdef int64_t out
-    if java_integer(<const uint8_t*> <char*> text, <uint32_t> len(text), least, most,
-                    &out) != Status.OK:
-        return None
-    return out
-
-
-def double(bytes text not None) -> float | None:
-    """Double.valueOf; None where Java throws."""
-    cdef double out
-    if java_double(<const uint8_t*> <char*> text, <uint32_t> len(text), &out) != Status.OK:
-        return None
-    return out

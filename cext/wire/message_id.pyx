@@ -67,29 +67,3 @@ cdef uint32_t write_unique_key(UniqueKeyMaker* maker, int64_t now_ms, uint8_t* o
     write_hex(out, maker.fixed, maker.fixed_bytes)
     write_hex(out + 2 * maker.fixed_bytes, moving, 6)
     return 2 * maker.fixed_bytes + 12
-
-
-# ---- for tests ----
-
-def offset_message_id(bytes host not None, int64_t physical_offset) -> bytes:
-    cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
-    if len(host) not in (8, 20):
-        raise ValueError("host is ip and port: 8 or 20 bytes")
-    return (<const char*>out)[:write_offset_message_id(out, <const uint8_t*>host,
-                                                       <uint32_t>len(host), physical_offset)]
-
-
-def unique_keys(bytes ip not None, uint16_t pid, uint32_t discriminator,
-                list times_ms not None) -> list[bytes]:
-    """One key for each of the times, from one maker."""
-    cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
-    cdef UniqueKeyMaker maker
-    cdef uint32_t length
-    if len(ip) not in (4, 16):
-        raise ValueError("ip is 4 or 16 bytes")
-    unique_key_maker_open(&maker, <const uint8_t*>ip, <uint32_t>len(ip), pid, discriminator)
-    keys = []
-    for now_ms in times_ms:
-        length = write_unique_key(&maker, now_ms, out)
-        keys.append((<const char*>out)[:length])
-    return keys

@@ -1,9 +1,6 @@
 """UPDATE_CONSUMER_OFFSET (15). See offset_commit.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
-
 from cext.base.status cimport MALFORMED, MISSING_FIELD, OK
 from cext.wire.field_slots cimport sort_into_slots
-from cext.wire.header cimport parse_header
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport text_i32, text_i64
 
@@ -34,23 +31,3 @@ cdef int read_offset_commit(const Header* header, OffsetCommit* out) noexcept no
     out.consumer_group = slots[CONSUMER_GROUP][0]
     out.topic = slots[TOPIC][0]
     return OK
-
-
-# ---- for tests ----
-
-def offset_commit_of(bytes header not None, int serialize_type) -> dict[str, object]:
-    cdef Header parsed
-    cdef OffsetCommit out
-    cdef int status = parse_header(<const uint8_t*> header, <uint32_t> len(header),
-                                   <uint8_t> serialize_type, &parsed)
-    if status == OK:
-        status = read_offset_commit(&parsed, &out)
-    if status != OK:
-        return {"status": status}
-    return {
-        "status": status,
-        "consumer_group": (<const char*> out.consumer_group.bytes)[:out.consumer_group.length],
-        "topic": (<const char*> out.topic.bytes)[:out.topic.length],
-        "queue_id": out.queue_id,
-        "offset": out.offset,
-    }

@@ -7,7 +7,7 @@ from cext.wire.codes cimport (
     ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, NOTIFICATION, PEEK_MESSAGE, POP_MESSAGE,
 )
 from cext.wire.field_slots cimport sort_into_slots
-from cext.wire.header cimport Header, parse_header
+from cext.wire.header cimport Header
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport text_i32, text_i64, text_is_true, text_of
 
@@ -144,49 +144,3 @@ cdef int read_extra_info(const Text* text, ExtraInfo* out) noexcept nogil:
             or out.broker_name.length > BROKER_NAME_BYTES_MAX):
         return MALFORMED
     return OK
-
-
-# ---- for tests ----
-
-cdef object lying_text(const Text* text):
-    return (<const char*> text.bytes)[:text.length] if text.bytes != NULL else None
-
-
-def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
-    cdef Header header
-    cdef PopRequest request
-    cdef int status = parse_header(<const uint8_t*> data, <uint32_t> len(data), serialize_type,
-                                   &header)
-    if status == OK:
-        request.bad_field = b""
-        status = read_pop_request(&header, pop_code(&header), &request)
-    if status != OK:
-        return {"status": status, "bad_field": (<bytes> request.bad_field).decode()}
-    return {
-        "status": status,
-        "code": pop_code(&header),
-        "consumer_group": lying_text(&request.consumer_group),
-        "topic": lying_text(&request.topic),
-        "expression_type": lying_text(&request.expression_type),
-        "expression": lying_text(&request.expression),
-        "attempt_id": lying_text(&request.attempt_id),
-        "extra_info": lying_text(&request.extra_info),
-        "queue_id": request.queue_id,
-        "max_messages": request.max_messages,
-        "init_mode": request.init_mode,
-        "order": request.order,
-        "invisible_ms": request.invisible_ms,
-        "poll_ms": request.poll_ms,
-        "born_ms": request.born_ms,
-        "offset": request.offset,
-    }
-
-
-def extra_info(bytes text not None) -> "tuple[int, int, int, int, bytes] | None":
-    cdef ExtraInfo out
-    cdef Text given = text_of(<const uint8_t*> <char*> text, <uint32_t> len(text))
-    if read_extra_info(&given, &out) != OK:
-        return None
-    return (out.start_offset, out.pop_ms, out.invisible_ms, out.revive_queue,
-            lying_text(&out.broker_name))

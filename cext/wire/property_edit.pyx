@@ -41,19 +41,3 @@ cdef uint32_t copy_properties_without(const uint8_t* bytes, uint32_t length,
 cdef uint32_t copy_without_reserved(const uint8_t* bytes, uint32_t length,
                                     uint8_t* out) noexcept nogil:
     return copy_properties_without(bytes, length, &RESERVED, 1, out)
-
-
-# for tests
-
-def copied_without(bytes data not None, list names not None) -> bytes:
-    cdef const char* wanted[8]
-    cdef int i
-    if len(names) > 8:
-        raise ValueError("at most 8 names")
-    for i, name in enumerate(names):
-        wanted[i] = <const char*> <bytes> name
-    out = bytearray(len(data) + 1)
-    cdef uint32_t written = copy_properties_without(
-        <const uint8_t*> <char*> data, <uint32_t> len(data), wanted, len(names),
-        <uint8_t*> <char*> out)
-    return bytes(out[:written])

@@ -3,12 +3,11 @@
 The fields, their meaning and an example stand in pull_request.pxd. One pass over the header's
 fields sorts the values into slots by name; a later field of the same name replaces an earlier one.
 """
-from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
 from cext.wire.field_slots cimport sort_into_slots
-from cext.wire.header cimport Header, parse_header
+from cext.wire.header cimport Header
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport Text, text_i32, text_i64
 
@@ -95,39 +94,3 @@ cdef int read_pull_request(const Header* header, PullRequest* out) noexcept nogi
     if slots[PROXY_CLIENT_ID] != NULL:
         out.proxy_client_id = slots[PROXY_CLIENT_ID][0]
     return Status.OK
-
-
-# ---- for tests ----
-
-cdef object lying_text(const Text* text):
-    return (<const char*>text.bytes)[:text.length] if text.bytes != NULL else None
-
-
-def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
-    cdef Header header
-    cdef PullRequest request
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
-                                   &header)
-    if status != Status.OK:
-        return {"status": status, "bad_field": None}
-    status = read_pull_request(&header, &request)
-    if status != Status.OK:
-        return {"status": status, "bad_field": (<bytes>request.bad_field).decode()}
-    return {
-        "status": status,
-        "consumer_group": lying_text(&request.consumer_group),
-        "topic": lying_text(&request.topic),
-        "subscription": lying_text(&request.subscription),
-        "expression_type": lying_text(&request.expression_type),
-        "proxy_client_id": lying_text(&request.proxy_client_id),
-        "queue_offset": request.queue_offset,
-        "commit_offset": request.commit_offset,
-        "suspend_timeout_ms": request.suspend_timeout_ms,
-        "sub_version": request.sub_version,
-        "queue_id": request.queue_id,
-        "max_messages": request.max_messages,
-        "sys_flag": request.sys_flag,
-        "max_message_bytes": request.max_message_bytes,
-        "request_source": request.request_source,
-    }

@@ -6,7 +6,7 @@ lengths that were left open. Everything goes forward once; numbers are written a
 place.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, strlen
 
 from cext.base.byteorder cimport store_i16, store_i32, store_u16, store_u32
 from cext.wire.codes cimport LANGUAGE_PYTHON, VERSION
@@ -349,58 +349,3 @@ cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_
     cdef Text short = cut(remark, ERROR_REMARK_BYTES_MAX)
     begin(&writer, out, serialize_type, code, opaque, &short)
     return end(&writer, 0)
-
-
-# ---- for tests ----
-
-cdef Text text_or_none(object value):
-    if value is None:
-        return text_of(NULL, 0)
-    return text_of(<const uint8_t*>(<bytes>value), <uint32_t>len(<bytes>value))
-
-
-def send_reply(*, int code, int opaque, int queue_id, int64_t queue_offset, uint8_t serialize_type,
-               bytes message_ids not None, bytes remark=None, bytes transaction_id=None,
-               bytes region=None, bint trace_on=True, bytes recall_handle=None) -> bytes:
-    cdef SendReply reply
-    memset(&reply, 0, sizeof(reply))
-    reply.code = code
-    reply.opaque = opaque
-    reply.queue_id = queue_id
-    reply.queue_offset = queue_offset
-    reply.serialize_type = serialize_type
-    reply.trace_on = trace_on
-    reply.remark = text_or_none(remark)
-    reply.message_ids = text_or_none(message_ids)
-    reply.transaction_id = text_or_none(transaction_id)
-    reply.region = text_or_none(region)
-    reply.recall_handle = text_or_none(recall_handle)
-    out = bytearray(send_reply_bytes_max(&reply))
-    cdef uint32_t written = write_send_reply(<uint8_t*><char*>out, &reply)
-    return bytes(out[:written])
-
-
-def pull_reply_header(*, int code, int opaque, uint8_t serialize_type, int64_t next_begin_offset,
-                      int64_t min_offset, int64_t max_offset, int64_t suggested_broker_id,
-                      uint32_t body_bytes, bytes remark=None) -> bytes:
-    cdef PullReply reply
-    cdef uint8_t out[PULL_REPLY_BYTES_MAX]
-    memset(&reply, 0, sizeof(reply))
-    reply.code = code
-    reply.opaque = opaque
-    reply.serialize_type = serialize_type
-    reply.remark = text_or_none(remark)
-    reply.next_begin_offset = next_begin_offset
-    reply.min_offset = min_offset
-    reply.max_offset = max_offset
-    reply.suggested_broker_id = suggested_broker_id
-    reply.body_bytes = body_bytes
-    cdef uint32_t written = write_pull_reply_header(out, &reply)
-    return (<const char*>out)[:written]
-
-
-def error_reply(int opaque, uint8_t serialize_type, int code, bytes remark=None) -> bytes:
-    cdef uint8_t out[ERROR_REPLY_BYTES_MAX]
-    cdef Text text = text_or_none(remark)
-    cdef uint32_t written = write_error_reply(out, opaque, serialize_type, code, &text)
-    return (<const char*>out)[:written]

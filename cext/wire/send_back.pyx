@@ -2,7 +2,7 @@
 from libc.string cimport memset
 
 from cext.base.status cimport Status
-from cext.wire.header cimport Header, parse_header
+from cext.wire.header cimport Header
 from cext.wire.text cimport Text, text_equals, text_i32, text_i64
 
 
@@ -46,25 +46,3 @@ cdef int read_send_back(const Header* header, SendBack* out) noexcept nogil:
         out.origin_topic = text[0]
     out.bad_field = NULL
     return Status.OK
-
-
-# for tests
-
-def send_back_of(bytes header not None, int serialize_type) -> dict[str, object]:
-    cdef Header parsed
-    cdef SendBack out
-    cdef int status = parse_header(<const unsigned char*> <char*> header,
-                                   <unsigned int> len(header), <unsigned char> serialize_type,
-                                   &parsed)
-    if status != Status.OK:
-        return {"status": status}
-    status = read_send_back(&parsed, &out)
-    if status != Status.OK:
-        return {"status": status, "bad_field": (<bytes> out.bad_field).decode()}
-    return {
-        "status": status,
-        "group": (<const char*> out.group.bytes)[:out.group.length],
-        "log_offset": out.log_offset,
-        "delay_level": out.delay_level,
-        "max_times": out.max_times if out.has_max_times else None,
-    }

@@ -4,12 +4,12 @@ Both spellings, and an example, stand in send_request.pxd. Here each is first br
 list of slots, slot i being letter 'a' + i: for the letters the header's own letter table gives
 them, for the long names one pass over the fields does. Then one function reads the slots.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t
 
 from cext.base.status cimport Status
 from cext.wire.codes cimport SEND_MESSAGE, SEND_REPLY_MESSAGE
 from cext.wire.field_slots cimport sort_into_slots
-from cext.wire.header cimport Header, header_letter, parse_header
+from cext.wire.header cimport Header, header_letter
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport Text, text_i32, text_i64, text_is_true, text_of
 
@@ -104,39 +104,3 @@ cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogi
     out.unit_mode = slots[10] != NULL and text_is_true(slots[10])
     out.batch = slots[12] != NULL and text_is_true(slots[12])
     return Status.OK
-
-
-# ---- for tests ----
-
-cdef object lying_text(const Text* text):
-    return (<const char*>text.bytes)[:text.length] if text.bytes != NULL else None
-
-
-def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
-    cdef Header header
-    cdef SendRequest request
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
-                                   &header)
-    if status != Status.OK:
-        return {"status": status, "bad_field": None}
-    status = read_send_request(&header, &request)
-    if status != Status.OK:
-        return {"status": status, "bad_field": (<bytes>request.bad_field).decode()}
-    return {
-        "status": status,
-        "producer_group": lying_text(&request.producer_group),
-        "topic": lying_text(&request.topic),
-        "default_topic": lying_text(&request.default_topic),
-        "properties": lying_text(&request.properties),
-        "born_timestamp_ms": request.born_timestamp_ms,
-        "default_topic_queue_nums": request.default_topic_queue_nums,
-        "queue_id": request.queue_id,
-        "sys_flag": request.sys_flag,
-        "flag": request.flag,
-        "reconsume_times": request.reconsume_times,
-        "max_reconsume_times": request.max_reconsume_times if request.has_max_reconsume_times
-        else None,
-        "unit_mode": bool(request.unit_mode),
-        "batch": bool(request.batch),
-    }

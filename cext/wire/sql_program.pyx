@@ -454,30 +454,3 @@ cdef int sql_program_run(const uint8_t* program, const uint8_t* properties,
     if top.kind == KIND_BOOL:
         return SQL_TRUE if top.n.whole else SQL_FALSE
     return SQL_NULL
-
-
-# ---- for the control side and for tests ----
-
-cdef class Program:
-    """A checked program."""
-    cdef bytes program
-
-    def __init__(self, bytes program not None):
-        if sql_program_check(<const uint8_t*> <char*> program, len(program)) != Status.OK:
-            raise ValueError("these bytes are no program")
-        self.program = program
-
-    def __reduce__(self):
-        return type(self), (self.program,)
-
-    def result(self, bytes properties not None):
-        """True, False, None (null) or "failed"."""
-        cdef int got = sql_program_run(<const uint8_t*> <char*> self.program,
-                                       <const uint8_t*> <char*> properties,
-                                       <uint32_t> len(properties))
-        if got == SQL_FAILED:
-            return "failed"
-        return None if got == SQL_NULL else got == SQL_TRUE
-
-    def matches(self, bytes properties not None):
-        return self.result(properties) is True

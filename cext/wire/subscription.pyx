@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from cext.base.status cimport Status
 from cext.wire.properties cimport tags_code
-from cext.wire.text cimport Text, text_copy, text_of
+from cext.wire.text cimport Text, text_copy
 
 
 cdef inline uint32_t part_end(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
@@ -65,20 +65,3 @@ cdef int parse_tag_subscription(const Text* text, int32_t* codes, int capacity,
         all_tags[0] = True
         return 0
     return read_tags(bytes, length, codes, capacity)
-
-
-# ---- for tests ----
-
-def parsed(bytes expression, bint escaped=False, int capacity=64) -> list[int] | str | int:
-    """The codes, "all", or the status."""
-    cdef int32_t codes[64]
-    cdef bint all_tags = False
-    cdef Text text = text_of(NULL, 0)
-    cdef int count
-    if expression is not None:
-        text = text_of(<const uint8_t*>expression, <uint32_t>len(expression))
-        text.escaped = escaped
-    count = parse_tag_subscription(&text, codes, min(capacity, 64), &all_tags)
-    if all_tags:
-        return "all"
-    return [codes[i] for i in range(count)] if count >= 0 else count

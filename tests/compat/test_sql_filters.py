@@ -20,7 +20,7 @@ from support import sql_makers as makers
 from support.sql_model import FAILED, evaluate, stored
 from support.sql_table import TABLE
 
-from cext.wire.sql_program import Program
+from cext.testing.message_probe import Program
 from rmq.broker.clients.subscription_filters import NO_CLASS_FILTERS
 from rmq.demo.ports import free_port
 from rmq.filters.parser import TrailingText, parse

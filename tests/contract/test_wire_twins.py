@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from support.wire_frames import BINARY, JSON, OK, TOO_LARGE
 
 from cext.testing.base_probe import body_crc_of
-from cext.wire import frame, header, message_id, properties, replies
+from cext.testing.frame_probe import frame_found, header_parsed, pull_reply_header, send_reply
+from cext.testing.message_probe import (
+    code_of_tag,
+    found_property,
+    offset_message_id,
+    properties_scanned,
+    property_appended,
+)
 from rmq.codes import LANGUAGES
 from rmq.errors import ProtocolError
 from rmq.format import fastjson, remoting
@@ -60,7 +67,7 @@ def test_json_headers_are_read_as_json_reads_them(
         dict(items), ensure_ascii=ascii_only, indent=indent,
         separators=(",", ":") if compact else None,
     ).encode()  # fmt: skip
-    parsed = header.parsed(data, JSON)
+    parsed = header_parsed(data, JSON)
     assert parsed["status"] == OK
     assert (parsed["code"], parsed["flag"], parsed["opaque"]) == (code, flag, opaque)
     assert (parsed["version"], LANGUAGES[parsed["language"]]) == (version, language)
@@ -89,10 +96,10 @@ COMMANDS = st.builds(
 @given(COMMANDS)
 def test_what_the_python_twin_writes_is_read_the_same(command: remoting.Command) -> None:
     data = remoting.encode(command)
-    parts = frame.found(data, 16 * 1024 * 1024)
+    parts = frame_found(data, 16 * 1024 * 1024)
     assert (parts["status"], parts["body"]) == (OK, command.body)
     assert parts["serialize_type"] == command.serialize_type
-    parsed = header.parsed(parts["header"], command.serialize_type)
+    parsed = header_parsed(parts["header"], command.serialize_type)
     assert (parsed["code"], parsed["flag"], parsed["opaque"], parsed["version"]) == (
         command.code, command.flag, command.opaque, command.version,
     )  # fmt: skip
@@ -107,8 +114,8 @@ def test_where_the_compiled_reader_accepts_the_twin_does_and_sees_the_same(comma
     raw = bytearray(remoting.encode(command))
     at = data.draw(st.integers(8, len(raw) - 1))
     raw[at] = data.draw(st.integers(0, 255))
-    parts = frame.found(bytes(raw), 16 * 1024 * 1024)
-    parsed = header.parsed(parts["header"], command.serialize_type)
+    parts = frame_found(bytes(raw), 16 * 1024 * 1024)
+    parsed = header_parsed(parts["header"], command.serialize_type)
     try:
         twin = remoting.decode(bytes(raw[4:]))
     except ProtocolError:
@@ -140,7 +147,7 @@ def test_where_the_compiled_reader_accepts_the_twin_does_and_sees_the_same(comma
 def test_send_replies_are_what_the_twin_reads(
     code, opaque, queue_id, queue_offset, serialize_type, uniq_key, region, trace_on, remark
 ) -> None:
-    reply = replies.send_reply(
+    reply = send_reply(
         code=code, opaque=opaque, queue_id=queue_id, queue_offset=queue_offset,
         serialize_type=serialize_type, message_ids=b"AB,CD", trace_on=trace_on,
         remark=remark.encode() if remark else None,
@@ -163,7 +170,7 @@ def test_send_replies_are_what_the_twin_reads(
        serialize_type=st.sampled_from([JSON, BINARY]), body=st.binary(max_size=100))  # fmt: skip
 def test_pull_replies_are_what_the_twin_reads(code, opaque, offsets, serialize_type, body) -> None:
     names = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset")
-    head = replies.pull_reply_header(
+    head = pull_reply_header(
         code=code, opaque=opaque, serialize_type=serialize_type, suggested_broker_id=offsets[0],
         next_begin_offset=offsets[1], min_offset=offsets[2], max_offset=offsets[3],
         body_bytes=len(body), remark=b"FOUND",
@@ -187,12 +194,12 @@ PIECES = st.lists(
 def test_property_strings_are_split_alike(pieces: list[str]) -> None:
     data = "".join(pieces).encode()
     twin = message_format.decode_properties(data)
-    mine = properties.scanned(data)["values"]
+    mine = properties_scanned(data)["values"]
     assert {key: value.decode() for key, value in mine.items()} == {
         key: value for key, value in twin.items() if key in ("TAGS", "KEYS", "WAIT", "UNIQ_KEY")
     }
     for name in ("a", "bc", "TAGS", "中"):
-        value = properties.found_property(data, name.encode())
+        value = found_property(data, name.encode())
         assert (value.decode() if value is not None else None) == twin.get(name)
 
 
@@ -202,19 +209,19 @@ def test_property_strings_are_split_alike(pieces: list[str]) -> None:
     )
 )
 def test_appended_properties_are_what_the_twin_writes(values: dict[str, str]) -> None:
-    mine = b"".join(properties.appended(key.encode(), values[key].encode()) for key in values)
+    mine = b"".join(property_appended(key.encode(), values[key].encode()) for key in values)
     assert mine == message_format.encode_properties(values)
 
 
 @given(st.text())
 def test_tag_codes_agree(tag: str) -> None:
-    assert properties.code_of_tag(tag.encode()) == message_format.tags_code(tag)
+    assert code_of_tag(tag.encode()) == message_format.tags_code(tag)
 
 
 @given(st.binary(max_size=30))
 @settings(max_examples=500)
 def test_tag_codes_of_bytes_that_are_not_utf8_agree(tag: bytes) -> None:
-    assert properties.code_of_tag(tag) == message_format.tags_code(tag.decode("utf-8", "replace"))
+    assert code_of_tag(tag) == message_format.tags_code(tag.decode("utf-8", "replace"))
 
 
 @given(st.binary(max_size=500))
@@ -229,7 +236,7 @@ def test_body_checksums_agree(body: bytes) -> None:
 )
 def test_offset_message_ids_agree(ip: str, port: int, offset: int) -> None:
     host = message_format.Host(ip, port)
-    mine = message_id.offset_message_id(message_format.encode_host(host), offset).decode()
+    mine = offset_message_id(message_format.encode_host(host), offset).decode()
     assert mine == message_format.encode_message_id(host, offset)
     assert message_format.decode_message_id(mine) == (host, offset)
 
@@ -251,7 +258,7 @@ def test_headers_may_be_nested_equally_deep(
     if b'"[' in opens:
         levels = place.count(b"{") + place.count(b"[") + depth
     wanted = levels <= fastjson.DEPTH_MAX
-    assert (header.parsed(data, JSON)["status"] == OK) == wanted
+    assert (header_parsed(data, JSON)["status"] == OK) == wanted
     try:
         remoting.decode(len(data).to_bytes(4, "big") + data)
     except ProtocolError as error:

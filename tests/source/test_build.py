@@ -58,13 +58,13 @@ def test_stub_names_what_the_module_has() -> None:
 
 
 def test_module_with_functions_for_python_has_a_stub() -> None:
-    """What others call from Python is typed; entry points for tests alone need no stub."""
+    """What others call from Python is typed."""
     used = "\n".join(
         other.read_text() for other in files(".py", trees=("rmq", "shards", "bench", "tools"))
     )
     missing = []
     for path in files(".pyx", trees=("cext",)):
-        text = path.read_text().partition("# for tests")[0]
+        text = path.read_text()
         public = re.search(r"^(?:def|cpdef [\w*]+)\s+[a-z]\w*\(", text, re.MULTILINE)
         called = public and re.search(rf"{re.escape(name_of(path))}\b", used)
         if called and not path.with_suffix(".pyi").exists():

@@ -5,7 +5,7 @@
     made.bytes, made.opaque, made.answer, made.closes
 
 What must come of a frame is computed from the codec's own verdict on the bytes as they were sent
-(cext.wire.frame and header, which tests/contract compares with the pure-Python twins): a frame that
+(cext/wire, which tests/contract compares with its twins in pure Python): a frame that
 cannot be read closes its connection, a request gets one answer with its opaque, a one-way request
 and a response get none.
 """
@@ -20,8 +20,7 @@ from enum import Enum
 from support import wire_frames
 from support.wire_frames import BINARY, JSON, OK, TOO_LARGE
 
-from cext.wire import frame as frame_codec
-from cext.wire import header as header_codec
+from cext.testing.frame_probe import frame_found, header_parsed
 from rmq.errors import ProtocolError
 from rmq.format.remoting import decode
 
@@ -158,12 +157,12 @@ class FrameMaker:
         return self.judged(data)
 
     def judged(self, data: bytes) -> Made:
-        found = frame_codec.found(data, FRAME_MAX)
+        found = frame_found(data, FRAME_MAX)
         if found["status"] != OK or found["total_bytes"] != len(data):
             # Cut short it waits for more, cut long it makes something of its rest: anything goes.
             sure = found["status"] not in (OK, -1)
             return Made(data, 0, Due.MAYBE, Due.ALWAYS if sure else Due.MAYBE)
-        header = header_codec.parsed(found["header"], found["serialize_type"])
+        header = header_parsed(found["header"], found["serialize_type"])
         if header["status"] == TOO_LARGE:
             return Made(data, self.opaque, Due.MAYBE, Due.MAYBE)
         if header["status"] != OK:

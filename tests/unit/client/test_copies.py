@@ -48,7 +48,7 @@ from cext.net.tls import TlsContext
 from cext.net.tls_stream import TlsClientContext, TlsStream
 from cext.store.log.commit_log import CommitLog
 from cext.store.truncation import Truncation
-from cext.wire.sql_program import Program
+from cext.testing.message_probe import Program
 from rmq.errors import RemoteError, RmqError
 from rmq.filters.sql92 import compile_expression
 from rmq.format.fastjson import MessageQueue

@@ -3,7 +3,7 @@
 import pytest
 from support.sql_model import stored
 
-from cext.wire.sql_program import Program
+from cext.testing.message_probe import Program
 from rmq.filters.sql92 import compile_expression
 from rmq.filters.tokens import SqlError
 

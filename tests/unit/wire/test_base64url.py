@@ -5,17 +5,17 @@ import random
 
 import pytest
 
-from cext.wire.base64url import decoded, encoded
+from cext.testing.text_probe import base64url_decoded, base64url_encoded
 
 
 def test_what_is_written_is_what_python_writes_and_is_read_again() -> None:
     source = random.Random(5)
     for length in [*range(70), 500, 3071, 3072]:
         data = source.randbytes(length)
-        text = encoded(data)
+        text = base64url_encoded(data)
         assert text == base64.urlsafe_b64encode(data)
-        assert decoded(text) == data
-        assert decoded(text.rstrip(b"=")) == data
+        assert base64url_decoded(text) == data
+        assert base64url_decoded(text.rstrip(b"=")) == data
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ def test_what_is_written_is_what_python_writes_and_is_read_again() -> None:
     ],
 )  # fmt: skip
 def test_what_java_does_not_decode_is_refused(text: bytes) -> None:
-    assert decoded(text) is None
+    assert base64url_decoded(text) is None
 
 
 def test_bits_that_are_left_over_do_not_count() -> None:
     """As in Java: no encoder writes them."""
-    assert decoded(b"AB") == decoded(b"AA==") == b"\0"
-    assert decoded(b"") == b""
+    assert base64url_decoded(b"AB") == base64url_decoded(b"AA==") == b"\0"
+    assert base64url_decoded(b"") == b""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.wire_frames import MALFORMED, OK, TOO_LARGE, batch_body
 
-from cext.wire.batch import checked, messages
+from cext.testing.request_probe import batch_checked, batch_messages
 
 SMALL = [(0, b"x", b""), (7, b"", b"K\x01v\x02"), (-1, b"body" * 30, b"TAGS\x01a")]
 
@@ -22,8 +22,8 @@ SMALL = [(0, b"x", b""), (7, b"", b"K\x01v\x02"), (-1, b"body" * 30, b"TAGS\x01a
 )
 def test_what_was_packed_is_found(packed: list[tuple[int, bytes, bytes]]) -> None:
     body = batch_body(packed)
-    assert messages(body) == packed
-    assert checked(body, 20) == {
+    assert batch_messages(body) == packed
+    assert batch_checked(body, 20) == {
         "status": OK,
         "count": len(packed),
         "bytes": sum(len(body) + len(properties) for _, body, properties in packed),
@@ -33,16 +33,18 @@ def test_what_was_packed_is_found(packed: list[tuple[int, bytes, bytes]]) -> Non
 
 
 def test_empty_body_and_too_many_messages_are_refused() -> None:
-    assert checked(b"", 10) == {"status": MALFORMED}
-    assert checked(batch_body(SMALL), 3)["status"] == OK
-    assert checked(batch_body(SMALL), 2) == {"status": TOO_LARGE}
+    assert batch_checked(b"", 10) == {"status": MALFORMED}
+    assert batch_checked(batch_body(SMALL), 3)["status"] == OK
+    assert batch_checked(batch_body(SMALL), 2) == {"status": TOO_LARGE}
 
 
 def test_every_cut_that_is_not_a_boundary_is_malformed() -> None:
     body = batch_body(SMALL)
     boundaries = {len(batch_body(SMALL[:count])) for count in (1, 2, 3)}
     for cut in range(1, len(body) + 1):
-        assert checked(body[:cut], 10)["status"] == (OK if cut in boundaries else MALFORMED), cut
+        assert batch_checked(body[:cut], 10)["status"] == (
+            OK if cut in boundaries else MALFORMED
+        ), cut
 
 
 def test_lengths_that_do_not_add_up_are_malformed() -> None:
@@ -52,10 +54,10 @@ def test_lengths_that_do_not_add_up_are_malformed() -> None:
         low = -(2 ** (8 * width - 1))
         for wrong in {right - 1, right + 1, 0, -1, low, -low - 1} - {right}:
             bad = body[:at] + wrong.to_bytes(width, "big", signed=True) + body[at + width :]
-            assert messages(bad) == MALFORMED, (at, wrong)
+            assert batch_messages(bad) == MALFORMED, (at, wrong)
 
 
 def test_magic_and_checksum_are_not_looked_at() -> None:
     body = bytearray(batch_body(SMALL[:1]))
     struct.pack_into(">ii", body, 4, 0x12345678, -1)
-    assert messages(bytes(body)) == SMALL[:1]
+    assert batch_messages(bytes(body)) == SMALL[:1]

@@ -13,16 +13,10 @@ from support import wire_frames
 from support.wire_frames import BINARY, JSON, MALFORMED, MISSING_FIELD, OK, TOO_LARGE
 
 from cext.testing import wire_probe
-from cext.wire import (
-    batch,
-    frame,
-    header,
-    properties,
-    pull_request,
-    send_request,
-    subscription,
-    text,
-)
+from cext.testing.frame_probe import frame_found, header_parsed
+from cext.testing.message_probe import code_of_tag, properties_scanned
+from cext.testing.request_probe import batch_checked, pull_request, send_request, tag_subscription
+from cext.testing.text_probe import text_copied
 
 SEEDS = [
     wire_frames.frame(wire_frames.JAVA_SEND_V2, b"hello"),
@@ -57,17 +51,17 @@ def test_half_a_million_mutated_frames_stay_inside(seed: int) -> None:
 @settings(max_examples=400)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_end_in_a_status(data: bytes) -> None:
-    assert frame.found(data, 1000)["status"] in (OK, -1, TOO_LARGE, MALFORMED)
+    assert frame_found(data, 1000)["status"] in (OK, -1, TOO_LARGE, MALFORMED)
     for serialize_type in (JSON, BINARY, 2):
-        assert header.parsed(data, serialize_type)["status"] in (OK, TOO_LARGE, MALFORMED)
-        for read in (send_request.read, pull_request.read):
+        assert header_parsed(data, serialize_type)["status"] in (OK, TOO_LARGE, MALFORMED)
+        for read in (send_request, pull_request):
             assert read(data, serialize_type)["status"] in (OK, TOO_LARGE, MALFORMED, MISSING_FIELD)
-    assert properties.scanned(data)["status"] in (OK, MALFORMED)
-    assert batch.checked(data, 100)["status"] in (OK, MALFORMED)
-    assert isinstance(text.copied(data, True, len(data)), bytes | int)
-    subscription.parsed(data)
-    subscription.parsed(data, True)
-    properties.code_of_tag(data)
+    assert properties_scanned(data)["status"] in (OK, MALFORMED)
+    assert batch_checked(data, 100)["status"] in (OK, MALFORMED)
+    assert isinstance(text_copied(data, True, len(data)), bytes | int)
+    tag_subscription(data)
+    tag_subscription(data, True)
+    code_of_tag(data)
 
 
 JSON_PIECES = st.lists(
@@ -84,4 +78,4 @@ JSON_PIECES = st.lists(
 @given(JSON_PIECES)
 def test_shuffled_json_pieces_end_in_a_status(pieces: list[str]) -> None:
     data = ("{" + "".join(pieces) + "}").encode()
-    assert header.parsed(data, JSON)["status"] in (OK, TOO_LARGE, MALFORMED)
+    assert header_parsed(data, JSON)["status"] in (OK, TOO_LARGE, MALFORMED)

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wire_frames import JAVA_PULL, JAVA_SEND_V2, JSON, SEND_V2_FIELDS
 
-from cext.wire.header import parsed
-from cext.wire.header_shapes import parsed_in_turn, same_shape_by_all_ways
+from cext.testing.frame_probe import header_parsed, headers_in_turn, same_shape_by_all_ways
 
 # What may stand where: letters, digits, everything that JSON gives a meaning to.
 BYTES = b'"\\{}[]:,+-.e019 unltx\x01\xc3\xa9'
@@ -26,9 +25,9 @@ def send_header(opaque: int, topic: str = "orders", properties: str = "UNIQ_KEY\
 
 
 def assert_read_alike(headers: list[bytes]) -> list[bool]:
-    answers = parsed_in_turn(headers)
+    answers = headers_in_turn(headers)
     for data, (answer, _) in zip(headers, answers, strict=True):
-        assert answer == parsed(data, JSON), data
+        assert answer == header_parsed(data, JSON), data
     return [by_shape for _, by_shape in answers]
 
 

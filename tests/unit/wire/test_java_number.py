@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import sql_model
 from support.sql_model import bits
 
-from cext.wire.java_number import double, integer
+from cext.testing.text_probe import double_of, integer_of
 
 
 def model_integer(text: str, size: int) -> int | None:
@@ -37,25 +37,25 @@ def model_double(text: str) -> float | None:
     ],
 )  # fmt: skip
 def test_an_int_is_a_sign_and_digits_of_any_script(text: str, value: int | None) -> None:
-    assert integer(text.encode()) == value
+    assert integer_of(text.encode()) == value
 
 
 def test_a_long_reaches_to_both_ends() -> None:
     for value in (2**63 - 1, -(2**63)):
-        assert integer(str(value).encode(), 64) == value
-    assert integer(str(2**63).encode(), 64) is None
-    assert integer(str(-(2**63) - 1).encode(), 64) is None
+        assert integer_of(str(value).encode(), 64) == value
+    assert integer_of(str(2**63).encode(), 64) is None
+    assert integer_of(str(-(2**63) - 1).encode(), 64) is None
 
 
 def test_every_digit_of_the_basic_plane_is_one_and_nothing_else() -> None:
     for point in range(0x10000):
         if not 0xD800 <= point < 0xE000:
-            assert integer(chr(point).encode()) == model_integer(chr(point), 32), hex(point)
+            assert integer_of(chr(point).encode()) == model_integer(chr(point), 32), hex(point)
 
 
 def test_broken_utf8_is_no_digit() -> None:
     for text in (b"\xd9", b"\xd9\xa7\xd9", b"\xef\xbc", b"\xff", b"1\x80"):
-        assert integer(text) is None
+        assert integer_of(text) is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_broken_utf8_is_no_digit() -> None:
     ],
 )  # fmt: skip
 def test_a_double_has_javas_spellings(text: str, value: float) -> None:
-    found = double(text.encode())
+    found = double_of(text.encode())
     assert found is not None and bits(found) == bits(value)
 
 
@@ -84,12 +84,12 @@ def test_a_double_has_javas_spellings(text: str, value: float) -> None:
     ],
 )  # fmt: skip
 def test_what_java_throws_at_is_none(text: str) -> None:
-    assert double(text.encode()) is None
+    assert double_of(text.encode()) is None
 
 
 @given(st.floats(allow_nan=False))
 def test_every_double_is_read_back(value: float) -> None:
-    found = double(repr(value).replace("inf", "Infinity").encode())
+    found = double_of(repr(value).replace("inf", "Infinity").encode())
     assert found is not None and bits(found) == bits(value)
 
 
@@ -100,11 +100,11 @@ def test_every_double_is_read_back(value: float) -> None:
 @example("9" * 19)
 @example("900719925474099.5")
 def test_any_text_is_read_as_the_model_reads_it(text: str) -> None:
-    found, expected = double(text.encode()), model_double(text)
+    found, expected = double_of(text.encode()), model_double(text)
     assert (found is None) == (expected is None)
     if found is not None and expected is not None:
         assert bits(found) == bits(expected)
-    assert integer(text.encode()) == model_integer(text, 32)
+    assert integer_of(text.encode()) == model_integer(text, 32)
 
 
 @given(st.integers(0, 10**20), st.integers(-30, 30))
@@ -112,10 +112,10 @@ def test_decimals_are_rounded_once(digits: int, places: int) -> None:
     text = f"{digits}e{places}" if places >= 0 else f"{digits:040d}"
     if places < 0:
         text = text[:places] + "." + text[places:]
-    found = double(text.encode())
+    found = double_of(text.encode())
     assert found is not None and bits(found) == bits(float(text))
 
 
 def test_a_spelling_of_any_length_is_read() -> None:
-    assert double(b"1" + b"0" * 30_000 + b"e-30000") == 1.0
-    assert double(b"0" * 32_767) == 0.0
+    assert double_of(b"1" + b"0" * 30_000 + b"e-30000") == 1.0
+    assert double_of(b"0" * 32_767) == 0.0

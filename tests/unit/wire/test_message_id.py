@@ -5,7 +5,7 @@ import ipaddress
 
 import pytest
 
-from cext.wire.message_id import offset_message_id, unique_keys
+from cext.testing.message_probe import offset_message_id, unique_keys
 
 IP4 = ipaddress.ip_address("192.168.1.2").packed
 IP6 = ipaddress.ip_address("fe80::1").packed

@@ -11,7 +11,7 @@ from support.wire_frames import (
     json_header,
 )
 
-from cext.wire.pop_request import extra_info, read
+from cext.testing.request_probe import pop_extra_info, pop_request
 
 PLACE = {"consumerGroup": "g", "topic": "t", "queueId": "-1"}
 REQUIRED = {
@@ -34,7 +34,7 @@ def test_a_pop_is_read_with_all_its_fields() -> None:
         (json_header(200050, dict(fields)), JSON),
         (binary_header(200050 & 0xFFFF, fields), BINARY),
     ):
-        assert read(header, kind) == {
+        assert pop_request(header, kind) == {
             "status": OK, "code": 200050, "consumer_group": b"g", "topic": b"t",
             "expression_type": b"SQL92", "expression": b"a > 1", "attempt_id": b"A1",
             "extra_info": None, "queue_id": -1, "max_messages": 32, "init_mode": 1, "order": True,
@@ -46,21 +46,27 @@ def test_a_pop_is_read_with_all_its_fields() -> None:
                                             for n in fields])  # fmt: skip
 def test_a_missing_or_wrong_field_is_named(code: int, name: str) -> None:
     fields = dict(REQUIRED[code])
-    assert read(json_header(code, fields), JSON)["status"] == OK
+    assert pop_request(json_header(code, fields), JSON)["status"] == OK
     if name not in ("consumerGroup", "topic", "extraInfo"):
         wrong = fields | {name: "9" * 20}
-        assert read(json_header(code, wrong), JSON) == {"status": MALFORMED, "bad_field": name}
+        assert pop_request(json_header(code, wrong), JSON) == {
+            "status": MALFORMED,
+            "bad_field": name,
+        }
     del fields[name]
-    assert read(json_header(code, fields), JSON) == {"status": MISSING_FIELD, "bad_field": name}
+    assert pop_request(json_header(code, fields), JSON) == {
+        "status": MISSING_FIELD,
+        "bad_field": name,
+    }
 
 
 def test_extra_info_is_taken_apart() -> None:
-    assert extra_info(b"100 1700000000000 60000 3 0 broker-a 1 102") == (
+    assert pop_extra_info(b"100 1700000000000 60000 3 0 broker-a 1 102") == (
         100, 1700000000000, 60000, 3, b"broker-a",
     )  # fmt: skip
-    assert extra_info(b"0 1 2 999 1 b") == (0, 1, 2, 999, b"b")
+    assert pop_extra_info(b"0 1 2 999 1 b") == (0, 1, 2, 999, b"b")
     for wrong in (
         b"", b" ", b"1", b"1 2 3 4 0", b"a 2 3 4 0 b", b"1 2 3 4.0 0 b", b"-1 2 3 4 0 b",
         b"1 2 3 -4 0 b", b"1 9223372036854775807 3 4 0 b", b"1  2 3 4 0 b",
     ):  # fmt: skip
-        assert extra_info(wrong) is None, wrong
+        assert pop_extra_info(wrong) is None, wrong

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.wire.property_edit import copied_without
+from cext.testing.message_probe import properties_without
 from rmq.format.message import decode_properties
 
 
@@ -24,7 +24,7 @@ from rmq.format.message import decode_properties
 def test_named_pairs_go_and_the_rest_is_closed(
     data: bytes, names: list[bytes], left: bytes
 ) -> None:
-    assert copied_without(data, names) == left
+    assert properties_without(data, names) == left
 
 
 @given(
@@ -35,5 +35,5 @@ def test_it_is_a_dictionary_without_the_names(
     pairs: list[tuple[str, str]], names: set[str]
 ) -> None:
     data = "".join(f"{name}\x01{value}\x02" for name, value in pairs).encode()
-    left = decode_properties(copied_without(data, [name.encode() for name in sorted(names)]))
+    left = decode_properties(properties_without(data, [name.encode() for name in sorted(names)]))
     assert left == {name: value for name, value in pairs if name not in names}

@@ -10,18 +10,22 @@ import struct
 import pytest
 from support.wire_frames import BINARY, JSON, OK
 
-from cext.wire.frame import found
-from cext.wire.header import parsed
-from cext.wire.replies import error_reply, pull_reply_header, send_reply
+from cext.testing.frame_probe import (
+    error_reply,
+    frame_found,
+    header_parsed,
+    pull_reply_header,
+    send_reply,
+)
 
 FRAME_MAX = 16 * 1024 * 1024
 
 
 def header_of(frame: bytes, serialize_type: int) -> dict[str, object]:
-    parts = found(frame, FRAME_MAX)
+    parts = frame_found(frame, FRAME_MAX)
     assert (parts["status"], parts["serialize_type"], parts["body"]) == (OK, serialize_type, b"")
     assert parts["total_bytes"] == len(frame)
-    return parsed(parts["header"], serialize_type)
+    return header_parsed(parts["header"], serialize_type)
 
 
 @pytest.mark.parametrize("serialize_type", [JSON, BINARY])
@@ -60,9 +64,9 @@ def test_pull_reply_header_counts_the_body_that_follows(serialize_type: int) -> 
         code=0, opaque=5, serialize_type=serialize_type, next_begin_offset=2**63 - 1,
         min_offset=-(2**63), max_offset=10, suggested_broker_id=1, body_bytes=7, remark=b"FOUND",
     )  # fmt: skip
-    parts = found(head + b"RECORDS", FRAME_MAX)
+    parts = frame_found(head + b"RECORDS", FRAME_MAX)
     assert (parts["status"], parts["body"]) == (OK, b"RECORDS")
-    header = parsed(parts["header"], serialize_type)
+    header = header_parsed(parts["header"], serialize_type)
     assert (header["code"], header["remark"], header["flag"]) == (0, b"FOUND", 1)
     assert dict(header["fields"]) == {
         b"suggestWhichBrokerId": b"1", b"nextBeginOffset": b"9223372036854775807",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cext.wire.reply_reader import replies_of
+from cext.testing.frame_probe import replies_read
 from rmq.format import remoting
 
 OK, NOT_READY, MALFORMED, MISSING_FIELD = 0, -1, -10, -11
@@ -36,14 +36,14 @@ def raw(header: bytes, body: bytes = b"", serialize_type: int = 0) -> bytes:
 
 
 def number_of(frame, name, **how):
-    [reply], _ = replies_of(frame, number=name, **how)
+    [reply], _ = replies_read(frame, number=name, **how)
     return reply["status"], reply["number"]
 
 
 @EITHER
 def test_code_opaque_and_body_are_found(serialize_type):
     frame = answer(serialize_type, code=19, remark='"opaque":5 "code":6 \\')
-    [reply], status = replies_of(frame + frame[:20])
+    [reply], status = replies_read(frame + frame[:20])
     assert reply == {
         "total": len(frame), "code": 19, "opaque": 10_000_007, "response": True, "body": b"body",
     }  # fmt: skip
@@ -72,8 +72,8 @@ def test_a_remark_that_looks_like_a_field_is_none():
 
 
 def test_the_bytes_of_a_field_are_given_unless_they_are_escaped():
-    [plain], _ = replies_of(answer(fields={"a": "0 3 100"}), number=b"a")
-    [escaped], _ = replies_of(answer(fields={"a": '0 "3'}), number=b"a")
+    [plain], _ = replies_read(answer(fields={"a": "0 3 100"}), number=b"a")
+    [escaped], _ = replies_read(answer(fields={"a": '0 "3'}), number=b"a")
     assert plain["bytes"] == b"0 3 100"
     assert "bytes" not in escaped
 
@@ -83,13 +83,13 @@ def test_members_in_any_order_with_blanks_and_deceiving_fields():
         b'{"version":1,"opaque": 42,"extFields":{"opaque":"7","code":"8","flag":"0",'
         b'"x":"\\"opaque\\":9"},"flag": 1,"remark":null,"code": 2}'
     )
-    [reply], _ = replies_of(raw(header))
+    [reply], _ = replies_read(raw(header))
     assert (reply["code"], reply["opaque"], reply["response"]) == (2, 42, True)
 
 
 @EITHER
 def test_a_request_of_the_broker_is_no_response(serialize_type):
-    [reply], _ = replies_of(answer(serialize_type, flag=2))
+    [reply], _ = replies_read(answer(serialize_type, flag=2))
     assert not reply["response"]
 
 
@@ -97,14 +97,14 @@ def test_a_request_of_the_broker_is_no_response(serialize_type):
 def test_a_cut_frame_is_waited_for(serialize_type):
     frame = answer(serialize_type)
     for cut in range(len(frame)):
-        assert replies_of(frame[:cut]) == ([], NOT_READY)
+        assert replies_read(frame[:cut]) == ([], NOT_READY)
 
 
 @EITHER
 def test_a_head_is_read_before_its_body(serialize_type):
     frame = answer(serialize_type, body=b"0123456789")
     for missing in range(len(frame)):
-        replies, status = replies_of(frame[: len(frame) - missing], heads=True)
+        replies, status = replies_read(frame[: len(frame) - missing], heads=True)
         if missing <= 10:
             assert replies[0]["total"] == len(frame)
             assert replies[0]["body"] == b"0123456789"[: 10 - missing]
@@ -128,7 +128,7 @@ def test_a_head_is_read_before_its_body(serialize_type):
     ],
 )
 def test_a_broken_answer_is_refused(frame, heads):
-    replies, status = replies_of(frame, heads=heads)
+    replies, status = replies_read(frame, heads=heads)
     assert replies == []
     assert status not in (OK, NOT_READY)
 
@@ -175,7 +175,7 @@ def expected_number(text: str | None) -> int:
 def test_a_stream_is_read_as_the_codec_reads_it(stream, times):
     # the same answers more than once, so that there are shapes to be like
     stream = stream * times
-    replies, status = replies_of(b"".join(stream), number=b"offset")
+    replies, status = replies_read(b"".join(stream), number=b"offset")
     assert status == NOT_READY
     assert len(replies) == len(stream)
     for frame, reply in zip(stream, replies, strict=True):
@@ -203,15 +203,15 @@ def test_damage_is_the_same_with_shapes_and_without(stream, data):
     cut = data.draw(st.integers(0, len(damaged)))
     both = whole + bytes(damaged[:cut])
     for heads in (False, True):
-        with_shapes = replies_of(both, heads=heads, number=b"offset")
-        without = replies_of(both, heads=heads, number=b"offset", shapes=False)
+        with_shapes = replies_read(both, heads=heads, number=b"offset")
+        without = replies_read(both, heads=heads, number=b"offset", shapes=False)
         assert with_shapes == without
 
 
 @given(st.binary(max_size=200), st.sampled_from([None, 0, 1]), st.booleans(), st.integers(0, 1))
 def test_arbitrary_bytes_never_do_harm(noise, as_frame, heads, shapes):
     frame = noise if as_frame is None else raw(noise, serialize_type=as_frame)
-    replies, _ = replies_of(frame, heads=heads, shapes=bool(shapes), number=b"offset")
+    replies, _ = replies_read(frame, heads=heads, shapes=bool(shapes), number=b"offset")
     for reply in replies:
         assert len(reply["body"]) <= len(frame) - 8
 
@@ -220,6 +220,6 @@ def test_arbitrary_bytes_never_do_harm(noise, as_frame, heads, shapes):
 @given(st.integers(8, 400))
 def test_a_frame_beyond_the_limit_is_refused_at_its_length(serialize_type, limit):
     frame = answer(serialize_type)
-    replies, status = replies_of(frame[:8], frame_max_bytes=limit)
+    replies, status = replies_read(frame[:8], frame_max_bytes=limit)
     assert replies == []
     assert (status == NOT_READY) == (len(frame) <= limit)

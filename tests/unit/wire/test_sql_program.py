@@ -14,7 +14,7 @@ from support.sql_model import evaluate, stored
 from support.sql_table import TABLE
 from support.volume import volume
 
-from cext.wire.sql_program import Program
+from cext.testing.message_probe import Program
 from rmq.filters.parser import parse
 from rmq.filters.program import compile_tree
 from rmq.filters.sql92 import compile_expression

@@ -1,3 +1,0 @@
-def parsed(
-    expression: bytes | None, escaped: bool = False, capacity: int = 64
-) -> list[int] | str | int: ...
