@@ -1,11 +1,14 @@
 """What only tests call is in no wheel: it stands in cext/testing, and nothing of the product is
-named as if it were for tests.
+named as if it were for tests, or stands below a line that says so.
 
 Cannot prove: that a function without such a name has callers beside the tests.
 """
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 from support.source_tree import ROOT, files, shown
 
 FOR_TESTS = re.compile(r"(?i:for_?tests)|\w_probe$|^probe$")
+SECTION = re.compile(r"^ *#[- ]*(for tests\b[^.]*)$", re.MULTILINE | re.IGNORECASE)
 COMPILED = re.compile(
     r"^ *(?:def|cdef|cpdef)\b[^\n(=#:]*?\b(\w+)\(|^ *(?:cdef )?class +(\w+)", re.MULTILINE
 )
@@ -36,7 +40,8 @@ def names(path: Path, text: str) -> Iterator[str]:
 
 
 def meant_for_tests(path: Path, text: str) -> list[str]:
-    return [name for name in names(path, text) if FOR_TESTS.search(name)]
+    found = [name for name in names(path, text) if FOR_TESTS.search(name)]
+    return found + SECTION.findall(text)
 
 
 def test_no_module_of_the_product_has_a_part_for_tests() -> None:
@@ -56,8 +61,23 @@ def test_no_module_of_the_product_has_a_part_for_tests() -> None:
         ("cext/wire/a.pxd", "cdef int look_for_tests(const int* at) noexcept nogil\n"),
         ("cext/wire/timer_probe.pyx", ""),
         ("cext/wire/probe.pxd", ""),
+        (
+            "cext/wire/a.pyx",
+            "# ---- for tests ----\n\ndef read(bytes text):\n    return 0\n",
+        ),
         ("rmq/a.py", "class A:\n    async def wait_for_tests(self) -> None: ...\n"),
     ],
 )
 def test_the_check_sees_a_planted_name(name: str, text: str) -> None:
     assert len(meant_for_tests(Path(name), text)) == 1
+
+
+def test_a_wheel_has_none_of_it(tmp_path: Path) -> None:
+    """What is copied; setup.py leaves the modules out that are compiled."""
+    command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(tmp_path / "lib")]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "RMQ_BUILD": "none"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "lib/cext/store/log/record.pyi").exists()
+    assert not (tmp_path / "lib/cext/testing").exists()
