@@ -1,4 +1,4 @@
-"""Testing: protocols, loops and planted mistakes for tests and benchmarks; in no wheel.
+"""Testing: protocols, loops, probes and planted mistakes for tests and benchmarks; in no wheel.
 
     driven_reactor      a reactor without a core, run turn by turn
     driven_core         a core that is open and not started, run turn by turn
@@ -11,7 +11,7 @@
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     frame_probe         frames and headers read, replies written and read
     text_probe          strings and numbers of headers and properties
-    store_probe         the commit log's turn by hand; windows and disk readers of it
+    store_probe         the commit log's turn by hand; windows and disk readers; the checkpoint
     request_probe       what readers of requests find
     message_probe       properties, ids and filters of a message; check points of pops
     record_probe        a record written, parsed, checked; its keys and tags code

@@ -1,4 +1,4 @@
-"""Store probe: what only compiled callers do to a log, its windows and its disk readers.
+"""Store probe: what only compiled callers do to a log, its windows, disk readers and checkpoint.
 
     offset = log_append(log, record); log_write_out(log)        the turn of a reactor, by hand
     log_new_turn(log); log_view(log, offset, len(record))
@@ -10,12 +10,14 @@ import select
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_drain
 from cext.store.index.indexer cimport Indexer
 from cext.store.log cimport raw_append
+from cext.store.log.checkpoint cimport (
+    CHECKPOINT_BYTES, CheckpointFields, checkpoint_decode, checkpoint_encode)
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.log.disk_reader cimport (
     READ_FILE, READ_LOG, READ_RECORD, READ_RECORDS_MAX, DiskReader, ReadJob)
@@ -144,3 +146,44 @@ def disk_read(DiskReader readers not None, list wanted, uint32_t capacity, bint 
     free(buffer)
     free(job)
     return result
+
+
+# ------------------------------------------------------------------- checkpoint
+
+def checkpoint_page(dict values) -> bytes:
+    """The page for a mapping of field names (see CheckpointFields) to values; missing are 0."""
+    cdef CheckpointFields fields
+    cdef uint8_t page[CHECKPOINT_BYTES]
+    cdef bytes boot = values.get("boot_id", bytes(16))
+    memset(&fields, 0, sizeof(fields))
+    fields.physic_ms = values.get("physic_ms", 0)
+    fields.logics_ms = values.get("logics_ms", 0)
+    fields.index_ms = values.get("index_ms", 0)
+    fields.master_flushed_offset = values.get("master_flushed_offset", 0)
+    fields.confirm_offset = values.get("confirm_offset", 0)
+    fields.persisted_offset = values.get("persisted_offset", 0)
+    fields.synced_offset = values.get("synced_offset", 0)
+    fields.queue_count = values.get("queue_count", 0)
+    fields.persisted_anchor = values.get("persisted_anchor", -1)
+    fields.synced_anchor = values.get("synced_anchor", -1)
+    if len(boot) != 16:
+        raise ValueError(f"boot id of {len(boot)} bytes")
+    memcpy(fields.boot_id, <const uint8_t*> boot, 16)
+    checkpoint_encode(&fields, page)
+    return page[:CHECKPOINT_BYTES]
+
+
+def checkpoint_values(bytes page) -> dict:
+    """What a checkpoint file says; a short page reads as zeros from its end on."""
+    cdef CheckpointFields fields
+    cdef bytes whole = page[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")
+    checkpoint_decode(<const uint8_t*> whole, &fields)
+    return {
+        "physic_ms": fields.physic_ms, "logics_ms": fields.logics_ms, "index_ms": fields.index_ms,
+        "master_flushed_offset": fields.master_flushed_offset,
+        "confirm_offset": fields.confirm_offset,
+        "persisted_offset": fields.persisted_offset, "synced_offset": fields.synced_offset,
+        "queue_count": fields.queue_count, "persisted_anchor": fields.persisted_anchor,
+        "synced_anchor": fields.synced_anchor, "boot_id": fields.boot_id[:16],
+        "own_valid": bool(fields.own_valid),
+    }

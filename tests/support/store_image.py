@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from support.queue_reads import queue_entries
 
-from cext.store.log.checkpoint import boot_id, encode_checkpoint
+from cext.store.log.checkpoint import boot_id
 from cext.store.log.commit_log import CommitLog
 from cext.store.queues.queue_store import QueueStore
 from cext.store.recovery import recover
 from cext.testing.record_probe import record_encode
+from cext.testing.store_probe import checkpoint_page
 from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
 SEGMENT = 16_384
@@ -159,7 +160,7 @@ class StoreImage:
     def write_checkpoint(self, **values):
         """The own part as of now on this boot unless values say otherwise."""
         values = {"boot_id": boot_id(), "physic_ms": self.now, "logics_ms": self.now, **values}
-        (self.root / "checkpoint").write_bytes(encode_checkpoint(values))
+        (self.root / "checkpoint").write_bytes(checkpoint_page(values))
         return self
 
     def checkpoint_at(self, count, synced=None, **values):

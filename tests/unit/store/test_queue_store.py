@@ -17,8 +17,8 @@ from support.queue_reads import queue_entries
 from support.waiting import HANG_S
 
 from cext.base.status import Status
-from cext.store.log.checkpoint import decode_checkpoint
 from cext.store.queues.queue_store import QueueStore
+from cext.testing.store_probe import checkpoint_values
 from rmq.errors import StoreError
 
 UNIT = struct.Struct(">qiq")
@@ -274,7 +274,7 @@ def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
         wait_until(store, lambda: store.counters()["write_failures"] >= failures + 3)
         with pytest.raises(StoreError):
             store.flush(2000, 1 << 60, 100)
-    values = decode_checkpoint(path.read_bytes())
+    values = checkpoint_values(path.read_bytes())
     assert values["persisted_offset"] == 120 * RECORD
     assert values["synced_offset"] <= 120 * RECORD
 
@@ -406,7 +406,7 @@ def test_the_checkpoint_carries_the_marks(root, tmp_path):
         store.flush(123_456, 1 << 60)
     page = path.read_bytes()
     assert len(page) == 4096
-    values = decode_checkpoint(page)
+    values = checkpoint_values(page)
     assert values["own_valid"]
     assert values["persisted_offset"] == 100 * RECORD
     assert values["queue_count"] == 1

@@ -15,9 +15,8 @@ import pytest
 from support.queue_reads import queue_entries
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
-from cext.store.log.checkpoint import decode_checkpoint
 from cext.testing.record_probe import tags_hash
-from cext.testing.store_probe import log_append, log_write_out
+from cext.testing.store_probe import checkpoint_values, log_append, log_write_out
 from rmq.format.message import java_hash
 
 
@@ -534,7 +533,7 @@ def test_recovery_twice_finds_the_same_and_writes_a_checkpoint_at_once(image):
     image.add_many(600).write_log().write_queues(image.records[:590]).checkpoint_at(580)
     log, queues, first = open_store(image.root)
     log.close()
-    values = decode_checkpoint((image.root / "checkpoint").read_bytes())
+    values = checkpoint_values((image.root / "checkpoint").read_bytes())
     assert values["own_valid"]
     assert values["persisted_offset"] == end_of(image.records[579])
     _log, again, second = open_store(image.root)
