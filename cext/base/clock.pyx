@@ -2,7 +2,8 @@
 
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
-Python's side has the same clocks in rmq/base/clock.py.
+Python's side has the same clocks in rmq/base/clock.py; `monotonic` and `now_ms` here are for those
+of it that ask message by message.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -39,10 +40,38 @@ cdef int64_t monotonic_us() noexcept nogil:
     return now_us(CLOCK_MONOTONIC)
 
 
+cdef int64_t machine_us() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000
+
+
+cdef int64_t monotonic_us_at(int64_t machine_us) noexcept nogil:
+    return machine_us + load_acquire_i64(&shift.passed_us)
+
+
 cdef int sleep_ms(int timeout_ms) noexcept nogil:
     if shift != &none and timeout_ms > DRIVEN_SLEEP_MS:
         return DRIVEN_SLEEP_MS
     return timeout_ms
+
+
+cdef int64_t wake_us(int64_t until_us) noexcept nogil:
+    cdef int64_t now
+    if shift == &none:
+        return until_us
+    now = machine_us()
+    return now + min(until_us - monotonic_us_at(now), <int64_t>DRIVEN_SLEEP_MS * 1000)
+
+
+def monotonic() -> float:
+    """Seconds, as time.monotonic()."""
+    return monotonic_us() / 1e6
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return wall_ms()
 
 
 def drive(memory) -> None:

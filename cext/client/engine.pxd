@@ -30,7 +30,7 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
 
 # A look of a caller that waits, WAIT_US at most between two: whether its time is not over yet, that
 # is `timeout_us` from the first look on. What the process stood still since the last one (stopped,
-# swapped out, its machine paused) is no time of it. looked_us: 0 before the first.
+# swapped out, its machine paused) is no time of it. looked_us: 0 before the first; by machine_us.
 cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil
 
 # Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock

@@ -19,7 +19,9 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_i32, store_release_i32
 from cext.base.byteorder cimport store_u16, store_u32
-from cext.base.clock cimport monotonic_us, wall_ms
+from cext.base.clock cimport (
+    machine_us, monotonic_us, monotonic_us_at, sleep_ms, wake_us, wall_ms,
+)
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_drain, event_open, event_signal
@@ -356,17 +358,18 @@ cdef void stop_all(EngineState* state) noexcept nogil:
 cdef void body(void* argument) noexcept nogil:
     cdef EngineState* state = <EngineState*>argument
     cdef epoll_event events[EVENTS]
-    cdef int64_t now_us, began_us = monotonic_us()
+    cdef int64_t now_us, looked_us, began_us = machine_us()
     cdef int count, i, wait_ms = 0
     while not load_acquire_i32(&state.stopping):
-        now_us = monotonic_us()
-        if now_us - began_us - 1000 * <int64_t>wait_ms > STOOD_US:
-            forgive(state, now_us - began_us)
-        began_us = now_us
+        looked_us = machine_us()         # time that a test has pass is no standing still
+        if looked_us - began_us - 1000 * <int64_t>wait_ms > STOOD_US:
+            forgive(state, looked_us - began_us)
+        began_us = looked_us
+        now_us = monotonic_us_at(looked_us)
         send_dirty(state, now_us)
         tell_late(state, now_us)
         post_staged(state)
-        wait_ms = patience(state)
+        wait_ms = sleep_ms(patience(state))
         count = epoll_wait(state.epoll_fd, events, EVENTS, wait_ms)
         lock_take(&state.lock)
         state.sleeping = False
@@ -384,13 +387,14 @@ cdef void body(void* argument) noexcept nogil:
 # ---------------------------------------------------------------- for callers in cext
 
 cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil:
-    cdef int64_t now_us = monotonic_us()
-    cdef int64_t over_us = now_us - looked_us[0] - WAIT_US
+    cdef int64_t look_us = machine_us()
+    cdef int64_t now_us = monotonic_us_at(look_us)
+    cdef int64_t over_us = look_us - looked_us[0] - WAIT_US
     if looked_us[0] == 0:
         until_us[0] = now_us + timeout_us
     elif over_us > STOOD_US:
         until_us[0] += over_us
-    looked_us[0] = now_us
+    looked_us[0] = look_us
     return now_us < until_us[0]
 
 
@@ -424,7 +428,8 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
         # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
         with nogil:
             state.slot_waiters += 1
-            condition_wait(&state.slots_freed, &state.lock, min(until_us[0], looked_us + WAIT_US))
+            condition_wait(&state.slots_freed, &state.lock,
+                           min(wake_us(until_us[0]), looked_us + WAIT_US))
             state.slot_waiters -= 1
             lock_release(&state.lock)
 

@@ -6,7 +6,7 @@ from cpython.ref cimport PyObject, Py_XDECREF
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from cext.base.clock cimport monotonic_us
+from cext.base.clock cimport monotonic_us, wake_us
 from cext.base.sysio cimport close_file, event_drain, event_open
 from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
@@ -83,7 +83,7 @@ cdef class Mailbox:
             lock_take(&state.lock)
             while state.first == NULL and not state.closed and monotonic_us() < until_us:
                 state.waiters += 1
-                condition_wait(&state.filled, &state.lock, until_us)
+                condition_wait(&state.filled, &state.lock, wake_us(until_us))
                 state.waiters -= 1
             chain = state.first
             state.first = state.last = NULL

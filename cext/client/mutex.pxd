@@ -21,7 +21,7 @@ cdef extern from *:
         pthread_condattr_destroy(&attributes);
     }
 
-    /* Sleeps until told or until the monotonic microsecond `until_us`. */
+    /* Sleeps until told or until `until_us` by the machine's monotonic clock (wake_us). */
     static inline void rmq_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
                                           int64_t until_us)
     {

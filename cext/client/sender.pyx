@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, malloc, realloc
 from libc.string cimport memcpy
 
 from cext.base.byteorder cimport store_u16, store_u32
-from cext.base.clock cimport monotonic_us, wall_ms
+from cext.base.clock cimport monotonic_us, wake_us, wall_ms
 from cext.client.engine cimport (
     WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, has_time,
 )
@@ -531,7 +531,7 @@ cdef class Sender:
                 lock_take(&self.gate_lock)
                 if self.gate_count == count:
                     condition_wait(&self.gate_opened, &self.gate_lock,
-                                   min(until_us, looked_us + WAIT_US))
+                                   min(wake_us(until_us), looked_us + WAIT_US))
                 lock_release(&self.gate_lock)
             self.gate_waiters -= 1
             PyErr_CheckSignals()

@@ -7,6 +7,7 @@
     json_file           one config file, its .bak and its checksum
     journal_file        records appended to one file, each whole or not there
     clock               wall and monotonic time, which tests can drive
+    waits               waits of threads, by that clock
     deadline            waiting with a limit
     networks            blocks of addresses
     rate_limited_log    at most one line a key and interval

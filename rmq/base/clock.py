@@ -2,6 +2,7 @@
 
     began = clock.monotonic()
     clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock
+    news.wait(clock.sleep_s(3.0))       # and looks again; rmq/base/waits.py has whole waits
 
 A process whose environment has RMQ_TEST_CLOCK=FILE adds the two numbers in FILE (ClockShift in
 cext/base/clock.pxd) to all its clocks, its event loop's too: so a test has an hour pass in a broker
@@ -60,6 +61,12 @@ def drive(memory: bytearray | mmap | None) -> None:
 
 def is_driven() -> bool:
     return _shift is not None
+
+
+def sleep_s(timeout_s: float) -> float:
+    """How long to sleep by the machine's clock for `timeout_s` by this one, for those who look
+    again then: as long, and where tests drive it 2 ms at most, since it may have moved."""
+    return timeout_s if _shift is None else min(timeout_s, DRIVEN_SLEEP_S)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import uuid
 from typing import Any
 
 from cext.client.message import Message, MessageExt, encoded_properties
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
@@ -64,7 +64,7 @@ class Tracer:
     ) -> None:  # fmt: skip
         """A send has ended."""
         fields = [
-            "Pub", int(time.time() * 1000), region or "DefaultRegion", group, message.topic,
+            "Pub", clock.now_ms(), region or "DefaultRegion", group, message.topic,
             message.message_id, message.tags or "", message.keys or "", store_host,
             len(message.body), int(cost_ms), kind, offset_id,
             "true" if success else "false",
@@ -102,7 +102,7 @@ class Tracer:
         fields = {
             "a": GROUP, "b": self._topic, "c": AUTO_CREATE_TOPIC, "d": CREATED_QUEUES,
             "e": queue.queue_id, "f": 0,
-            "g": int(time.time() * 1000), "h": 0, "i": encoded_properties(message).decode(),
+            "g": clock.now_ms(), "h": 0, "i": encoded_properties(message).decode(),
             "j": 0, "k": False, "m": False, "n": queue.broker_name,
         }  # fmt: skip
         address = self._instance.routes.address_of(queue.broker_name)
@@ -125,7 +125,7 @@ class ConsumeTracer(Tracer):
         """A call begins in this thread (good is None), or has ended."""
         if good is None:
             self._calls.request = uuid.uuid4().hex.upper()
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         for message in messages:
             if message.get_property("TRACE_ON") == "false":
                 continue

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rmq.base import clock
 from rmq.client.blocking import account, encryption
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
@@ -94,10 +94,10 @@ class Connection:
     ) -> Command:
         """The answer, whatever its code."""
         timeout = CALL_TIMEOUT if timeout is None else timeout
-        deadline = time.monotonic() + timeout
+        deadline = clock.monotonic() + timeout
         opaque = self.submit(code, fields, body)
         while True:
-            reply = self.receive(deadline - time.monotonic())
+            reply = self.receive(deadline - clock.monotonic())
             if reply is None:
                 raise self._silent(code, timeout)
             if reply.opaque == opaque:
@@ -113,18 +113,18 @@ class Connection:
         waiting: dict[int, int] = {}
         answers: dict[int, Command] = {}
         timeout = CALL_TIMEOUT if timeout is None else timeout
-        asked, deadline = 0, time.monotonic() + timeout
+        asked, deadline = 0, clock.monotonic() + timeout
         while len(answers) < len(rows):
             while asked < len(rows) and len(waiting) < UNDER_WAY:
                 waiting[self.submit(code, rows[asked])] = asked
                 asked += 1
-            reply = self.receive(deadline - time.monotonic())
+            reply = self.receive(deadline - clock.monotonic())
             if reply is None:
                 raise self._silent(code, timeout)
             at = waiting.pop(reply.opaque, None)
             if at is not None:
                 answers[at] = reply
-                deadline = time.monotonic() + timeout
+                deadline = clock.monotonic() + timeout
         return [answers[at] for at in range(len(rows))]
 
     def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
@@ -144,7 +144,7 @@ class Connection:
 
     def receive(self, timeout: float) -> Command | None:
         """The next answer, in order of arrival; None when none came within `timeout`."""
-        deadline = time.monotonic() + timeout
+        deadline = clock.monotonic() + timeout
         while True:
             try:
                 command = self._frames.next()
@@ -152,7 +152,9 @@ class Connection:
                 self.close()
                 raise ProtocolError(f"{self.address}: {error}; not RocketMQ?") from None
             if command is None:
-                if not self._fill(deadline - time.monotonic()):
+                left = deadline - clock.monotonic()
+                part = clock.sleep_s(left)
+                if not self._fill(part) and part == left:
                     return None
             elif command.is_response:
                 return command

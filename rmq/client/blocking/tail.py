@@ -14,11 +14,11 @@ The broker filters tags by their hash; two tags may share one, so the tag is com
 from __future__ import annotations
 
 import selectors
-import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rmq.base import clock, waits
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.connection.replicas import Purpose, Replica
@@ -40,6 +40,7 @@ from rmq.names import TOOLS_CONSUMER_GROUP
 GROUP = TOOLS_CONSUMER_GROUP
 BATCH = 32
 HOLD_MS = 15_000
+HOLD_S = HOLD_MS / 1000 + 5  # until an answer has to be here
 RECONNECT_PAUSE = 1.0
 
 
@@ -121,7 +122,7 @@ def tail(
                 position.opaque = None
             cluster.close()
             if not others:
-                time.sleep(RECONNECT_PAUSE)
+                waits.sleep(RECONNECT_PAUSE)
 
 
 def _others(cluster: Cluster, positions: list[_Position]) -> bool:
@@ -187,11 +188,14 @@ def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Po
         for connection in by_connection:
             selector.register(connection, selectors.EVENT_READ)
         # Bytes read ahead do not make a socket readable, but `receive` below leaves none behind.
-        ready = selector.select(timeout=HOLD_MS / 1000 + 5)
+        end = clock.monotonic() + HOLD_S
+        while not (ready := selector.select(clock.sleep_s(max(end - clock.monotonic(), 0)))):
+            if clock.monotonic() >= end:
+                break
     if not ready:
         for connection in by_connection:
             cluster.replicas.gone(connection.address)
-        raise UnreachableError(f"no broker answered a pull within {HOLD_MS // 1000 + 5} s")
+        raise UnreachableError(f"no broker answered a pull within {HOLD_S:g} s")
     for key, _ in ready:
         peer = key.fileobj
         assert isinstance(peer, Connection)

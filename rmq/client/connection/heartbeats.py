@@ -13,10 +13,10 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from typing import Any, Protocol
 
 from cext.client.reply import Reply
+from rmq.base import clock, waits
 from rmq.client.connection.caller import Caller
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
@@ -135,9 +135,9 @@ class Heartbeats:
                 waiting.release()
 
             self._caller.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, told)
-        until = time.monotonic() + wait_ms / 1000
+        until = clock.monotonic() + wait_ms / 1000
         for _ in left if wait_ms else []:
-            waiting.acquire(timeout=max(until - time.monotonic(), 0))
+            waits.acquire(waiting, max(until - clock.monotonic(), 0))
 
     def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
         if error is None and reply is not None and reply.code == 0:
@@ -145,7 +145,7 @@ class Heartbeats:
             self._routes.replicas.back(address)
             if address in self._lost:
                 self._lost.discard(address)
-                self.returned_at = time.monotonic()
+                self.returned_at = clock.monotonic()
         else:
             log.info("heartbeat to %s: %s", address, error or reply)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 import urllib.request
 from pathlib import Path
 
+from rmq.base import clock
 from rmq.client.parameters import ClientParameters
 from rmq.errors import ConfigError, UnreachableError
 
@@ -68,13 +68,13 @@ class NameServerSource:
         """At least one; UnreachableError when file or address server never gave any."""
         if self._fixed or not (self._file or self._url):
             return self._list
-        if time.monotonic() - self._read_at >= READ_AGAIN_S:
+        if clock.monotonic() - self._read_at >= READ_AGAIN_S:
             try:
                 found = split_list(self._read())
                 for address in found:
                     split_address(address)
                 self._list = found or self._list
-                self._read_at = time.monotonic()
+                self._read_at = clock.monotonic()
             except (OSError, ValueError, ConfigError) as error:
                 log.warning("list of name servers %s: %s", self.text, error)
         if not self._list:

@@ -17,10 +17,10 @@ known not to answer comes last, without waiting for the name server to notice.
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rmq.base import clock
 from rmq.client.connection.routes import MASTER
 from rmq.format.fastjson import MessageQueue
 
@@ -73,11 +73,11 @@ class Replicas:
             self._suggested.pop(queue, None)
 
     def gone(self, address: str) -> None:
-        self._gone[address] = time.monotonic() + self._gone_s
+        self._gone[address] = clock.monotonic() + self._gone_s
 
     def back(self, address: str) -> None:
         self._gone.pop(address, None)
 
     def is_gone(self, address: str) -> bool:
         until = self._gone.get(address)
-        return until is not None and time.monotonic() < until
+        return until is not None and clock.monotonic() < until

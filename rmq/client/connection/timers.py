@@ -19,9 +19,9 @@ import heapq
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from rmq.base import clock
 from rmq.client.connection.workers import Workers
 
 log = logging.getLogger("rmq.client")
@@ -66,7 +66,7 @@ class Timers:
             self._news.notify()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
-        self._chores.close(time.monotonic() + CHORES_END_S, threading.current_thread())
+        self._chores.close(clock.monotonic() + CHORES_END_S, threading.current_thread())
 
     def every(
         self,
@@ -89,7 +89,7 @@ class Timers:
 
     def _add(self, delay_ms: float, timer: Timer) -> None:
         with self._news:
-            due = time.monotonic() + delay_ms / 1000
+            due = clock.monotonic() + delay_ms / 1000
             heapq.heappush(self._heap, (due, next(self._numbers), timer))
             self._news.notify()
 
@@ -97,10 +97,10 @@ class Timers:
         """Waits for the next that is due; None at the end."""
         with self._news:
             while not self._stopping:
-                wait = self._heap[0][0] - time.monotonic() if self._heap else None
+                wait = self._heap[0][0] - clock.monotonic() if self._heap else None
                 if wait is not None and wait <= 0:
                     return heapq.heappop(self._heap)[2]
-                self._news.wait(wait)
+                self._news.wait(None if wait is None else clock.sleep_s(wait))
         return None
 
     def _run(self) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+
+from rmq.base import clock, waits
 
 log = logging.getLogger("rmq.client")
 
@@ -66,8 +67,7 @@ class Workers:
     def drain(self, until: float, own: threading.Thread) -> None:
         """Returns when no task waits or runs but the caller's own, or it is so late (monotonic)."""
         idents = {own.ident}
-        while time.monotonic() < until and not (self._tasks.empty() and self._busy <= idents):
-            time.sleep(0.002)
+        waits.until(lambda: self._tasks.empty() and self._busy <= idents, until)
 
     def close(self, until: float, own: threading.Thread) -> bool:
         """Forgets the tasks that wait, and waits until that time (monotonic) for those that run;
@@ -83,5 +83,5 @@ class Workers:
             self._tasks.put(None)
         others = [each for each in self._threads if each is not own]
         for thread in others:
-            thread.join(max(until - time.monotonic(), 0))
+            waits.join(thread, max(until - clock.monotonic(), 0))
         return not any(each.is_alive() for each in others)

@@ -13,10 +13,10 @@ Topics are named as on the wire.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import Route
@@ -105,7 +105,7 @@ class Members:
         if self._instance.client_id not in found:
             return sorted(found), True  # the caller tells the broker first
         is_certain = (
-            not missing or time.monotonic() - self._instance.heartbeats.returned_at > RETURN_S
+            not missing or clock.monotonic() - self._instance.heartbeats.returned_at > RETURN_S
         )
         self._before[route.topic] = found if is_certain else found | missing
         return sorted(self._before[route.topic]), is_certain
@@ -201,5 +201,5 @@ def first_question(given: FromWhere) -> tuple[int, dict[str, int]]:
         return RequestCode.GET_MAX_OFFSET, {}
     when = given.consume_timestamp
     if when is None:
-        when = int(time.time() * 1000) - HALF_AN_HOUR_MS
+        when = clock.now_ms() - HALF_AN_HOUR_MS
     return RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"timestamp": when}

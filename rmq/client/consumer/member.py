@@ -16,10 +16,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cext.client.sender import check_topic
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance, not_open, shown
 from rmq.client.connection.namespaces import wrap, wrap_group
 from rmq.client.consumer.group import check_filter
@@ -88,7 +88,7 @@ class Member(Generic[P]):
         except BaseException:
             instance.release()
             raise
-        self.started_ms = int(time.time() * 1000)
+        self.started_ms = clock.now_ms()
         self._process = os.getpid()
         self._instance = instance
         try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
+from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.parameters.consumer import BROADCASTING
@@ -108,7 +109,7 @@ class RemoteOffsets:
             except RmqError as error:
                 log.warning("committing %d of %s: %s", offset, queue, error)
         for _ in range(asked if wait else 0):
-            left.acquire(timeout=timeout_ms / 1000 + 1)
+            waits.acquire(left, timeout_ms / 1000 + 1)
 
 
 class LocalOffsets:

@@ -16,11 +16,11 @@ import hashlib
 import re
 import secrets
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rmq.base import clock, waits
 from rmq.client.consumer.deduplication import Claim
 from rmq.errors import ConfigError, not_copied
 
@@ -42,7 +42,7 @@ def _short(key: str) -> str:
 
 
 def _now_ms() -> int:
-    return int(time.time() * 1000)
+    return clock.now_ms()
 
 
 class DbApiStore:
@@ -131,7 +131,7 @@ class DbApiStore:
                 self._undo(connection)
                 if attempt + 1 == TRIES:
                     raise
-                time.sleep(0.01 * 2**attempt)
+                waits.sleep(0.01 * 2**attempt)
             except BaseException:
                 self._undo(connection)
                 raise
@@ -206,9 +206,9 @@ class DbApiStore:
     def _forget(self) -> None:
         """Now and then, rows whose time is over."""
         with self._lock:
-            if time.monotonic() < self._forget_at:
+            if clock.monotonic() < self._forget_at:
                 return
-            self._forget_at = time.monotonic() + FORGET_EVERY_S
+            self._forget_at = clock.monotonic() + FORGET_EVERY_S
         self._transaction(
             lambda cursor: self._do(cursor, "DELETE FROM SEEN WHERE until_ms < ?", _now_ms())
         )

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cext.client.reply import Reply
+from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import FromWhere, first_question
@@ -75,7 +76,7 @@ class StartOffsets:
 
     def wait(self, timeout_s: float) -> None:
         with self._news:
-            self._news.wait_for(lambda: self._under_way == 0, timeout_s)
+            waits.wait_for(self._news, lambda: self._under_way == 0, timeout_s)
 
     def _begun(self, told: Told) -> Told:
         with self._news:

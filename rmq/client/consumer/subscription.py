@@ -8,11 +8,11 @@ Values and rules only; no I/O.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from cext.client.message import MessageExt
+from rmq.base import clock
 from rmq.errors import ConfigError
 from rmq.format.message import java_hash
 
@@ -33,7 +33,7 @@ class Subscription:
     @classmethod
     def of(cls, topic: str, tags: str | None = None, sql: str | None = None) -> Subscription:
         """ConfigError when both are given, or nothing is in what is given."""
-        version = int(time.time() * 1000)
+        version = clock.now_ms()
         if sql is not None:
             if tags not in (None, EVERYTHING):
                 raise ConfigError(f"a subscription of {topic} is by tags or by SQL, not by both")

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from cext.client.reply import Reply
+from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.pop.handles import CheckPoint, Handle
 from rmq.codes import RequestCode, ResponseCode
@@ -60,8 +60,8 @@ class Acks:
     def drain(self, until: float) -> bool:
         """Returns when nothing is under way, or it is so late (monotonic); whether nothing is."""
         with self._lock:
-            return self._lock.wait_for(
-                lambda: not self._under_way, max(until - time.monotonic(), 0)
+            return waits.wait_for(
+                self._lock, lambda: not self._under_way, max(until - clock.monotonic(), 0)
             )
 
     def fields(self, handle: Handle) -> dict[str, Any]:

@@ -23,14 +23,15 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from cext.base import clock
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
+from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap
 from rmq.client.consumer.member import Member
@@ -98,7 +99,7 @@ class PopConsumer(Member[PopConsumerParameters]):
             self._news.notify_all()
         self._waker()
         if self._acks is not None and not self._is_forked:
-            self._acks.drain(time.monotonic() + self.parameters.mq_client_api_timeout / 1000)
+            self._acks.drain(clock.monotonic() + self.parameters.mq_client_api_timeout / 1000)
         self._leave()
 
     # ---- what is read
@@ -126,16 +127,16 @@ class PopConsumer(Member[PopConsumerParameters]):
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
         invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms."""
         timeout_ms = self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms
-        until = time.monotonic() + timeout_ms / 1000
+        until = clock.monotonic() + timeout_ms / 1000
         while True:
             found = self.take(max_messages)
-            left = until - time.monotonic()
+            left = until - clock.monotonic()
             if found or left <= 0:
                 return found
             pause = self.ask(left, max_messages, invisible_ms)
             with self._news:
                 if not self._ready and self._problem is None and not self._closed:
-                    self._news.wait(min(left, pause))
+                    self._news.wait(sleep_s(min(left, pause)))
 
     def wake_by(self, waker: Callable[[], object]) -> None:
         """Called in any thread when take may have something (rmq.aio)."""
@@ -154,7 +155,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         with self._news:
             if self._closed:
                 raise ClosedError("the consumer is closed")
-            now = time.monotonic()
+            now = clock.monotonic()
             while self._ready and len(found) < most:
                 good_until, message = self._ready.popleft()
                 if now < good_until:  # the others come again by themselves
@@ -170,7 +171,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         """Pops at all brokers where none is under way; after how many seconds to look again."""
         most = self._most(max_messages)
         invisible = self.parameters.pop_invisible_time if invisible_ms is None else invisible_ms
-        now = time.monotonic()
+        now = clock.monotonic()
         pause = 1.0
         for name, subscription in list(self.subscriptions.items()):
             route = self.instance.routes.known(name)
@@ -215,7 +216,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         try:
             found = popped(reply.check(), target, self.group, self.parameters.namespace)
             # half of the time is for dealing with it; the broker's clock began before ours
-            good_until = time.monotonic() + reply.int_field("invisibleTime") / 2000
+            good_until = clock.monotonic() + reply.int_field("invisibleTime") / 2000
             wanted = subscription.wanted(found)
             self.ack_async(without(found, wanted))
         except RmqError as problem:
@@ -235,7 +236,7 @@ class PopConsumer(Member[PopConsumerParameters]):
                 pause_s = self.parameters.pull_time_delay_mills_when_exception / 1000
                 if isinstance(error, RemoteError) and error.code not in PASSING:
                     self._problem = error
-            self._not_before[target] = time.monotonic() + pause_s
+            self._not_before[target] = clock.monotonic() + pause_s
             self._news.notify_all()
         self._waker()
 

@@ -8,11 +8,11 @@ Each message carries its handle as property POP_CK, and the topic as the user na
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple, Protocol
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
+from rmq.base import clock
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.handles import handles_of, kind_of, order_counts
@@ -48,7 +48,7 @@ def pop_fields(
     return {
         "consumerGroup": group, "topic": target.topic, "queueId": target.queue_id,
         "maxMsgNums": most, "invisibleTime": invisible_ms, "pollTime": held_ms,
-        "bornTime": int(time.time() * 1000), "initMode": 0 if first else 1,
+        "bornTime": clock.now_ms(), "initMode": 0 if first else 1,
         "expType": subscription.kind, "exp": subscription.text, "order": given.consume_orderly,
         "bname": target.broker_name,
     }  # fmt: skip

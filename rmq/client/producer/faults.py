@@ -15,7 +15,8 @@ again once they answer within detect_timeout.
 from __future__ import annotations
 
 import threading
-import time
+
+from rmq.base import clock
 
 LATENCY_MAX_MS = (50, 100, 550, 1_000, 2_000, 3_000, 15_000)
 NOT_AVAILABLE_MS = (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000)
@@ -41,18 +42,18 @@ class BrokerFaults:
         pause = pause_ms(ISOLATED_MS if isolated else latency_ms)
         with self._lock:
             if pause:
-                self._until[broker_name] = time.monotonic() + pause / 1000
+                self._until[broker_name] = clock.monotonic() + pause / 1000
             else:
                 self._until.pop(broker_name, None)
 
     def is_usable(self, broker_name: str) -> bool:
         until = self._until.get(broker_name)
-        return until is None or time.monotonic() >= until
+        return until is None or clock.monotonic() >= until
 
     def avoided(self) -> list[str]:
         """The brokers left alone now."""
         with self._lock:
-            return [name for name, until in self._until.items() if time.monotonic() < until]
+            return [name for name, until in self._until.items() if clock.monotonic() < until]
 
     def forgive(self, broker_name: str) -> None:
         with self._lock:

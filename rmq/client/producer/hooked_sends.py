@@ -10,7 +10,6 @@ Sends that want none of them never come here: cext/client/sender writes their fr
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from cext.client.message import Message, encoded_properties
 from cext.client.reply import Reply
 from cext.client.result import SendResult, send_result
 from cext.client.sender import Target, monotonic_ms
+from rmq.base import clock
 from rmq.client.producer.base import ProducerBase, Told
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
 from rmq.codes import RequestCode
@@ -42,7 +42,7 @@ class HookedSends:
         return {
             "a": producer.group, "b": target.topic, "c": given.create_topic_key,
             "d": given.default_topic_queue_nums, "e": target.queue_id, "f": sys_flag,
-            "g": int(time.time() * 1000), "h": message.flag,
+            "g": clock.now_ms(), "h": message.flag,
             "i": encoded_properties(message).decode(), "j": 0, "k": given.unit_mode,
             "m": False, "n": target.broker_name,
         }  # fmt: skip

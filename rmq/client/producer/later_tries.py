@@ -16,10 +16,10 @@ and wait; seven pauses later a slave has become master, and takes them in their 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rmq.base import waits
 from rmq.client.producer.base import ProducerBase
 from rmq.client.producer.patience import PAUSE_MS
 from rmq.client.producer.targets import Targets
@@ -88,10 +88,8 @@ class LaterTries:
                 self._running -= 1
 
     def wait(self, until_s: float) -> bool:
-        """until_s: by time.monotonic()."""
-        while len(self) and time.monotonic() < until_s:
-            time.sleep(0.002)
-        return not len(self)
+        """until_s: by clock.monotonic()."""
+        return waits.until(lambda: not len(self), until_s)
 
     def close(self) -> None:
         with self._lock:

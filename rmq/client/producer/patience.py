@@ -12,9 +12,8 @@ Example: the only master is killed. The first try fails at once. Its successor i
 
 from __future__ import annotations
 
-import time
-
 from cext.client.sender import Target, monotonic_ms
+from rmq.base import waits
 from rmq.client.producer.targets import Targets
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, RequestTimeoutError, UnreachableError
@@ -53,5 +52,5 @@ class Patience:
     def waited(self, failed: Target, error: Exception) -> bool:
         if not self.lasts(failed, error):
             return False
-        time.sleep(PAUSE_MS / 1000)
+        waits.sleep(PAUSE_MS / 1000)
         return True

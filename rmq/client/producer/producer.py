@@ -19,13 +19,13 @@ parts of their own: targets.py (which queue), attempts.py (tries elsewhere), syn
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
 from cext.client.sender import Target, TopicQueues
+from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.attempts import Attempts
@@ -129,7 +129,7 @@ class Producer(ProducerBase):
         self._closed = True
         self.direct = False
         if self.is_open:
-            self.later.wait(time.monotonic() + PATIENCE_MS / 1000)
+            self.later.wait(clock.monotonic() + PATIENCE_MS / 1000)
         self.later.close()
         instance, self._instance = self._instance, None
         if instance is None:
@@ -143,11 +143,9 @@ class Producer(ProducerBase):
         instance.release()
 
     def _drain(self, timeout_ms: float) -> bool:
-        until = time.monotonic() + timeout_ms / 1000
+        until = clock.monotonic() + timeout_ms / 1000
         self.seal_batches()
-        while self._under_way() and time.monotonic() < until:
-            time.sleep(0.002)
-        return not self._under_way()
+        return waits.until(lambda: not self._under_way(), until)
 
     def _under_way(self) -> int:
         return self.messages_under_way + len(self.later)

@@ -16,6 +16,7 @@ from typing import Any
 
 from cext.client.message import Message, MessageExt, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
+from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.producer.base import ProducerBase
 from rmq.client.producer.targets import Targets
@@ -50,7 +51,7 @@ def request(
 
     try:
         producer.send_async(message, sent, timeout_ms=timeout_ms)
-        return answer.result(timeout_ms / 1000)
+        return waits.result(answer, timeout_ms / 1000)
     except TimeoutError:
         raise RequestTimeoutError(
             f"request {correlation} on {message.topic}: no reply within {timeout_ms / 1000:.3g} s"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 
+from cext.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import wrap
 from rmq.client.consumer.subscription import Subscription
@@ -111,7 +111,7 @@ class Assignment:
 
     def commit_in_time(self) -> None:
         """With auto_commit and when it is due: the same, and nobody waits for the answers."""
-        now = time.monotonic()
+        now = clock.monotonic()
         if not self._given.auto_commit or now < self._commit_at:
             return
         pause_ms = max(self._given.auto_commit_interval_millis, COMMIT_MS_MIN)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
+from cext.base import clock
 from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
+from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.replicas import Purpose
@@ -253,7 +254,7 @@ class Puller:
 
     def take(self, timeout_ms: float, most: int) -> list[MessageExt]:
         """Waits for the first message, then all that is there up to `most`."""
-        until = time.monotonic() + timeout_ms / 1000
+        until = clock.monotonic() + timeout_ms / 1000
         out: list[MessageExt] = []
         self._go_on()  # a seek or a dropped queue may have made room
         with self.news:
@@ -262,13 +263,13 @@ class Puller:
                 if self.closed:
                     raise ClosedError("the consumer is closed")
                 self._collect(most, out)
-                left = until - time.monotonic()
+                left = until - clock.monotonic()
                 if out or (left <= 0 and self._problem is None):
                     break
                 if self._problem is not None:
                     problem, self._problem = self._problem, None
                     raise problem
-                self.news.wait(left)
+                self.news.wait(sleep_s(left))
         self._go_on()
         return out
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from typing import Protocol
 
 from cext.client.message import MessageExt
+from rmq.base import clock
 from rmq.client.connection.timers import Timers
 from rmq.client.connection.workers import Workers
 from rmq.client.consumer import listener
@@ -126,7 +126,7 @@ class ConcurrentService:
         """Sends back what a call has not dealt with in that time."""
         is_broadcast = self._consumer.parameters.message_model == BROADCASTING
         for queue in self._consumer.process_queues():
-            for batch in queue.expired(time.monotonic() - timeout_s, EXPIRED_MOST):
+            for batch in queue.expired(clock.monotonic() - timeout_s, EXPIRED_MOST):
                 end = "dropped" if is_broadcast else "sent back"
                 log.warning("no end in sight for %s: %s", batch.messages[0], end)
                 sent = [is_broadcast or self._consumer.sender.send_back(each, EXPIRED_DELAY_LEVEL)

@@ -8,8 +8,9 @@ Rates are of the last minute, from samples taken every ten seconds; failures of 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
+
+from rmq.base import clock
 
 SAMPLE_MS = 10_000
 SAMPLES, FAILED_S = 7, 3_600.0
@@ -21,7 +22,7 @@ class _Topic:
         self.pull_ms = self.call_ms = 0.0
 
     def sample(self) -> tuple[float, ...]:
-        return (time.monotonic(), self.pulls, self.pull_ms, self.pulled, self.calls, self.call_ms,
+        return (clock.monotonic(), self.pulls, self.pull_ms, self.pulled, self.calls, self.call_ms,
                 self.good, self.failed)  # fmt: skip
 
 
@@ -60,7 +61,7 @@ class ConsumeStats:
 
     def sample(self) -> None:
         """To be called every SAMPLE_MS."""
-        now = time.monotonic()
+        now = clock.monotonic()
         with self._lock:
             for topic, found in self._topics.items():
                 samples, failures = self._samples[topic], self._failures[topic]

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.connection.timers import Timer
@@ -162,14 +162,14 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.pulls.closed = self.pops.closed = True
         own = own or threading.current_thread()
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
-        self.workers.drain(time.monotonic() + grace_s, own)
+        self.workers.drain(clock.monotonic() + grace_s, own)
         self.is_closing = True
-        ended = self.workers.close(time.monotonic() + CALLS_UNDER_WAY_S, own)
+        ended = self.workers.close(clock.monotonic() + CALLS_UNDER_WAY_S, own)
         self.service.close()
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)
         self.rebalance.leave()
-        self.pops.service.acks.drain(time.monotonic() + ACKS_UNDER_WAY_S)
+        self.pops.service.acks.drain(clock.monotonic() + ACKS_UNDER_WAY_S)
         if self._tracer is not None:
             self._tracer.close()
         self._leave()
@@ -321,7 +321,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         """Calls the listener with one message for an operator: ConsumeMessageDirectlyResult."""
         self.show([message])
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-        began = time.monotonic()
+        began = clock.monotonic()
         context: ConsumeOrderlyContext | ConsumeConcurrentlyContext
         if isinstance(self.service, OrderlyService):
             context = ConsumeOrderlyContext(queue)
@@ -339,5 +339,5 @@ class PushConsumer(Member[PushConsumerParameters]):
             "order": self.service.is_orderly, "autoCommit": auto_commit,
             "consumeResult": "CR_THROW_EXCEPTION" if problem else results.get(name, "CR_LATER"),
             "remark": repr(problem) if problem else None,
-            "spentTimeMills": int((time.monotonic() - began) * 1000),
+            "spentTimeMills": int((clock.monotonic() - began) * 1000),
         }  # fmt: skip

@@ -8,9 +8,9 @@ call.settled(failed=0)               # so many of the messages come again
 from __future__ import annotations
 
 import logging
-import time
 from typing import Generic, Protocol
 
+from cext.base import clock
 from cext.client.message import MessageExt
 from rmq.client.consumer import listener
 from rmq.client.consumer.listener import Context, Listen, Status
@@ -47,12 +47,12 @@ class ListenerCall(Generic[Status]):
     ) -> None:  # fmt: skip
         self._consumer, self._queue, self._messages = consumer, queue, messages
         consumer.show(messages)
-        began = time.monotonic()
+        began = clock.monotonic()
         consumer.traced(messages, None)
         self.status: Status | None
         self.problem: BaseException | None
         self.status, self.problem = listener.call(listen, messages, context, success)
-        self.took_ms = (time.monotonic() - began) * 1000
+        self.took_ms = (clock.monotonic() - began) * 1000
         if self.problem is not None:
             log.warning("the listener failed at %s", messages[0], exc_info=self.problem)
 

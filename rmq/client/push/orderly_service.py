@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from typing import Protocol
 
 from cext.client.message import MessageExt
+from rmq.base import clock
 from rmq.client.connection.timers import Timers
 from rmq.client.consumer import listener
 from rmq.client.consumer.listener import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
@@ -95,12 +95,12 @@ class OrderlyService:
     def _turn(self, queue: ProcessQueue) -> int | None:
         """Deals with what lies here; the pause after which to go on, None: when more comes."""
         consumer = self._consumer
-        until = time.monotonic() + TURN_S
+        until = clock.monotonic() + TURN_S
         while not queue.dropped and not consumer.is_closing:
             if self._wants_locks and not queue.holds_lock():
                 consumer.lock_is_lost(queue)
                 return None
-            if time.monotonic() > until:
+            if clock.monotonic() > until:
                 return SUSPEND_MS_MIN
             messages = queue.take(consumer.parameters.consume_message_batch_max_size)
             if not messages:

@@ -6,9 +6,9 @@ The broker keeps what was popped and is not acknowledged; here it is only counte
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
+from rmq.base import clock
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import Target
 from rmq.format.fastjson import MessageQueue
@@ -25,7 +25,7 @@ class PopQueue:
         self.dropped = False  # nothing more is popped; what is in hand is dealt with
         self.is_unwanted = False  # nor that: it is subscribed no more, or otherwise
         self.in_hand = 0  # messages that are not dealt with
-        self.popped_ms = int(time.time() * 1000)
+        self.popped_ms = clock.now_ms()
         self._lock = threading.Lock()
         self._popping = False
         self._is_waiting = False  # for room, before it pops on
@@ -38,7 +38,7 @@ class PopQueue:
             self._is_waiting = self.in_hand > most
             self._popping = not self._is_waiting
             if self._popping:
-                self.popped_ms = int(time.time() * 1000)
+                self.popped_ms = clock.now_ms()
             return self._popping
 
     def ended(self, count: int = 0) -> None:

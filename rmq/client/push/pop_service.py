@@ -14,10 +14,10 @@ from __future__ import annotations
 import bisect
 import functools
 import logging
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from cext.base import clock
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
@@ -90,7 +90,7 @@ class PopService:
 
     def _consume(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
         try:
-            if queue.is_unwanted or time.monotonic() >= until:
+            if queue.is_unwanted or clock.monotonic() >= until:
                 log.info("%d messages of %s are left to others", len(messages), queue.queue)
             else:
                 self._call(queue, messages, until)
@@ -105,7 +105,7 @@ class PopService:
         good = min(max(context.ack_index, -1) + 1, len(messages)) if call.status is SUCCESS else 0
         failed = messages[good:]
         call.settled(len(failed))
-        if time.monotonic() >= until:
+        if clock.monotonic() >= until:
             log.warning("the call for %s took longer than its invisible time", messages[0])
             return
         self.ack(queue, messages[:good])
@@ -142,7 +142,7 @@ class PopService:
 
     def _delay_s(self, message: MessageExt, level: int) -> int | None:
         if message.reconsume_times >= self._consumer.times_max:
-            age_s = time.time() - message.born_timestamp / 1000
+            age_s = clock.now_ms() / 1000 - message.born_timestamp / 1000
             if age_s > 2 * DELAYS_S[-1]:
                 return None
             level = bisect.bisect_right(DELAYS_S, age_s)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from collections.abc import Collection, Mapping
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.consumer.subscription import Subscription
@@ -115,7 +115,7 @@ class PushPops:
         try:
             if reply.code not in NOTHING:
                 found = self._messages(queue, reply)
-                until = time.monotonic() + reply.int_field("invisibleTime") / 1000
+                until = clock.monotonic() + reply.int_field("invisibleTime") / 1000
             elif reply.code == POLLING_FULL:
                 pause_ms = FULL_PAUSE_MS
             elif reply.waited_us < SOON_US:

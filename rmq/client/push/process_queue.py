@@ -17,10 +17,10 @@ count. A queue that begins elsewhere is another ProcessQueue with the same consu
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from typing import Any
 
+from cext.base import clock
 from cext.client.message import MessageExt
 from rmq.client.consumer.subscription import Subscription
 from rmq.format.fastjson import MessageQueue
@@ -58,7 +58,7 @@ class ProcessQueue:
         self.size = 0
         self.running = 0  # calls of the listener
         self.first = self.committed = -1  # where it began; the offset that was committed last
-        self.pulled_ms = self.consumed_ms = int(time.time() * 1000)
+        self.pulled_ms = self.consumed_ms = clock.now_ms()
         self._batches: deque[Batch] = deque()  # concurrent
         self.consume_lock = threading.Lock()  # in order: one call at a time
         self.is_consuming = False  # in order: a task is waiting or at work
@@ -134,7 +134,7 @@ class ProcessQueue:
         with self.lock:
             if self.dropped or batch.done:
                 return False
-            batch.began = time.monotonic()
+            batch.began = clock.monotonic()
             self.running += 1
         return True
 
@@ -142,7 +142,7 @@ class ProcessQueue:
         """The call has ended, and all but `left` is dealt with; whether a pull waits for room."""
         with self.lock:
             self.running -= 1
-            self.consumed_ms = int(time.time() * 1000)
+            self.consumed_ms = clock.now_ms()
             batch.began = 0.0
             if batch.done or self.released:
                 return False
@@ -204,7 +204,7 @@ class ProcessQueue:
     def take(self, most: int) -> list[MessageExt]:
         """The next messages, added to `taken`; empty: nobody is consuming any more."""
         with self.lock:
-            self.consumed_ms = int(time.time() * 1000)
+            self.consumed_ms = clock.now_ms()
             found = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
             self.taken += found
             if not found:
@@ -228,10 +228,10 @@ class ProcessQueue:
 
     def locked(self, now: float) -> None:
         self.locked_at = now
-        self.locked_ms = int(time.time() * 1000)
+        self.locked_ms = clock.now_ms()
 
     def holds_lock(self) -> bool:
-        return self.locked_at > 0 and time.monotonic() - self.locked_at < LOCK_LIVES_S
+        return self.locked_at > 0 and clock.monotonic() - self.locked_at < LOCK_LIVES_S
 
     # ---- what operators see
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from typing import Protocol
 
 from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
@@ -122,7 +122,7 @@ class PushPulls:
                 return
             queue.pulling = True
             progress = queue._progress()
-            queue.pulled_ms = int(time.time() * 1000)
+            queue.pulled_ms = clock.now_ms()
         try:
             self._send(queue, offset, progress)
         except RmqError as error:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from collections.abc import Iterable
 from typing import Protocol
 
+from rmq.base import clock, waits
 from rmq.client.allocation import strategy_of
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
@@ -258,7 +258,7 @@ class Rebalance:
         self, new: list[MessageQueue], subscription: Subscription, pause_ms: int
     ) -> list[MessageQueue]:
         """Those of the queues that could be had."""
-        asked = time.monotonic()
+        asked = clock.monotonic()
         if self._has_locks:
             held = self._locks.lock([wire for wire in new if wire not in self._leaving])
             if not all(held.get(wire) for wire in new):
@@ -290,9 +290,8 @@ class Rebalance:
                 self._leaving[queue.wire] = queue
                 self.let_go(queue)
             return
-        until = time.monotonic() + CALLS_END_S
-        while any(each.running for each in lost) and time.monotonic() < until:
-            time.sleep(0.005)
+        until = clock.monotonic() + CALLS_END_S
+        waits.until(lambda: not any(each.running for each in lost), until)
         self._consumer.commit(lost)
         for queue in lost:
             queue.release()
@@ -341,7 +340,7 @@ class Rebalance:
     def renew_locks(self) -> None:
         """Those in use, and those whose last call has not ended."""
         with self._lock:
-            asked = time.monotonic()
+            asked = clock.monotonic()
             queues = {**self._queues, **self._leaving}
             held = self._locks.lock(queues)
         for wire, holds in held.items():

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 
 from cext.client.message import Message, MessageExt, encoded_properties
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import wrap
 from rmq.codes import COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, RequestCode, ResponseCode
@@ -83,7 +83,7 @@ class SendBack:
             fields = {
                 "a": CLIENT_PRODUCER_GROUP, "b": topic, "c": AUTO_CREATE_TOPIC, "d": 4,
                 "e": queue.queue_id, "f": message.sys_flag & BODY_FLAGS,
-                "g": int(time.time() * 1000), "h": message.flag,
+                "g": clock.now_ms(), "h": message.flag,
                 "i": encoded_properties(copy).decode(), "j": message.reconsume_times + 1,
                 "k": self._instance.parameters.unit_mode, "l": self._times_max, "m": False,
                 "n": queue.broker_name,

@@ -1,0 +1,38 @@
+"""The client takes its times from one place, which tests drive: rmq/base/clock.py, its waits from
+rmq/base/waits.py. (The event loop of rmq.aio is the user's, and its clock with it.)
+"""
+
+import re
+
+from support.source_tree import ROOT
+
+# Where it is no time that is measured or waited for.
+OTHERWISE = {"rmq/client/connection/instance.py": 1}  # a number to begin with
+
+OF_THE_MACHINE = re.compile(
+    r"\btime\.(?:time|monotonic|perf_counter|sleep)(?:_ns)?\(|threading\.Timer\(|datetime\.now\("
+)
+ASLEEP = re.compile(
+    r"(?<!waits)\.(?:acquire|join|result|wait_for)\([^)\n]*(?:timeout|until)"
+    r"|news\.wait\((?!\)|.*sleep_s)"
+)
+
+
+def test_the_client_takes_no_time_from_elsewhere() -> None:
+    found = {}
+    for folder in ("rmq/client", "rmq/aio"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            count = len(OF_THE_MACHINE.findall(text)) + len(ASLEEP.findall(text))
+            if count:
+                found[str(path.relative_to(ROOT))] = count
+    assert found == OTHERWISE
+
+
+def test_the_check_sees_a_planted_breach() -> None:
+    for text in ("began = time.monotonic()", "time.sleep(1)", "time.time_ns()"):
+        assert OF_THE_MACHINE.search(text), text
+    for text in ("left.acquire(timeout=1)", "future.result(timeout_ms / 1000)", "news.wait(left)"):
+        assert ASLEEP.search(text), text
+    for text in ("waits.acquire(left, timeout_s)", "news.wait(clock.sleep_s(left))"):
+        assert not ASLEEP.search(text), text
