@@ -12,6 +12,7 @@ from support.waiting import wait_until
 
 from rmq import Admin, Message, MessageExt, Producer, PushConsumer
 from rmq.format.fastjson import MessageQueue
+from rmq.names import SCHEDULE_TOPIC
 
 PARAMETERS: dict[str, Any] = {
     "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
@@ -63,9 +64,9 @@ class Kept:
     def bodies(self) -> list[int]:
         return [int(each.body) for each in self.messages]
 
-    def wait(self, count: int, timeout_s: float = 60) -> list[int]:
+    def wait(self, count: int, timeout_s: float = 60, *, still: bool = False) -> list[int]:
         """The bodies when so many messages have come."""
-        wait_until(lambda: len(self.messages) >= count, timeout_s)
+        wait_until(lambda: len(self.messages) >= count, timeout_s, still=still)
         return self.bodies
 
 
@@ -75,6 +76,27 @@ def consumer_of(address: str, group: str, listener: Any, **changes: Any) -> Push
 
 def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
     return Counter(bodies) == Counter(range(begin, end))
+
+
+def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
+    """Returns when they have read their queues to the end and dealt with all of it: what has not
+    come then does not come. (What waits at the broker for its time: sent_back.)"""
+    with Admin(namesrv_addr=address, mq_client_api_timeout=30_000) as admin:
+
+        def is_at_rest() -> bool:
+            queues = [queue for each in consumers for queue in each.process_queues()]
+            return queues != [] and all(
+                each.count == 0 and each.pull_offset == admin.max_offset(each.wire)
+                for each in queues
+            )
+
+        wait_until(is_at_rest, still=True)
+
+
+def sent_back(address: str, level: int = 1) -> int:
+    """How many messages the broker was ever given to send again after the delay of this level."""
+    with Admin(namesrv_addr=address, mq_client_api_timeout=30_000) as admin:
+        return admin.max_offset(MessageQueue(SCHEDULE_TOPIC, "broker-a", level - 1))
 
 
 def committed(address: str, group: str, queues: Sequence[MessageQueue]) -> list[int | None]:

@@ -6,6 +6,9 @@
             clock.set_wall(-60)                                 # somebody sets the wall clock back
             clock.now_ms()                                      # what the shard takes for now
 
+    with clock.passing():                                       # who waits in a call of the client
+        assert consumer.poll(60_000) == []
+
     with process_clock(tmp_path) as clock:                      # of broker processes
         with broker_process(tmp_path, environment=clock.environment): ...
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,18 +37,38 @@ _clock: DrivenClock | None = None  # of this process
 class DrivenClock:
     def __init__(self, memory: bytearray | mmap, environment: dict[str, str] | None = None) -> None:
         self._memory = memory
+        self._lock = threading.Lock()
         self.environment = environment or {}
 
     def advance(self, seconds: float) -> None:
         """So much time passes, at once."""
         assert seconds >= 0
-        passed_us, set_ms = self._shift()
-        self._write(passed_us + round(seconds * 1e6), set_ms)
+        with self._lock:
+            passed_us, set_ms = self._shift()
+            self._write(passed_us + round(seconds * 1e6), set_ms)
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the wall clock by so much; how long things take does not change."""
-        passed_us, set_ms = self._shift()
-        self._write(passed_us, set_ms + round(seconds * 1000))
+        with self._lock:
+            passed_us, set_ms = self._shift()
+            self._write(passed_us, set_ms + round(seconds * 1000))
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Time goes on meanwhile, STEP_S every 5 ms, whatever the test's own thread waits for."""
+        ended = threading.Event()
+
+        def pass_time() -> None:
+            while not ended.wait(0.005):
+                self.advance(STEP_S)
+
+        thread = threading.Thread(target=pass_time, name="time")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 by the driven clock."""

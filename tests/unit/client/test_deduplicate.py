@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.consuming import Kept, consumer_of, create, send
+from support.driven_clock import DrivenClock
 from support.redis_server import redis_server
 from support.waiting import wait_until
 
@@ -116,15 +116,28 @@ def test_a_key_is_claimed_once_and_done_once(store: Any) -> None:
     assert store.claim(["b"], 60) == [BUSY]
 
 
-def test_a_claim_that_is_not_finished_expires(store: Any) -> None:
-    assert store.claim(["a"], 0.05) == [OURS]
-    time.sleep(0.1)
+def is_over(store: Any, key: str) -> bool:
+    """Whether Redis, which has a clock of its own, has forgotten the key."""
+    return store._client.get(store._name(key)) is None
+
+
+def test_a_claim_that_is_not_finished_expires(clock: DrivenClock, store: Any) -> None:
+    lease_s = 0.05 if isinstance(store, RedisStore) else 3_600
+    assert store.claim(["a"], lease_s) == [OURS]
+    if isinstance(store, RedisStore):
+        wait_until(lambda: is_over(store, "a"))
+    else:
+        clock.advance(lease_s / 2)
+        assert another(store).claim(["a"], 60) == [BUSY]
+        clock.advance(lease_s / 2)
     assert another(store).claim(["a"], 60) == [OURS]
     assert store.claim(["a"], 60) == [BUSY]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_done_keys_are_forgotten_when_their_time_is_over(tmp_path: Path, kind: str) -> None:
+def test_done_keys_are_forgotten_when_their_time_is_over(
+    clock: DrivenClock, tmp_path: Path, kind: str
+) -> None:
     with ExitStack() as stack:
         if kind == "redis":
             client = stack.enter_context(redis_server(tmp_path))
@@ -136,19 +149,21 @@ def test_done_keys_are_forgotten_when_their_time_is_over(tmp_path: Path, kind: s
             )
             assert store.claim([key], 60) == [OURS]
             store.finish([key])
-            time.sleep(0.15)
+            clock.advance(0.15)
+            if kind == "redis" and then is OURS:
+                wait_until(lambda store=store: is_over(store, "b"))
             assert store.claim([key], 60) == [then]
 
 
-def test_rows_whose_time_is_over_leave_the_table(tmp_path: Path) -> None:
-    brief = SqliteStore(tmp_path / "seen.db", keep_s=0.01)
+def test_rows_whose_time_is_over_leave_the_table(clock: DrivenClock, tmp_path: Path) -> None:
+    brief = SqliteStore(tmp_path / "seen.db", keep_s=50)
     brief.claim([str(i) for i in range(50)], 60)
     brief.finish([str(i) for i in range(50)])
-    time.sleep(0.05)
-    brief._forget_at = 0
-    brief.claim(["x"], 60)
-    (count,) = brief._all[0].execute("SELECT count(*) FROM rmq_seen").fetchone()
-    assert count == 1
+    for passed_s, left in ((30, 51), (31, 2)):  # it looks once a minute
+        clock.advance(passed_s)
+        brief.claim([f"x{left}"], 60)
+        (count,) = brief._all[0].execute("SELECT count(*) FROM rmq_seen").fetchone()
+        assert count == left
 
 
 def test_long_keys_are_keys(store: Any) -> None:

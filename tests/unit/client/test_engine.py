@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.scripted_peer import ScriptedPeer
 from support.waiting import HANG_S, wait_until
 
@@ -120,11 +121,14 @@ def test_bodies_of_all_sizes_come_whole(engine: Engine) -> None:
             assert engine.call(link, encode_request(30, {}, body), 60_000).body == body
 
 
-def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -> None:
+def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(
+    clock: DrivenClock, engine: Engine
+) -> None:
     given_up = threading.Event()
 
     def answer(request: Command) -> Command:
         if request.fields["wait"] == "true":
+            clock.advance(1)
             given_up.wait(HANG_S)
         return request.reply(0, request.fields["wait"])
 
@@ -283,7 +287,9 @@ def test_requests_are_what_the_other_codec_reads() -> None:
             code, 2, {"a": "b", "c": "false"}, b"x")  # fmt: skip
 
 
-def test_damaged_answers_end_their_requests_and_nothing_else(engine: Engine) -> None:
+def test_damaged_answers_end_their_requests_and_nothing_else(
+    clock: DrivenClock, engine: Engine
+) -> None:
     """Every mutation either still is an answer, or the connection is given up and made anew."""
     chance = random.Random(7)
 
@@ -293,12 +299,12 @@ def test_damaged_answers_end_their_requests_and_nothing_else(engine: Engine) -> 
             frame[chance.randrange(4, len(frame))] = chance.randrange(256)  # not its length
         return bytes(frame)
 
-    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer:
+    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer, clock.passing():
         link = link_to(engine, peer)
         ends = Counter[str]()
         for _ in range(400):
             try:
-                reply = engine.call(link, encode_request(30), 150)
+                reply = engine.call(link, encode_request(30), 900)
                 ends["answered"] += 1
                 assert len(reply.body) <= 200
             except (UnreachableError, ProtocolError) as error:
@@ -312,8 +318,15 @@ def test_damaged_answers_end_their_requests_and_nothing_else(engine: Engine) -> 
     assert ends["answered"] > 50
 
 
-def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(engine: Engine) -> None:
-    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(
+    clock: DrivenClock, engine: Engine
+) -> None:
+    asked_ms = iter([0, 200, 1_050])
+
+    def silent(_: Command) -> None:
+        clock.advance(next(asked_ms) / 1000)
+
+    with ScriptedPeer({30: silent, 31: ECHO[30]}) as peer:
         link = link_to(engine, peer)
         mailbox, ends = Mailbox(engine), []
         engine.submit(link, encode_request(30), 9000, mailbox, lambda *end: ends.append(end))
@@ -327,7 +340,7 @@ def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(engine: Engine) 
         assert engine.call(link, encode_request(31), 60_000).code == 0
 
 
-def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
+def test_a_damaged_length_does_not_hold_a_link_for_long(clock: DrivenClock, engine: Engine) -> None:
     """What follows it comes, but as parts of a frame that never ends."""
 
     def damaged(request: Command) -> bytes:
@@ -335,24 +348,27 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
         frame[:4] = (4 << 20).to_bytes(4, "big")
         return bytes(frame)
 
-    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer:
+    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer, clock.passing():
         link = link_to(engine, peer)
-        began = time.monotonic()
+        began, hangs = clock.monotonic(), time.monotonic() + HANG_S
         with pytest.raises(RequestTimeoutError):
             engine.call(link, encode_request(30), 100)
         answered = False
         while not answered:
-            assert time.monotonic() - began < 120
+            assert time.monotonic() < hangs
             with contextlib.suppress(UnreachableError):
                 answered = engine.call(link, encode_request(31), 1_050).code == 0
-        assert time.monotonic() - began > 4, "a frame may take some time"
+        assert clock.monotonic() - began > 4, "a frame may take some time"
         assert engine.stats()["under_way"] == 0
 
 
-def test_a_slow_line_that_brings_a_long_answer_is_left_alone(engine: Engine) -> None:
+def test_a_slow_line_that_brings_a_long_answer_is_left_alone(
+    clock: DrivenClock, engine: Engine
+) -> None:
     """Requests that wait behind it are late; what the line brings is not thrown away for that."""
-    body = os.urandom(1 << 20)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    body, ended = os.urandom(1 << 20), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener, ScriptedPeer(ECHO) as other:
+        beside = link_to(engine, other)
 
         def serve() -> None:
             peer, _ = listener.accept()
@@ -362,7 +378,11 @@ def test_a_slow_line_that_brings_a_long_answer_is_left_alone(engine: Engine) -> 
                 frame = remoting.encode(request.reply(0, "ok", body=body))
                 for at in range(0, len(frame), 32 << 10):
                     peer.sendall(frame[at : at + (32 << 10)])
-                    time.sleep(0.2)
+                    # When this answer has come the engine has seen what was there before it.
+                    engine.call(beside, encode_request(30), 60_000)
+                    clock.advance(0.2)
+                while not ended.wait(0.005):  # the last request behind it is late, too
+                    clock.advance(0.2)
                 while peer.recv(1 << 16):  # a close with requests unread would be a reset
                     pass
 
@@ -371,12 +391,13 @@ def test_a_slow_line_that_brings_a_long_answer_is_left_alone(engine: Engine) -> 
         link = engine.link("127.0.0.1", int(listener.getsockname()[1]))
         mailbox, ends = Mailbox(engine), []
         engine.submit(link, encode_request(30), 100_000, mailbox, lambda *end: ends.append(end))
-        began = time.monotonic()
+        began = clock.monotonic()
         late = 0
         while not mailbox.deliver():
             with pytest.raises(RequestTimeoutError):
                 engine.call(link, encode_request(31), 1_100)
-            late += time.monotonic() - began > 5.5
+            late += clock.monotonic() - began > 5.5
+        ended.set()
         ((reply, error),) = ends
         assert error is None
         assert reply.body == body

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.reading import read_all
-from support.scripted_cluster import Cluster, refused, silent, stored
+from support.scripted_cluster import Cluster, refused, stored
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
@@ -134,21 +135,25 @@ def test_asynchronous_sends_keep_order_in_their_queue_and_miss_nothing(
         assert bodies == sorted(bodies)
 
 
-def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once() -> None:
+def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once(
+    clock: DrivenClock,
+) -> None:
     with (
         Cluster(stored) as cluster,
-        cluster.producer(auto_batch=True, batch_max_delay_ms=2_000) as producer,
+        cluster.producer(auto_batch=True, batch_max_delay_ms=30_000) as producer,
     ):
-        began = time.monotonic()
         first = producer.send_async(Message("t", b"a"))
         second = producer.send_async(Message("t", b"b", properties={"p": "1"}))
         delayed = producer.send_async(Message("t", b"c", delay_level=1))
         assert delayed.result(60).is_ok
+        clock.advance(15)
+        assert producer.send(Message("t", b"d", delay_level=1)).is_ok  # the engine has looked
+        assert not first.done() and not second.done()
+        clock.advance(15)
         first.result(60), second.result(60)
-        assert time.monotonic() - began >= 1.99
         requests = cluster.sends(0)
-    assert [each.code for each in requests] == [310, 320]
-    assert requests[1].fields["m"] == "true"
+    assert [each.code for each in requests] == [310, 310, 320]
+    assert requests[2].fields["m"] == "true"
 
 
 def test_equal_sharding_keys_share_a_queue_and_selectors_and_queues_are_obeyed(
@@ -290,7 +295,10 @@ def test_three_tries_and_then_the_error(way: str) -> None:
         assert len(cluster.sends(0)) == 1
 
 
-def test_silence_is_not_tried_again() -> None:
+def test_silence_is_not_tried_again(clock: DrivenClock) -> None:
+    def silent(request: Command) -> None:
+        clock.advance(1)
+
     with Cluster(silent, silent) as cluster, cluster.producer(send_msg_timeout=1_000) as producer:
         with pytest.raises(RequestTimeoutError):
             producer.send(Message("t", b"x"))
@@ -300,7 +308,10 @@ def test_silence_is_not_tried_again() -> None:
         assert len(cluster.sends(0)) + len(cluster.sends(1)) == 2
 
 
-def test_a_limit_for_each_try_leaves_time_for_another_broker() -> None:
+def test_a_limit_for_each_try_leaves_time_for_another_broker(clock: DrivenClock) -> None:
+    def silent(request: Command) -> None:
+        clock.advance(2)
+
     with (
         Cluster(silent, stored) as cluster,
         cluster.producer(
@@ -345,9 +356,7 @@ def test_stored_but_not_safely_counts_unless_another_broker_is_wanted() -> None:
         assert producer.send(Message("t", b"x")).status == "FLUSH_DISK_TIMEOUT"
 
 
-def test_slow_and_failed_brokers_are_left_alone_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slow_and_failed_brokers_are_left_alone_for_a_while(clock: DrivenClock) -> None:
     assert [pause_ms(each) for each in (10, 100, 549, 550, 999, 1000, 2500, 3000, 20_000)] == [
         0, 0, 0, 30_000, 30_000, 60_000, 120_000, 180_000, 600_000]  # fmt: skip
     faults = BrokerFaults()
@@ -356,12 +365,15 @@ def test_slow_and_failed_brokers_are_left_alone_for_a_while(
     assert faults.avoided() == ["a"]
     faults.note("a", 5, False)
     assert faults.is_usable("a")
-
-    # From 550 ms on a broker is slow, which the other one is where others use the machine, too.
-    monkeypatch.setattr("rmq.client.producer.faults.pause_ms", lambda ms: pause_ms(ms / 4))
+    faults.note("a", 600, False)
+    clock.advance(20)
+    assert not faults.is_usable("a")
+    clock.advance(10)
+    assert faults.is_usable("a")
+    assert faults.avoided() == []
 
     def slow(request: Command) -> Command:
-        time.sleep(2.3)
+        clock.advance(20)  # and so slow that the other one is not, where others use the machine
         return stored(request)
 
     with (
@@ -372,9 +384,19 @@ def test_slow_and_failed_brokers_are_left_alone_for_a_while(
             producer.send(Message("t", b"x"))
         assert len(cluster.sends(0)) <= 1
         assert len(cluster.sends(1)) >= 5
+        while not cluster.sends(0):
+            producer.send(Message("t", b"x"))
+        clock.advance(400)
+        for _ in range(2):
+            producer.send(Message("t", b"x"))
+        assert len(cluster.sends(0)) == 1
+        clock.advance(200)
+        for _ in range(2):
+            producer.send(Message("t", b"x"))
+        assert len(cluster.sends(0)) == 2, "its time is over"
 
 
-def test_too_much_under_way_waits_and_is_refused_in_time() -> None:
+def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> None:
     release = threading.Event()
 
     def held(request: Command) -> Command:
@@ -385,9 +407,11 @@ def test_too_much_under_way_waits_and_is_refused_in_time() -> None:
         enable_backpressure_for_async_mode=True, back_pressure_for_async_send_num=5,
         send_msg_timeout=300,
     ) as producer:  # fmt: skip
-        futures = [producer.send_async(Message("t", b"x"), timeout_ms=60_000) for _ in range(5)]
-        with pytest.raises(BusyError, match="5 messages"):
+        futures = [producer.send_async(Message("t", b"x"), timeout_ms=600_000) for _ in range(5)]
+        began = clock.monotonic()
+        with pytest.raises(BusyError, match="5 messages"), clock.passing():
             producer.send_async(Message("t", b"x"))
+        assert clock.monotonic() - began >= 0.3
         producer.timeout_ms = 60_000
         threading.Timer(0.1, release.set).start()
         futures.append(producer.send_async(Message("t", b"x"), timeout_ms=60_000))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.scripted_peer import ScriptedPeer
 from support.waiting import HANG_S, wait_until
 
@@ -20,7 +21,7 @@ ROUTE, HEARTBEAT, MEMBERS = 105, 34, 38
 
 
 @pytest.fixture
-def timers() -> Iterator[Timers]:
+def timers(clock: DrivenClock) -> Iterator[Timers]:
     found = Timers("test-timers", 4)
     found.start()
     yield found
@@ -42,16 +43,36 @@ def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
 def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
     running: list[int] = []
     most: list[int] = []
+    ticks: list[int] = []
 
     def chore() -> None:
         running.append(1)
         most.append(len(running))
-        time.sleep(0.02)
+        seen = len(ticks)
+        wait_until(lambda: len(ticks) > seen + 3)  # it would be due again meanwhile
         running.pop()
 
+    timers.every(1, lambda: ticks.append(1))
     timers.every(1, chore, chore=True)
     wait_until(lambda: len(most) >= 10)
     assert set(most) == {1}
+
+
+def test_what_is_due_in_an_hour_is_done_then(clock: DrivenClock, timers: Timers) -> None:
+    done: list[str] = []
+    timers.after(3_600_000, lambda: done.append("late"))
+    timers.after(1_800_000, lambda: done.append("early"), chore=True)
+    timers.after(900_000, lambda: done.append("never")).cancel()
+    clock.advance(1_000)
+    mark = threading.Event()
+    timers.after(0, mark.set)  # the thread has looked since
+    assert mark.wait(HANG_S)
+    assert done == []
+    clock.advance(800)
+    wait_until(lambda: done, still=True)
+    clock.advance(1_800)
+    wait_until(lambda: len(done) > 1, still=True)
+    assert done == ["early", "late"]
 
 
 @pytest.mark.parametrize("chore", [False, True])
