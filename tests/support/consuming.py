@@ -11,6 +11,7 @@ from typing import Any
 from support.waiting import wait_until
 
 from rmq import Admin, Message, MessageExt, Producer, PushConsumer
+from rmq.base.clock import now_ms
 from rmq.format.fastjson import MessageQueue
 from rmq.names import SCHEDULE_TOPIC
 
@@ -76,6 +77,14 @@ def consumer_of(address: str, group: str, listener: Any, **changes: Any) -> Push
 
 def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
     return Counter(bodies) == Counter(range(begin, end))
+
+
+def moment_ms() -> int:
+    """A time after all that is stored by now, and not after what is sent from then on over a new
+    connection, or second over an old one: the broker's turn may have begun before."""
+    before = now_ms()
+    wait_until(lambda: now_ms() > before)
+    return now_ms()
 
 
 def wait_for_rest(address: str, *consumers: PushConsumer) -> None:

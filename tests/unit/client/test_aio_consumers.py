@@ -34,7 +34,8 @@ def test_a_poll_hands_out_what_lies_there_and_waits_for_what_comes(broker: Runni
             assert time.monotonic() - began > 0.25
             assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
             waiting = asyncio.create_task(consumer.poll(60_000))
-            await asyncio.sleep(0.3)  # the loop goes on meanwhile
+            for _ in range(100):
+                await asyncio.sleep(0)  # the loop goes on meanwhile
             assert not waiting.done()
             await asyncio.to_thread(send, address, numbers("aio-poll", 500, 501))
             assert [each.body for each in await asyncio.wait_for(waiting, 60)] == [b"500"]
@@ -77,15 +78,16 @@ def test_coroutines_are_called_in_the_loop_many_at_once(broker: RunningBroker) -
     state: dict[str, Any] = {"now": 0, "most": 0, "threads": set(), "bodies": []}
 
     async def main() -> None:
-        enough = asyncio.Event()
+        enough, together = asyncio.Event(), asyncio.Event()
 
         async def listener(messages: list[MessageExt], context: Any) -> Any:
             state["threads"].add(threading.get_ident())
             state["now"] += 1
             state["most"] = max(state["most"], state["now"])
-            while state["most"] < 5:
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.005)
+            if state["most"] >= 5:
+                together.set()
+            await together.wait()
+            await asyncio.sleep(0)  # others may begin
             state["now"] -= 1
             (message,) = messages
             state["bodies"].append(int(message.body))
@@ -114,12 +116,18 @@ def test_coroutines_in_order_one_at_a_time(broker: RunningBroker) -> None:
     create(address, "aio-order", 1)
     send(address, numbers("aio-order", 0, 30))
     found: list[int] = []
+    running = 0
 
     async def main() -> None:
         enough = asyncio.Event()
 
         async def listener(messages: list[MessageExt], context: Any) -> None:
-            await asyncio.sleep(0.002)
+            nonlocal running
+            running += 1
+            for _ in range(10):
+                await asyncio.sleep(0)
+                assert running == 1
+            running -= 1
             found.extend(int(each.body) for each in messages)
             if len(found) == 30:
                 enough.set()

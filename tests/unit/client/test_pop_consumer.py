@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.calm_clock import calm_seconds
 from support.consuming import create, numbers, once_each, send
+from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
 from rmq import ClosedError, ConfigError, Message, MessageError, MessageExt, PopConsumer
@@ -103,20 +104,28 @@ def test_the_invisible_time_can_be_changed(broker: RunningBroker) -> None:
         assert consumer.poll(500) == []
 
 
-def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None:
+def test_a_waiting_poll_gets_what_is_sent_at_once(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     create(broker.namesrv_addr, "pop-wait", 4)
+
+    def send_then() -> None:
+        wait_until(lambda: consumer._under_way, still=True)
+        send(broker.namesrv_addr, numbers("pop-wait", 7, 8))
+
     with popper(broker, "pop-wait") as consumer:
         consumer.subscribe("pop-wait")
-        began, calm = time.monotonic(), calm_seconds()
-        assert consumer.poll(300) == []
-        assert time.monotonic() - began > 0.25
+        began, calm = clock.monotonic(), calm_seconds()
+        with clock.passing():
+            assert consumer.poll(300) == []
+        assert clock.monotonic() - began >= 0.3
         assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
-        timer = threading.Timer(0.3, send, (broker.namesrv_addr, numbers("pop-wait", 7, 8)))
-        timer.start()
+        sender = threading.Thread(target=send_then)
+        sender.start()
         calm = calm_seconds()
         assert bodies(consumer.poll(60_000)) == [7]
         assert calm_seconds() - calm < 10  # the broker's wait is longer
-        timer.join()
+        sender.join()
 
 
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
@@ -147,7 +156,7 @@ def test_closing_ends_a_poll(broker: RunningBroker) -> None:
 
     thread = threading.Thread(target=read)
     thread.start()
-    time.sleep(0.3)
+    wait_until(lambda: consumer._under_way)  # it asks, and then waits
     consumer.close()
     wait_until(lambda: ends)
     thread.join()

@@ -11,7 +11,9 @@ import pytest
 from support.broker_pair import Pair
 from support.calm_clock import calm_seconds
 from support.consuming import create as create_topic
+from support.consuming import moment_ms
 from support.consuming import send as send_all
+from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, TOLD_S, wait_until
 
 from rmq import (
@@ -79,9 +81,9 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
     with consumer_of(broker, "pull-bounds", pull_threshold_for_queue=40) as consumer:
         consumer.assign([queue])
         state = consumer._assigned.of(queue)
-        wait_until(lambda: state.count == 40)
-        time.sleep(0.3)
+        wait_until(lambda: state in consumer._puller._full)
         assert state.count == 40
+        assert not state.pulling
         assert bodies(consumer.poll(0, 5)) == list(range(5))
         assert consumer.position(queue) == 5
         assert bodies(gather(consumer, 295)) == list(range(5, 300))
@@ -103,20 +105,28 @@ def test_one_pull_brings_as_many_as_are_asked_for(broker: RunningBroker) -> None
             assert bodies(gather(consumer, 300)) == list(range(300))
 
 
-def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None:
-    create(broker, "pull-wait", 1)
+def test_a_waiting_poll_gets_what_is_sent_at_once(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
+    (queue,) = create(broker, "pull-wait", 1)
+
+    def send_then() -> None:
+        wait_until(lambda: consumer._assigned.of(queue).pulling, still=True)
+        send(broker, [Message("pull-wait", b"7")])
+
     with consumer_of(broker, "pull-wait") as consumer:
         consumer.subscribe("pull-wait")
-        began, calm = time.monotonic(), calm_seconds()
-        assert consumer.poll(300) == []
-        assert time.monotonic() - began > 0.25
+        began, calm = clock.monotonic(), calm_seconds()
+        with clock.passing():
+            assert consumer.poll(300) == []
+        assert clock.monotonic() - began >= 0.3
         assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
-        timer = threading.Timer(0.3, send, (broker, [Message("pull-wait", b"7")]))
-        timer.start()
+        sender = threading.Thread(target=send_then)
+        sender.start()
         calm = calm_seconds()
         assert bodies(consumer.poll(60_000)) == [7]
         assert calm_seconds() - calm < 10  # the broker's wait is longer
-        timer.join()
+        sender.join()
 
 
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
@@ -201,16 +211,18 @@ def test_offsets_outlive_the_consumer(broker: RunningBroker) -> None:
         assert consumer.committed(queue) == 99
 
 
-def test_poll_commits_what_earlier_polls_returned(broker: RunningBroker) -> None:
+def test_poll_commits_what_earlier_polls_returned(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     (queue,) = create(broker, "pull-auto", 1)
     send(broker, [Message("pull-auto", f"{i}") for i in range(20)])
-    with consumer_of(broker, "pull-auto", auto_commit_interval_millis=1_000) as consumer:
+    with consumer_of(broker, "pull-auto", auto_commit_interval_millis=10_000) as consumer:
         consumer.assign([queue])
         assert len(consumer.poll(9_000, 10)) == 10
         assert consumer.committed(queue) in (0, None)
-        time.sleep(1.1)
+        clock.advance(10)
         assert len(consumer.poll(9_000, 10)) == 10
-        wait_until(lambda: consumer.committed(queue) == 10)
+        wait_until(lambda: consumer.committed(queue) == 10, still=True)
 
 
 def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
@@ -218,9 +230,8 @@ def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
     with Producer("pull-tests", namesrv_addr=broker.namesrv_addr) as producer:
         for i in range(20):
             if i == 12:
-                time.sleep(0.05)
-                middle = int(time.time() * 1000)
-                time.sleep(0.05)
+                middle = moment_ms()
+                producer.send(Message("pull-seek", b"between"), queue=other)
             producer.send(Message("pull-seek", f"{i}"), queue=queue)
     with consumer_of(broker, "pull-seek") as consumer:
         consumer.assign([queue])

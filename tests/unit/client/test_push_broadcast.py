@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
-from support.consuming import Kept, consumer_of, create, numbers, once_each, send
+from support.consuming import Kept, consumer_of, create, numbers, once_each, send, wait_for_rest
 from support.waiting import wait_until
 
 from rmq import ConsumeConcurrentlyStatus
@@ -36,7 +35,7 @@ def test_every_member_gets_everything(broker: RunningBroker, tmp_path: Path) -> 
         send(address, numbers("cast-all", 0, 300))
         for kept in (one, two):
             kept.wait(300)
-        time.sleep(0.3)
+        wait_for_rest(address, first, second)
         assert once_each(one.bodies, 0, 300)
         assert once_each(two.bodies, 0, 300)
         assert first.assignment() == second.assignment() == queues
@@ -51,7 +50,7 @@ def test_it_goes_on_where_the_file_says(broker: RunningBroker, tmp_path: Path) -
         with consumer_of(address, "cast-file", kept, **settings(tmp_path)) as consumer:
             consumer.subscribe("cast-file")
             assert sorted(kept.wait(end - begin)) == list(range(begin, end))
-            time.sleep(0.2)
+            wait_for_rest(address, consumer)
             assert len(kept.messages) == end - begin
     (path,) = tmp_path.rglob("offsets.json")
     assert path.parent.name == "cast-file"

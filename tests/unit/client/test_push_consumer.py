@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.broker_pair import Pair
-from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.consuming import (
+    Kept,
+    committed,
+    consumer_of,
+    create,
+    moment_ms,
+    numbers,
+    once_each,
+    send,
+    sent_back,
+    wait_for_rest,
+)
 from support.waiting import HANG_S, TOLD_S, wait_until
 
 from rmq import (
@@ -104,6 +114,7 @@ def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker
         return LATER if message.body == b"2" and message.reconsume_times == 0 else None
 
     kept = Kept(decide)
+    before = sent_back(address)
     with consumer_of(address, "push-fail", kept, max_reconsume_times=2) as consumer:
         consumer.subscribe("push-fail")
         kept.wait(6)
@@ -120,7 +131,8 @@ def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker
             assert graveyard.wait(1) == [1]
         consumer.commit(wait=True)
         assert committed(address, "push-fail", [queue]) == [3]
-        time.sleep(1.5)
+        assert sent_back(address) - before == 3, "nothing more is to come again"
+        wait_for_rest(address, consumer)
         assert len(kept.messages) == 6
 
 
@@ -136,14 +148,16 @@ def test_part_of_a_batch_can_be_dealt_with(broker: RunningBroker) -> None:
 
     kept = Kept(decide)
     changes = {"consume_message_batch_max_size": 8, "subscription": {"push-part": "*"}}
-    with consumer_of(address, "push-part", kept, **changes):
+    before = sent_back(address)
+    with consumer_of(address, "push-part", kept, **changes) as consumer:
         first = Counter(kept.wait(8))
         assert first == Counter(range(8))
         big = [len(call) for call in kept.calls if len(call) > 1]
         expected = 8 + sum(size - 2 for size in big)
         assert expected > 8
         kept.wait(expected)
-        time.sleep(0.3)
+        assert sent_back(address) - before == expected - 8
+        wait_for_rest(address, consumer)
         assert len(kept.messages) == expected
 
 
@@ -162,7 +176,7 @@ def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
         two.subscribe("push-filter", sql="n >= 60 AND TAGS = 'd'")
         assert sorted(by_tag.wait(40)) == list(range(0, 80, 2))
         assert sorted(by_sql.wait(5)) == [63, 67, 71, 75, 79]
-        time.sleep(0.3)
+        wait_for_rest(address, one, two)
         assert (len(by_tag.messages), len(by_sql.messages)) == (40, 5)
         one.subscribe("push-filter", "d")
         send(address, [Message("push-filter", "100", "c"), Message("push-filter", "101", "d")])
@@ -179,21 +193,22 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             each.subscribe("push-share")
 
         def is_shared(among: list[PushConsumer]) -> bool:
+            """Who has a queue reads it, too: it is handed over."""
             shares = [each.assignment() for each in among]
-            return sorted(each for share in shares for each in share) == queues and all(shares)
+            is_read = all(queue.pulling for each in among for queue in each.process_queues())
+            whole = sorted(each for share in shares for each in share) == queues
+            return whole and all(shares) and is_read
 
         wait_until(lambda: is_shared(consumers), TOLD_S)
-        time.sleep(0.5)
         send(address, numbers("push-share", 0, 2_000))
         everything.wait(2_000)
-        time.sleep(0.5)
+        wait_for_rest(address, *consumers)
         assert once_each(everything.bodies, 0, 2_000)
         consumers.pop().close()
         wait_until(lambda: is_shared(consumers), TOLD_S)
-        time.sleep(0.5)
         send(address, numbers("push-share", 2_000, 3_000))
         everything.wait(3_000)
-        time.sleep(0.5)
+        wait_for_rest(address, *consumers)
         assert once_each(everything.bodies, 0, 3_000)
     finally:
         for each in consumers:
@@ -224,27 +239,25 @@ def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker)
     address = broker.namesrv_addr
     create(address, "push-churn", 4)
     kept = Kept()
-    done = threading.Event()
 
     def churn() -> None:
         for _ in range(4):  # as often on a slow machine: each hand-over may repeat something
-            if done.is_set():
-                return
-            with consumer_of(address, "push-churn", kept) as passing:
+            own = Kept(kept)
+            with consumer_of(address, "push-churn", own) as passing:
                 passing.subscribe("push-churn")
-                done.wait(1)
+                wait_until(lambda own=own: len(own.messages) > 100)
 
-    thread = threading.Thread(target=churn)
+    thread = threading.Thread(target=churn, daemon=True)
+    sent = 0
     with consumer_of(address, "push-churn", kept) as consumer:
         consumer.subscribe("push-churn")
         thread.start()
-        for begin in range(0, 4_000, 200):
-            send(address, numbers("push-churn", begin, begin + 200))
-            time.sleep(0.1)
-        wait_until(lambda: set(kept.bodies) == set(range(4_000)))
-        done.set()
-        thread.join()
-    repeated = len(kept.messages) - 4_000
+        while sent < 4_000 or thread.is_alive():
+            send(address, numbers("push-churn", sent, sent + 200))
+            sent += 200
+            kept.wait(sent - 400)
+        wait_until(lambda: set(kept.bodies) == set(range(sent)))
+    repeated = len(kept.messages) - sent
     assert repeated < 800, "a hand-over repeats what was under way, not everything"
 
 
@@ -260,8 +273,7 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
         (state,) = [each for each in consumer.process_queues() if each.queue == queue]
         wait_until(lambda: state.is_waiting)
         assert 64 < state.count <= 64 + 16
-        time.sleep(0.2)
-        assert state.count <= 64 + 16
+        assert not state.pulling, "until there is room"
         gate.set()
         assert once_each(kept.wait(500), 0, 500)
         wait_until(lambda: state.count == 0)
@@ -383,17 +395,23 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     address = broker.namesrv_addr
     (queue,) = create(address, "push-close")
     send(address, numbers("push-close", 0, 50))
-    begun = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
 
     def decide(messages: list[MessageExt], context: Any) -> None:
         begun.set()
-        time.sleep(3)
+        gate.wait(HANG_S)
 
     kept = Kept(decide)
     changes = {"consume_thread_min": 1, "subscription": {"push-close": "*"}}
     consumer = consumer_of(address, "push-close", kept, **changes).start()
     assert begun.wait(HANG_S)
-    consumer.close()
+    closing = threading.Thread(target=consumer.close)
+    closing.start()
+    wait_until(lambda: consumer.is_closing)
+    closing.join(0.2)
+    assert closing.is_alive(), "the call has not ended"
+    gate.set()
+    closing.join()
     assert len(kept.messages) in (1, 2)
     assert committed(address, "push-close", [queue]) == [len(kept.messages)]
     with pytest.raises(ClosedError):
@@ -437,8 +455,9 @@ def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
         consumer.suspend()
         send(address, numbers("push-suspend", 1, 2))
         kept.wait(2)  # of the pull that was under way
+        wait_until(lambda: state.pull_offset == 2 and not state.pulling, 60)
         send(address, numbers("push-suspend", 2, 3))
-        time.sleep(0.5)
+        assert not state.pulling
         assert len(kept.messages) == 2
         consumer.resume()
         assert sorted(kept.wait(3)) == [0, 1, 2]
@@ -448,9 +467,7 @@ def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     create(address, "push-begin")
     send(address, numbers("push-begin", 0, 5))
-    time.sleep(0.05)
-    middle = int(time.time() * 1000)
-    time.sleep(0.05)
+    middle = moment_ms()
     send(address, numbers("push-begin", 5, 10))
     changes = {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": middle}
     with Admin(namesrv_addr=address) as admin:
@@ -579,7 +596,7 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
     address = broker.namesrv
     kept = Kept()
     try:
-        create(address, "push-kill", 3)
+        queues = create(address, "push-kill", 3)
         changes = {"poll_name_server_interval": 1_000, "persist_consumer_offset_interval": 100}
         consumers = [consumer_of(address, "push-kill", kept, **changes).start() for _ in range(2)]
         try:
@@ -587,9 +604,11 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
                 each.subscribe("push-kill")
             send(address, numbers("push-kill", 0, 300))
             kept.wait(300)
-            time.sleep(0.5)
+            wait_until(
+                lambda: sum(each or 0 for each in committed(address, "push-kill", queues)) == 300
+            )
             broker.kill()
-            time.sleep(0.5)
+            wait_until(lambda: all(each.instance.heartbeats._lost for each in consumers))
             broker.start()
             send(address, numbers("push-kill", 300, 600))
             wait_until(lambda: set(kept.bodies) == set(range(600)))

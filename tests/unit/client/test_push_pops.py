@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -146,8 +145,9 @@ def test_more_is_popped_only_while_little_is_in_hand(broker: RunningBroker) -> N
                    consume_thread_min=2) as consumer:  # fmt: skip
         (queue,) = consumer.pops.queues
         wait_until(lambda: queue.in_hand == 30)  # more than 20, and no pop more
-        time.sleep(0.3)
+        wait_until(lambda: queue._is_waiting)
         assert queue.in_hand == 30
+        assert not queue._popping
         gate["is_open"] = True
         wait_until(lambda: len(kept.messages) == 300, 60)
     assert once_each(bodies(kept), 0, 300)
