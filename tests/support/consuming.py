@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from support.waiting import wait_until
 
 from rmq import Admin, Message, MessageExt, Producer, PushConsumer
-from rmq.base.clock import now_ms
+from rmq.base import clock
 from rmq.format.fastjson import MessageQueue
 from rmq.names import SCHEDULE_TOPIC
 
@@ -52,7 +51,7 @@ class Kept:
     def __call__(self, messages: list[MessageExt], context: Any) -> Any:
         with self._lock:
             self.calls.append(list(messages))
-            self.times.append(time.monotonic())
+            self.times.append(clock.monotonic())
             self.threads.add(threading.current_thread().name)
         return self._decide(messages, context) if self._decide is not None else None
 
@@ -82,9 +81,9 @@ def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
 def moment_ms() -> int:
     """A time after all that is stored by now, and not after what is sent from then on over a new
     connection, or second over an old one: the broker's turn may have begun before."""
-    before = now_ms()
-    wait_until(lambda: now_ms() > before)
-    return now_ms()
+    before = clock.now_ms()
+    wait_until(lambda: clock.now_ms() > before)
+    return clock.now_ms()
 
 
 def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
@@ -100,6 +99,21 @@ def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
             )
 
         wait_until(is_at_rest, still=True)
+
+
+def refusals(consumer: PushConsumer) -> list[MessageQueue]:
+    """Grows by each queue that the consumer asks a lock for from now on, and does not get."""
+    found: list[MessageQueue] = []
+    locks = consumer.rebalance._locks
+    lock = locks.lock
+
+    def ask(queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        held = lock(queues)
+        found.extend(queue for queue, is_held in held.items() if not is_held)
+        return held
+
+    locks.lock = ask  # type: ignore[method-assign]
+    return found
 
 
 def sent_back(address: str, level: int = 1) -> int:

@@ -23,8 +23,11 @@ from support.consuming import (
     create,
     numbers,
     once_each,
+    refusals,
     send,
+    wait_for_rest,
 )
+from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply, reply_of
@@ -35,7 +38,7 @@ from rmq.client.consumer.offset_stores import LocalOffsets, RemoteOffsets
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
-from rmq.codes import FLAG_RESPONSE
+from rmq.codes import FLAG_RESPONSE, RequestCode
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, encode
 from rmq.pytest_plugin import RunningBroker
@@ -63,7 +66,9 @@ def test_a_listener_that_exits_gets_its_message_again(broker: RunningBroker, ord
     assert not orderly or bodies == [0, 0, 1, 2]
 
 
-def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(broker: RunningBroker) -> None:
+def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     address = broker.namesrv_addr
     create(address, "push-close-locked")
     send(address, numbers("push-close-locked", 0, 1))
@@ -79,8 +84,9 @@ def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(broker: RunningBr
     one.start()
     assert closed.wait(HANG_S)
     kept = Kept()
-    with consumer_of(address, "push-close-locked", kept, **changes):
-        time.sleep(1.5)
+    with consumer_of(address, "push-close-locked", kept, **changes) as two:
+        refused = refusals(two)
+        wait_until(lambda: len(refused) >= 3)
         assert kept.bodies == []
         gate.set()
 
@@ -153,11 +159,11 @@ def test_fewer_threads_than_wished_do_the_work(
 
 
 class SlowStore:
-    """What is not waited for takes its time."""
+    """What is not waited for takes its time, until the gate is opened."""
 
     def __init__(self) -> None:
         self.told: list[int] = []
-        self.busy = threading.Event()
+        self.busy, self.gate = threading.Event(), threading.Event()
 
     def load(self) -> None:
         pass
@@ -168,7 +174,7 @@ class SlowStore:
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         if not wait:
             self.busy.set()
-            time.sleep(0.3)
+            self.gate.wait(HANG_S)
         self.told += [offset for queue, offset in offsets.items() if queue.topic == "push-back"]
 
 
@@ -177,17 +183,33 @@ def test_offsets_are_told_in_the_order_in_which_they_were_read(broker: RunningBr
     create(address, "push-back")
     send(address, numbers("push-back", 0, 600))
     store = SlowStore()
-    kept = Kept(lambda messages, context: time.sleep(0.01))
+    most = [20]  # messages, until more may come
+    kept = Kept(lambda messages, context: wait_until(lambda: len(kept.messages) <= most[0]))
     changes = {"offset_store": store, "consume_thread_min": 1, "consume_thread_max": 1}
+    last = threading.Event()
     with consumer_of(
         address, "push-back", kept, persist_consumer_offset_interval=50, **changes
     ) as consumer:
+        commit = consumer.commit
+
+        def tell_last(*queues: Any, wait: bool = False) -> None:
+            if wait:
+                last.set()
+            commit(*queues, wait=wait)
+
+        consumer.commit = tell_last  # type: ignore[method-assign]
         consumer.subscribe("push-back")
-        kept.wait(20)
-        store.busy.clear()
         assert store.busy.wait(HANG_S)
-        kept.wait(len(kept.bodies) + 5)
-    time.sleep(0.4)
+        most[0] = 40
+        kept.wait(40)
+        most[0] = 600
+        closing = threading.Thread(target=consumer.close)
+        closing.start()
+        assert last.wait(HANG_S)
+        closing.join(0.1)
+        assert closing.is_alive(), "what was read before is told before"
+        store.gate.set()
+        closing.join()
     assert store.told == sorted(store.told)
     assert store.told[-1] == len(kept.bodies)
 
@@ -251,12 +273,24 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
     address = broker.namesrv_addr
     create(address, "push-pull-twice")
     kept = Kept()
-    with consumer_of(address, "push-pull-twice", kept) as consumer:
+    pulls: list[int] = []
+    between: list[list[int]] = []
+
+    class Hook:
+        def before_request(self, address: str, code: int, fields: Any, body: bytes) -> None:
+            if code == RequestCode.PULL_MESSAGE and fields["topic"] == "push-pull-twice":
+                pulls.append(int(fields["queueOffset"]))
+
+        def after_response(self, address: str, code: int, fields: Any, reply: Any) -> None:
+            pass
+
+    with consumer_of(address, "push-pull-twice", kept, rpc_hook=Hook()) as consumer:
         take = consumer.take
 
         def slowly(queue: ProcessQueue, messages: list[MessageExt], *more: int) -> None:
+            before = len(pulls)
             consumer.resume()  # as in another thread, just now
-            time.sleep(0.1)
+            between.append(pulls[before:])
             take(queue, messages, *more)
 
         consumer.take = slowly  # type: ignore[method-assign,assignment]
@@ -264,8 +298,10 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
         wait_until(lambda: len(consumer.assignment()) == 1)
         send(address, numbers("push-pull-twice", 0, 10))
         kept.wait(10)
-        time.sleep(0.5)
+        wait_for_rest(address, consumer)
     assert once_each(kept.bodies, 0, 10)
+    assert pulls
+    assert set(map(tuple, between)) == {()}
 
 
 def test_a_silent_broker_is_waited_for_once_a_round() -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from support.broker_pair import Pair
-from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.consuming import (
+    Kept,
+    committed,
+    consumer_of,
+    create,
+    numbers,
+    once_each,
+    refusals,
+    send,
+    wait_for_rest,
+)
+from support.driven_clock import DrivenClock
 from support.waiting import TOLD_S, wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, Producer, PushConsumer
@@ -25,7 +36,10 @@ def orderly(address: str, group: str, listener: Any, **changes: Any) -> PushCons
 
 
 class Watched(Kept):
-    """Also knows whether calls for one queue ever overlapped, and in which order they began."""
+    """Also knows whether calls for one queue ever overlapped, and in which order they began.
+
+    pause_s: how long a call takes by the machine's clock, so that another could overlap it.
+    """
 
     def __init__(self, pause_s: float = 0.0) -> None:
         super().__init__(self._watch)
@@ -53,7 +67,7 @@ def test_each_queue_is_told_in_order_by_one_call_at_a_time(broker: RunningBroker
     changes = {"consume_message_batch_max_size": 7, "subscription": {"order-one": "*"}}
     with orderly(address, "order-one", watched, **changes) as consumer:
         watched.wait(2_000)
-        time.sleep(0.2)
+        wait_for_rest(address, consumer)
         assert consumer.assignment() == queues
         assert all(each.holds_lock() for each in consumer.process_queues())
     assert watched.overlaps == 0
@@ -67,7 +81,9 @@ def test_each_queue_is_told_in_order_by_one_call_at_a_time(broker: RunningBroker
     assert sum(offset or 0 for offset in committed(address, "order-one", queues)) == 2_000
 
 
-def test_a_failing_message_holds_up_its_queue_and_comes_again(broker: RunningBroker) -> None:
+def test_a_failing_message_holds_up_its_queue_and_comes_again(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     address = broker.namesrv_addr
     create(address, "order-again", 1)
     send(address, numbers("order-again", 0, 5))
@@ -127,7 +143,8 @@ def test_a_listener_may_commit_by_itself(broker: RunningBroker) -> None:
     with orderly(address, "order-commit", kept) as consumer:
         consumer.subscribe("order-commit")
         assert kept.wait(8) == [0, 1, 2, 3, 4, 3, 4, 5]
-        time.sleep(0.1)
+        (state,) = [each for each in consumer.process_queues() if each.queue == queue]
+        wait_until(lambda: not state.is_consuming)
         consumer.commit(wait=True)
         assert committed(address, "order-commit", [queue]) == [3]
 
@@ -151,7 +168,7 @@ def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
         wait_until(lambda: consumers[0].assignment() == queues, TOLD_S)
         send(address, numbers("order-hands", 400, 500))
         watched.wait(500)
-        time.sleep(0.3)
+        wait_for_rest(address, consumers[0])
     finally:
         for each in consumers:
             each.close()
@@ -161,7 +178,9 @@ def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
         assert offsets == list(range(len(offsets)))
 
 
-def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> None:
+def test_a_long_call_keeps_its_queue_until_it_ends(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     address = broker.namesrv_addr
     queues = create(address, "order-long", 2)
     with Producer("order-long", namesrv_addr=address) as producer:
@@ -178,7 +197,8 @@ def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> Non
             two.subscribe("order-long")
             wait_until(lambda: len(one.assignment()) == 1, TOLD_S)
             assert one.assignment() == [queues[0]] and busy == queues[1]
-            time.sleep(1.5)
+            refused = refusals(two)
+            wait_until(lambda: len(refused) >= 3)
             assert two.assignment() == []
             assert second.messages == []
             gate.set()
@@ -187,7 +207,9 @@ def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> Non
             assert first.bodies == [0]
 
 
-def test_a_lost_lock_ends_consumption_until_it_is_had_again(broker: RunningBroker) -> None:
+def test_a_lost_lock_ends_consumption_until_it_is_had_again(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     address = broker.namesrv_addr
     create(address, "order-lock", 1)
     kept = Kept()
@@ -207,7 +229,8 @@ def test_a_lost_lock_ends_consumption_until_it_is_had_again(broker: RunningBroke
             consumer.rebalance.renew_locks()
             assert consumer.assignment() == []
             send(address, numbers("order-lock", 5, 10))
-            time.sleep(1)
+            refused = refusals(consumer)
+            wait_until(lambda: len(refused) >= 2)
             assert len(kept.messages) == 5
             stolen.unlock([state.wire])
             assert kept.wait(10) == list(range(10))
@@ -220,15 +243,17 @@ def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
     address = broker.namesrv
     watched = Watched()
     try:
-        create(address, "order-kill", 2)
+        queues = create(address, "order-kill", 2)
         changes = {"poll_name_server_interval": 1_000, "persist_consumer_offset_interval": 200}
         with orderly(address, "order-kill", watched, **changes) as consumer:
             consumer.subscribe("order-kill")
             send(address, numbers("order-kill", 0, 100))
             watched.wait(100)
-            time.sleep(0.5)
+            wait_until(
+                lambda: sum(each or 0 for each in committed(address, "order-kill", queues)) == 100
+            )
             broker.kill()
-            time.sleep(0.5)
+            wait_until(lambda: consumer.instance.heartbeats._lost)
             broker.start()
             send(address, numbers("order-kill", 100, 200))
             watched.wait(200)
@@ -241,20 +266,23 @@ def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
         broker.kill()
 
 
-def test_closing_in_order_ends_after_the_call_or_after_its_grace(broker: RunningBroker) -> None:
+def test_closing_in_order_ends_after_the_call_or_after_its_grace(
+    clock: DrivenClock, broker: RunningBroker
+) -> None:
     address = broker.namesrv_addr
     (queue,) = create(address, "order-close", 1)
     send(address, numbers("order-close", 0, 300))
     watched = Watched(pause_s=0.02)
-    for grace_ms in (0, 400):
+    for grace_ms in (0, 4_000):
         before = len(watched.messages)
         changes = {"await_termination_millis_when_shutdown": grace_ms}
         consumer = orderly(address, "order-close", watched, **changes).start()
         consumer.subscribe("order-close")
         wait_until(lambda before=before: len(watched.messages) > before)
-        began = time.monotonic()
-        consumer.close()
-        assert time.monotonic() - began >= grace_ms / 1000
+        began = clock.monotonic()
+        with clock.passing():
+            consumer.close()
+        assert clock.monotonic() - began >= grace_ms / 1000
         assert committed(address, "order-close", [queue]) == [len(watched.messages)]
     assert watched.bodies == list(range(len(watched.messages)))
     assert len(watched.messages) < 250, "it does not go on with all that was pulled"
