@@ -36,7 +36,7 @@ _clock: DrivenClock | None = None  # of this process
 
 class DrivenClock:
     def __init__(self, memory: bytearray | mmap, environment: dict[str, str] | None = None) -> None:
-        self._memory = memory
+        self.memory = memory
         self._lock = threading.Lock()
         self.environment = environment or {}
 
@@ -79,23 +79,23 @@ class DrivenClock:
         return time.monotonic() + self._shift()[0] / 1e6
 
     def _shift(self) -> tuple[int, int]:
-        passed_us, set_ms = struct.unpack_from("=qq", self._memory)
+        passed_us, set_ms = struct.unpack_from("=qq", self.memory)
         return passed_us, set_ms
 
     def _write(self, passed_us: int, set_ms: int) -> None:
         """Each number in one piece: readers may be at it."""
-        view = memoryview(self._memory).cast("q")
+        view = memoryview(self.memory).cast("q")
         view[0], view[1] = passed_us, set_ms
         view.release()
 
 
 @contextmanager
-def driven_clock() -> Iterator[DrivenClock]:
-    """The clocks of this process, for the block; no core runs when it begins or ends."""
+def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
+    """The clocks of this process, for the block; no core runs when it begins or ends. `clock`: it
+    is that of other processes, too."""
     global _clock
-    memory = bytearray(SHIFT_BYTES)
-    rmq_clock.drive(memory)
-    _clock = DrivenClock(memory)
+    _clock = clock or DrivenClock(bytearray(SHIFT_BYTES))
+    rmq_clock.drive(_clock.memory)
     try:
         yield _clock
     finally:

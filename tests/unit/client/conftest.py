@@ -1,20 +1,57 @@
-"""One broker for the client's tests that want a real one."""
+"""One broker for the client's tests that want a real one; another one for those that want time."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
+from support.driven_clock import DrivenClock, driven_clock, process_clock
 
 from rmq.pytest_plugin import RunningBroker, embedded_broker
+
+SETTINGS = {
+    "transactionTimeOut": "300",
+    "transactionCheckInterval": "300",
+    "recallMessageEnable": "true",
+    # No send is refused because a busy machine let a write take its time.
+    "waitTimeMillsInSendQueue": "60000",
+    "osPageCacheBusyTimeOutMills": "60000",
+}
+# A minute of a driven clock is three seconds while a test waits.
+DRIVEN_SETTINGS = {**SETTINGS, "waitTimeMillsInSendQueue": "1200000",
+                   "osPageCacheBusyTimeOutMills": "1200000"}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    settings = {"transactionTimeOut": "300", "transactionCheckInterval": "300",
-                "recallMessageEnable": "true",
-                # No send is refused because a busy machine let a write take its time.
-                "waitTimeMillsInSendQueue": "60000",
-                "osPageCacheBusyTimeOutMills": "60000"}  # fmt: skip
-    with embedded_broker(tmp_path_factory.mktemp("client"), settings) as broker:
+    with embedded_broker(tmp_path_factory.mktemp("client"), SETTINGS) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def broker_and_clock(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunningBroker, DrivenClock]]:
+    directory = tmp_path_factory.mktemp("driven")
+    with process_clock(directory) as clock, contextlib.ExitStack() as stack:
+        with mock.patch.dict(os.environ, clock.environment):
+            broker = stack.enter_context(embedded_broker(directory, DRIVEN_SETTINGS))
+        yield broker, clock
+
+
+@pytest.fixture
+def broker_clock(broker_and_clock: tuple[RunningBroker, DrivenClock]) -> Iterator[DrivenClock]:
+    """The clock of this process and of driven_broker. First of a test's arguments."""
+    with driven_clock(broker_and_clock[1]) as clock:
+        yield clock
+
+
+@pytest.fixture
+def driven_broker(
+    broker_clock: DrivenClock, broker_and_clock: tuple[RunningBroker, DrivenClock]
+) -> RunningBroker:
+    """What it is to do in an hour it does while a test waits (support/waiting.py)."""
+    return broker_and_clock[0]

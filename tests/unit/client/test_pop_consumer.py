@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.calm_clock import calm_seconds
-from support.consuming import create, numbers, once_each, send
+from support.consuming import API_TIMEOUT_MS, create, numbers, once_each, send
 from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
@@ -18,8 +18,9 @@ from rmq.pytest_plugin import RunningBroker
 
 
 def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
-    changes = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **changes}
-    return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
+    given = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
+             "mq_client_api_timeout": API_TIMEOUT_MS}  # fmt: skip
+    return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **{**given, **changes})
 
 
 def gather(consumer: PopConsumer, count: int, timeout_s: float = 60) -> list[MessageExt]:
@@ -69,26 +70,32 @@ def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
     assert len([count for count in by_consumer.values() if count]) == 3
 
 
-def test_what_is_not_acknowledged_comes_again(broker: RunningBroker) -> None:
-    create(broker.namesrv_addr, "pop-again")
-    send(broker.namesrv_addr, numbers("pop-again", 0, 3))
-    with popper(broker, "pop-again", pop_invisible_time=5_000) as consumer:
+def test_what_is_not_acknowledged_comes_again(
+    broker_clock: DrivenClock, driven_broker: RunningBroker
+) -> None:
+    create(driven_broker.namesrv_addr, "pop-again")
+    send(driven_broker.namesrv_addr, numbers("pop-again", 0, 3))
+    with popper(driven_broker, "pop-again", pop_invisible_time=50_000) as consumer:
         consumer.subscribe("pop-again")
-        began = time.monotonic()
+        began = broker_clock.monotonic()
         first = consumer.poll(9_000)
         while len(first) < 3:
             first += consumer.poll(9_000)
         consumer.ack([each for each in first if each.body != b"1"])
-        (again,) = gather(consumer, 1)
-        assert (again.body, again.reconsume_times, again.topic) == (b"1", 1, "pop-again")
-        assert time.monotonic() - began > 4.9
-        assert consumer.poll(500) == []
+        broker_clock.advance(40)
+        with broker_clock.passing():
+            (again,) = gather(consumer, 1)
+            assert (again.body, again.reconsume_times, again.topic) == (b"1", 1, "pop-again")
+            assert broker_clock.monotonic() - began > 49.9
+            assert consumer.poll(4_000) == []
 
 
-def test_the_invisible_time_can_be_changed(broker: RunningBroker) -> None:
-    create(broker.namesrv_addr, "pop-change")
-    send(broker.namesrv_addr, numbers("pop-change", 0, 2))
-    with popper(broker, "pop-change", pop_invisible_time=60_000) as consumer:
+def test_the_invisible_time_can_be_changed(
+    broker_clock: DrivenClock, driven_broker: RunningBroker
+) -> None:
+    create(driven_broker.namesrv_addr, "pop-change")
+    send(driven_broker.namesrv_addr, numbers("pop-change", 0, 2))
+    with popper(driven_broker, "pop-change", pop_invisible_time=60_000) as consumer:
         consumer.subscribe("pop-change")
         first = consumer.poll(9_000)
         while len(first) < 2:
@@ -97,11 +104,13 @@ def test_the_invisible_time_can_be_changed(broker: RunningBroker) -> None:
         handle = consumer.handle(one)
         consumer.change_invisible_time(one, 1_000)
         assert consumer.handle(one) != handle
-        (again,) = gather(consumer, 1)
-        assert (again.body, again.reconsume_times) == (b"0", 1)
+        with broker_clock.passing():
+            (again,) = gather(consumer, 1)
+            assert (again.body, again.reconsume_times) == (b"0", 1)
         consumer.change_invisible_time(two, 120_000)
         consumer.ack(two)
-        assert consumer.poll(500) == []
+        with broker_clock.passing():
+            assert consumer.poll(4_000) == []
 
 
 def test_a_waiting_poll_gets_what_is_sent_at_once(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.broker_pair import Pair
 from support.calm_clock import calm_seconds
+from support.consuming import API_TIMEOUT_MS, moment_ms
 from support.consuming import create as create_topic
-from support.consuming import moment_ms
 from support.consuming import send as send_all
 from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, TOLD_S, wait_until
@@ -35,7 +35,8 @@ def create(broker: RunningBroker, topic: str, queues: int) -> list[MessageQueue]
 
 
 def consumer_of(broker: RunningBroker, group: str, **changes: object) -> PullConsumer:
-    return PullConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
+    given = {"mq_client_api_timeout": API_TIMEOUT_MS, **changes}
+    return PullConsumer(group, namesrv_addr=broker.namesrv_addr, **given)
 
 
 def send(broker: RunningBroker, messages: list[Message]) -> None:

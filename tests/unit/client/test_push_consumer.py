@@ -101,8 +101,8 @@ def test_batches_hold_what_is_asked_for_and_begin_early(broker: RunningBroker) -
         assert offsets == list(range(offsets[0], offsets[0] + len(call)))
 
 
-def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker) -> None:
-    address = broker.namesrv_addr
+def test_what_failed_comes_again_and_then_is_a_dead_letter(driven_broker: RunningBroker) -> None:
+    address = driven_broker.namesrv_addr
     (queue,) = create(address, "push-fail")
     send(address, numbers("push-fail", 0, 3))
 
@@ -136,8 +136,8 @@ def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker
         assert len(kept.messages) == 6
 
 
-def test_part_of_a_batch_can_be_dealt_with(broker: RunningBroker) -> None:
-    address = broker.namesrv_addr
+def test_part_of_a_batch_can_be_dealt_with(driven_broker: RunningBroker) -> None:
+    address = driven_broker.namesrv_addr
     create(address, "push-part")
     send(address, numbers("push-part", 0, 8))
 
@@ -360,11 +360,11 @@ def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
 
 
 def test_a_call_that_does_not_end_is_sent_back(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    driven_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert concurrent_service.EXPIRED_DELAY_LEVEL == 3  # 10 s: too long for a test
     monkeypatch.setattr(concurrent_service, "EXPIRED_DELAY_LEVEL", 1)
-    address = broker.namesrv_addr
+    address = driven_broker.namesrv_addr
     (queue,) = create(address, "push-slow")
     send(address, numbers("push-slow", 0, 5))
     gate = threading.Event()
@@ -380,7 +380,7 @@ def test_a_call_that_does_not_end_is_sent_back(
         wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 1)
         consumer.commit(wait=True)
         assert committed(address, "push-slow", [queue]) in ([0], [None])
-        consumer.service.clean_expired(60)
+        consumer.service.clean_expired(3_600)
         assert sum(each.count for each in consumer.process_queues()) == 1
         consumer.service.clean_expired(0)
         assert sum(each.count for each in consumer.process_queues()) == 0
@@ -487,8 +487,8 @@ def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
         assert last.wait(1) == [10]
 
 
-def test_namespaces_keep_topics_groups_and_retries_apart(broker: RunningBroker) -> None:
-    address = broker.namesrv_addr
+def test_namespaces_keep_topics_groups_and_retries_apart(driven_broker: RunningBroker) -> None:
+    address = driven_broker.namesrv_addr
     create(address, "ns2%push-ns")
     send(address, numbers("ns2%push-ns", 0, 1))
 
@@ -527,8 +527,8 @@ def test_a_listener_is_wanted_and_a_known_strategy() -> None:
         _ = PushConsumer("g", print).client_id
 
 
-def test_its_traces_tell_what_became_of_each_message(broker: RunningBroker) -> None:
-    address = broker.namesrv_addr
+def test_its_traces_tell_what_became_of_each_message(driven_broker: RunningBroker) -> None:
+    address = driven_broker.namesrv_addr
     create(address, "push-trace")
     create(address, "push-traces")
     send(address, [Message("push-trace", "5", keys="traced")])
@@ -570,8 +570,8 @@ def test_one_client_has_one_consumer_of_a_group(broker: RunningBroker) -> None:
         assert one.instance.heartbeats.consumer("push-thrice") is None
 
 
-def test_a_listener_may_give_a_message_up_at_once(broker: RunningBroker) -> None:
-    address = broker.namesrv_addr
+def test_a_listener_may_give_a_message_up_at_once(driven_broker: RunningBroker) -> None:
+    address = driven_broker.namesrv_addr
     create(address, "push-give-up")
     send(address, numbers("push-give-up", 0, 2))
 

@@ -45,8 +45,10 @@ from rmq.pytest_plugin import RunningBroker
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_listener_that_exits_gets_its_message_again(broker: RunningBroker, orderly: bool) -> None:
-    address, topic = broker.namesrv_addr, f"push-exit-{orderly}"
+def test_a_listener_that_exits_gets_its_message_again(
+    driven_broker: RunningBroker, orderly: bool
+) -> None:
+    address, topic = driven_broker.namesrv_addr, f"push-exit-{orderly}"
     create(address, topic)
     send(address, numbers(topic, 0, 3))
     exits = iter([SystemExit(3)])

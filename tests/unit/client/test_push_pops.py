@@ -78,14 +78,14 @@ def test_what_was_popped_is_acknowledged(broker: RunningBroker) -> None:
 
 
 def test_what_failed_comes_again_after_the_pause_of_its_tries(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    driven_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pop_service, "DELAYS_S", [1, 2, 7200])
-    create(broker.namesrv_addr, "mode-later")
-    set_mode(broker, "mode-later", "mode-later", "POP")
+    create(driven_broker.namesrv_addr, "mode-later")
+    set_mode(driven_broker, "mode-later", "mode-later", "POP")
     kept = Kept(lambda messages, _: LATER if messages[0].reconsume_times < 2 else None)
-    with consuming(broker, "mode-later", kept):
-        send(broker.namesrv_addr, numbers("mode-later", 0, 1))
+    with consuming(driven_broker, "mode-later", kept):
+        send(driven_broker.namesrv_addr, numbers("mode-later", 0, 1))
         wait_until(lambda: len(kept.messages) == 3, 60)
         assert [(each.topic, each.reconsume_times) for each in kept.messages] == [
             ("mode-later", 0), ("mode-later", 1), ("mode-later", 2)]  # fmt: skip
@@ -95,19 +95,19 @@ def test_what_failed_comes_again_after_the_pause_of_its_tries(
 
 
 def test_of_a_batch_the_rest_behind_the_ack_index_comes_again(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    driven_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pop_service, "DELAYS_S", [1])
-    create(broker.namesrv_addr, "mode-index")
-    set_mode(broker, "mode-index", "mode-index", "POP")
-    send(broker.namesrv_addr, numbers("mode-index", 0, 8))
+    create(driven_broker.namesrv_addr, "mode-index")
+    set_mode(driven_broker, "mode-index", "mode-index", "POP")
+    send(driven_broker.namesrv_addr, numbers("mode-index", 0, 8))
 
     def decide(messages: list[Any], context: Any) -> None:
         if messages[0].reconsume_times == 0:
             context.ack_index = 4
 
     kept = Kept(decide)
-    with consuming(broker, "mode-index", kept, consume_message_batch_max_size=8):
+    with consuming(driven_broker, "mode-index", kept, consume_message_batch_max_size=8):
         wait_until(lambda: len(kept.messages) >= 11, 60)
         again = [int(each.body) for each in kept.messages if each.reconsume_times]
         assert sorted(again) == [5, 6, 7]

@@ -77,36 +77,38 @@ def asked_of(listener: Listener) -> Counter[bytes]:
     return Counter(each for each in listener.asked if not each.startswith(b"last"))
 
 
-def test_committed_messages_are_seen_and_rolled_back_ones_never(broker: RunningBroker) -> None:
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+def test_committed_messages_are_seen_and_rolled_back_ones_never(
+    driven_broker: RunningBroker,
+) -> None:
+    with Admin(namesrv_addr=driven_broker.namesrv_addr) as admin:
         admin.create_topic("tx1", 2)
     listener = Listener()
-    with TransactionProducer("txg1", listener, namesrv_addr=broker.namesrv_addr) as producer:
+    with TransactionProducer("txg1", listener, namesrv_addr=driven_broker.namesrv_addr) as producer:
         kept = producer.send_in_transaction(Message("tx1", b"kept", "tag"), "COMMIT")
         gone = producer.send_in_transaction(Message("tx1", b"gone"), "ROLLBACK")
         assert kept.state is LocalTransactionState.COMMIT
         assert gone.state is LocalTransactionState.ROLLBACK
-        (found,) = eventually([b"kept"], broker, "tx1")
+        (found,) = eventually([b"kept"], driven_broker, "tx1")
         assert (found.message_id, found.tags) == (kept.message_id, "tag")
         assert producer.send(Message("tx1", b"plain")).is_ok
         wait_for_rounds(listener, producer, "tx1")
     assert not asked_of(listener), "the broker knows"
-    assert sorted(each.body for each in read_all(broker.namesrv_addr, "tx1")) == [b"kept", b"plain"]
+    eventually([b"kept", b"plain"], driven_broker, "tx1")
 
 
-def test_brokers_ask_about_open_transactions_until_they_know(broker: RunningBroker) -> None:
+def test_brokers_ask_about_open_transactions_until_they_know(driven_broker: RunningBroker) -> None:
     state = LocalTransactionState
     listener = Listener({b"open": [state.UNKNOWN, state.COMMIT], b"undo": [state.ROLLBACK],
                          b"raise": [state.COMMIT]})  # fmt: skip
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=driven_broker.namesrv_addr) as admin:
         admin.create_topic("tx2", 2)
-    with TransactionProducer("txg2", listener, namesrv_addr=broker.namesrv_addr) as producer:
+    with TransactionProducer("txg2", listener, namesrv_addr=driven_broker.namesrv_addr) as producer:
         for body in (b"open", b"undo"):
             result = producer.send_in_transaction(Message("tx2", body), "UNKNOWN")
             assert result.state is state.UNKNOWN
         with pytest.raises(KeyError):
             producer.send_in_transaction(Message("tx2", b"raise"), None)
-        eventually([b"open", b"raise"], broker, "tx2")
+        eventually([b"open", b"raise"], driven_broker, "tx2")
         wait_until(lambda: b"undo" in listener.asked)
         wait_for_rounds(listener, producer, "tx2")  # the last answers have arrived
         asked = asked_of(listener)
@@ -115,7 +117,7 @@ def test_brokers_ask_about_open_transactions_until_they_know(broker: RunningBrok
         assert len(asked) == 3
         wait_for_rounds(listener, producer, "tx2")
         assert asked_of(listener) == asked
-    assert len(read_all(broker.namesrv_addr, "tx2")) == 2
+    assert len(read_all(driven_broker.namesrv_addr, "tx2")) == 2
 
 
 def test_a_transaction_needs_a_listener() -> None:
