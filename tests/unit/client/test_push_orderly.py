@@ -198,7 +198,7 @@ def test_a_long_call_keeps_its_queue_until_it_ends(
             wait_until(lambda: len(one.assignment()) == 1, TOLD_S)
             assert one.assignment() == [queues[0]] and busy == queues[1]
             refused = refusals(two)
-            wait_until(lambda: len(refused) >= 3)
+            wait_until(lambda: len(refused) >= 3 or two.assignment())
             assert two.assignment() == []
             assert second.messages == []
             gate.set()
@@ -230,7 +230,7 @@ def test_a_lost_lock_ends_consumption_until_it_is_had_again(
             assert consumer.assignment() == []
             send(address, numbers("order-lock", 5, 10))
             refused = refusals(consumer)
-            wait_until(lambda: len(refused) >= 2)
+            wait_until(lambda: len(refused) >= 2 or len(kept.messages) > 5)
             assert len(kept.messages) == 5
             stolen.unlock([state.wire])
             assert kept.wait(10) == list(range(10))
