@@ -281,6 +281,8 @@ class Rebalance:
         return new
 
     def _give_up(self, lost: list[ProcessQueue]) -> None:
+        if not lost:
+            return  # and waits for nobody who tells offsets
         for queue in lost:
             log.info("%s leaves %s", self._instance.client_id, queue.wire)
             queue.drop()
