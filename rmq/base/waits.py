@@ -56,7 +56,7 @@ def join(thread: threading.Thread, timeout_s: float) -> None:
 
 
 def result(future: Future[T], timeout_s: float) -> T:
-    """TimeoutError when there is none in time."""
+    """TimeoutError of concurrent.futures when there is none in time."""
     _has_come(lambda part_s: concurrent.futures.wait([future], part_s).done, timeout_s)
     return future.result(0)
 

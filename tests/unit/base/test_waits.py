@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LateError  # until Python 3.11 one of its own
 
 import pytest
 from support.driven_clock import DrivenClock
@@ -54,7 +55,7 @@ class Waited:
     def is_done(self, timeout_s: float) -> bool:
         try:
             return waits.result(self.future, timeout_s) == 7
-        except TimeoutError:
+        except LateError:
             return False
 
     def is_seen(self, timeout_s: float) -> bool:

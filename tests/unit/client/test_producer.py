@@ -39,6 +39,17 @@ from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
 
+# No heartbeat is under way when a test moves the clock: it would be late, and end its connection.
+SILENT = {"heartbeat_broker_interval": 1_000_000_000}
+
+
+def wait_for_greetings(cluster: Cluster, producer: Producer) -> None:
+    """The first heartbeats, which follow the first look at the routes, have been answered."""
+    producer.queues("t")
+    greeted = producer.instance.heartbeats._greeted
+    wait_until(lambda: len(greeted) == len(cluster.brokers), still=True)
+
+
 # ---------------------------------------------------------------- what is sent
 
 
@@ -140,8 +151,9 @@ def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once
 ) -> None:
     with (
         Cluster(stored) as cluster,
-        cluster.producer(auto_batch=True, batch_max_delay_ms=30_000) as producer,
+        cluster.producer(auto_batch=True, batch_max_delay_ms=30_000, **SILENT) as producer,
     ):
+        wait_for_greetings(cluster, producer)
         first = producer.send_async(Message("t", b"a"))
         second = producer.send_async(Message("t", b"b", properties={"p": "1"}))
         delayed = producer.send_async(Message("t", b"c", delay_level=1))
@@ -299,7 +311,11 @@ def test_silence_is_not_tried_again(clock: DrivenClock) -> None:
     def silent(request: Command) -> None:
         clock.advance(1)
 
-    with Cluster(silent, silent) as cluster, cluster.producer(send_msg_timeout=1_000) as producer:
+    with (
+        Cluster(silent, silent) as cluster,
+        cluster.producer(send_msg_timeout=1_000, **SILENT) as producer,
+    ):
+        wait_for_greetings(cluster, producer)
         with pytest.raises(RequestTimeoutError):
             producer.send(Message("t", b"x"))
         with pytest.raises(RequestTimeoutError):
@@ -315,9 +331,10 @@ def test_a_limit_for_each_try_leaves_time_for_another_broker(clock: DrivenClock)
     with (
         Cluster(silent, stored) as cluster,
         cluster.producer(
-            send_msg_max_timeout_per_request=2_000, send_msg_timeout=30_000
+            send_msg_max_timeout_per_request=2_000, send_msg_timeout=30_000, **SILENT
         ) as producer,
     ):
+        wait_for_greetings(cluster, producer)
         for _ in range(2):
             assert producer.send(Message("t", b"x")).broker_name == "b1"
         assert 1 <= len(cluster.sends(0)) <= 2
@@ -378,8 +395,9 @@ def test_slow_and_failed_brokers_are_left_alone_for_a_while(clock: DrivenClock) 
 
     with (
         Cluster(slow, stored) as cluster,
-        cluster.producer(send_latency_enable=True, send_msg_timeout=30_000) as producer,
+        cluster.producer(send_latency_enable=True, send_msg_timeout=30_000, **SILENT) as producer,
     ):
+        wait_for_greetings(cluster, producer)
         for _ in range(6):
             producer.send(Message("t", b"x"))
         assert len(cluster.sends(0)) <= 1
