@@ -10,11 +10,13 @@ from libc.string cimport memcpy
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport Status
-from cext.store.index cimport index_key
-from cext.store.log cimport record, record_crc
-from cext.store.log.record cimport RecordFields, RecordView
-from cext.store.log.record_crc cimport RECORD_CRC_BYTES
-from cext.store.queues cimport tags_code
+from cext.store.index.index_key cimport (
+    hash_on, positive_hash, record_has_key as has_key)
+from cext.store.log.record cimport (
+    RecordFields, RecordView, record_bytes, record_finish, record_parse as parse, record_start)
+from cext.store.log.record_crc cimport (
+    RECORD_CRC_BYTES, record_crc_check as crc_check, record_crc_write as crc_write)
+from cext.store.queues.tags_code cimport java_hash
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 
 
@@ -47,13 +49,13 @@ def record_encode(*, bytes topic, bytes body=b"", bytes properties=b"", int queu
     fields.body_crc = body_crc(body, len(body))
     fields.topic = topic
     fields.topic_bytes = len(topic)
-    cdef uint32_t size = record.record_bytes(
+    cdef uint32_t size = record_bytes(
         fields.born_host_bytes, fields.store_host_bytes, len(body), len(topic), len(properties))
     cdef bytearray out = bytearray(size)
     cdef uint8_t* at = out
-    cdef uint8_t* length_at = record.record_start(at, &fields)
+    cdef uint8_t* length_at = record_start(at, &fields)
     memcpy(length_at + 2, <const uint8_t*>properties, len(properties))
-    if record.record_finish(at, length_at, len(properties)) != size:
+    if record_finish(at, length_at, len(properties)) != size:
         raise AssertionError("record_bytes() announced another size")
     return bytes(out)
 
@@ -61,8 +63,8 @@ def record_encode(*, bytes topic, bytes body=b"", bytes properties=b"", int queu
 def record_parse(bytes data, int64_t expected_physical_offset=-1, bint check_crc=True) -> dict:
     """All fields, with `status` and `problem`; fields only when status is OK."""
     cdef RecordView view
-    cdef int status = record.record_parse(data, len(data), expected_physical_offset, check_crc,
-                                          &view)
+    cdef int status = parse(data, len(data), expected_physical_offset, check_crc,
+                            &view)
     result = {"status": status, "problem": view.problem, "total_bytes": view.total_bytes}
     if status == Status.OK:
         result.update(
@@ -85,31 +87,30 @@ def record_crc_write(bytearray data not None) -> None:
     """Fills the record's last 20 bytes."""
     if len(data) < RECORD_CRC_BYTES:
         raise ValueError("no room for the pair")
-    record_crc.record_crc_write(<uint8_t*> <char*> data, <uint32_t> (len(data) - RECORD_CRC_BYTES))
+    crc_write(<uint8_t*> <char*> data, <uint32_t> (len(data) - RECORD_CRC_BYTES))
 
 
 def record_crc_check(bytes data not None) -> int:
     """Status of the check; the record is at least 20 bytes."""
     if len(data) < RECORD_CRC_BYTES:
         raise ValueError("no room for the pair")
-    return record_crc.record_crc_check(<const uint8_t*> <char*> data, <uint32_t> len(data))
+    return crc_check(<const uint8_t*> <char*> data, <uint32_t> len(data))
 
 
 # ------------------------------------------------------------------- keys and tags
 
 def index_hash(bytes text) -> int:
     """What the index stores for the whole text topic#key."""
-    return index_key.positive_hash(index_key.hash_on(0, text, <uint32_t> len(text)))
+    return positive_hash(hash_on(0, text, <uint32_t> len(text)))
 
 
 def record_has_key(bytes data, int kind, bytes topic, bytes key) -> bool:
     cdef RecordView view
-    if record.record_parse(data, len(data), -1, True, &view) != Status.OK:
+    if parse(data, len(data), -1, True, &view) != Status.OK:
         raise ValueError("no record")
-    return index_key.record_has_key(&view, kind, topic, <uint32_t> len(topic), key,
-                                    <uint32_t> len(key))
+    return has_key(&view, kind, topic, <uint32_t> len(topic), key, <uint32_t> len(key))
 
 
 def tags_hash(bytes text) -> int:
     """Java's String.hashCode, as the tags code has it."""
-    return tags_code.java_hash(text, <uint32_t> len(text))
+    return java_hash(text, <uint32_t> len(text))

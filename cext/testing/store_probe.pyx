@@ -15,13 +15,13 @@ from libc.string cimport memcpy, memset
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_drain
 from cext.store.index.indexer cimport Indexer
-from cext.store.log cimport raw_append
 from cext.store.log.checkpoint cimport (
     CHECKPOINT_BYTES, CheckpointFields, checkpoint_decode, checkpoint_encode)
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.log.disk_reader cimport (
     READ_FILE, READ_LOG, READ_RECORD, READ_RECORDS_MAX, DiskReader, ReadJob)
 from cext.store.log.log_window cimport LogWindow, window_at
+from cext.store.log.raw_append cimport raw_append
 from cext.store.log.segment_map cimport segment_map_pages_lost
 
 
@@ -43,8 +43,8 @@ def log_append(CommitLog log not None, bytes data, int64_t max_bytes=-1) -> int:
 def log_raw_append(CommitLog log not None, int64_t offset, bytes data) -> tuple:
     """(status, RecordProblem, end of the log)"""
     cdef int32_t problem = 0
-    cdef int status = raw_append.raw_append(log, offset, <const uint8_t*> <char*> data,
-                                            <uint64_t> len(data), &problem)
+    cdef int status = raw_append(log, offset, <const uint8_t*> <char*> data,
+                                 <uint64_t> len(data), &problem)
     return status, problem, log.marks.appended
 
 
