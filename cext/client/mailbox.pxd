@@ -39,5 +39,5 @@ cdef class Waiter:
 
 
 # Base of what a send's slot refers to; the sender's Target fills it.
-cdef class Told:
-    cdef int told(self, Slot* slot) except -1
+cdef class Completion:
+    cdef int completed(self, Slot* slot) except -1

@@ -27,11 +27,11 @@ cdef class Waiter:
         raise not_copied(self, "it belongs to a client of this process")
 
 
-cdef class Told:
+cdef class Completion:
     def __reduce__(self):
         raise not_copied(self, "it belongs to a client of this process")
 
-    cdef int told(self, Slot* slot) except -1:
+    cdef int completed(self, Slot* slot) except -1:
         raise NotImplementedError
 
 
@@ -118,8 +118,8 @@ cdef class Mailbox:
                 self.on_notice(slot.link, reply, slot.code)
             return 0
         token = <object>slot.token
-        if isinstance(token, Told):
-            return (<Told>token).told(slot)
+        if isinstance(token, Completion):
+            return (<Completion>token).completed(slot)
         error = reply = None
         if slot.outcome == ANSWERED:
             reply = reply_take(slot)

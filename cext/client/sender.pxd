@@ -13,7 +13,7 @@
 What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
 it is too much, unless it was called from a callback, which others wait for.
 
-The end of a send is told by Target.told, in the thread that delivers the mailbox: the callback, a
+The end of a send is told by Target.completed, in the thread that delivers the mailbox: the callback, a
 Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
 to Sender._again (Python) first.
 """
@@ -21,7 +21,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.client.engine cimport Engine
 from cext.client.mutex cimport Condition, Lock
-from cext.client.mailbox cimport Mailbox, Told
+from cext.client.mailbox cimport Mailbox, Completion
 from cext.client.message cimport Message
 from cext.client.state cimport Batch, Slot
 
@@ -33,7 +33,7 @@ cdef class SendWaiter:
     cdef readonly bint done
 
 
-cdef class Target(Told):
+cdef class Target(Completion):
     cdef readonly Sender sender
     cdef readonly str topic          # as on the wire
     cdef readonly str shown          # as the user knows it: without the namespace
@@ -53,7 +53,7 @@ cdef class Target(Told):
                           int64_t timeout_us, int attempts, bint may_wait) except -1
     cdef Batch* new_batch(self, Slot* slot, uint32_t capacity, object callback, Mailbox mailbox,
                           int attempts) except NULL
-    cdef int told_batch(self, Slot* slot) except -1
+    cdef int batch_completed(self, Slot* slot) except -1
 
 
 cdef class TopicQueues:

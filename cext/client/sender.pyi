@@ -11,7 +11,7 @@ from rmq.format.fastjson import MessageQueue
 _SendCallback: TypeAlias = Callable[[SendResult | None, Exception | None], object]
 _BatchCallback: TypeAlias = Callable[[list[SendResult] | None, Exception | None], object]
 _Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
-_Told: TypeAlias = _SendCallback | _BatchCallback | Future[SendResult] | SendWaiter | None
+_Completion: TypeAlias = _SendCallback | _BatchCallback | Future[SendResult] | SendWaiter | None
 
 @final
 class SendWaiter:
@@ -96,7 +96,7 @@ class Sender:
         message: Message,
         body: bytes,
         sys_flag: int,
-        callback: _Told,
+        callback: _Completion,
         timeout_ms: float,
         attempts: int = 0,
         mailbox: Mailbox | None = None,
@@ -107,14 +107,16 @@ class Sender:
         target: Target,
         messages: list[Message],
         callbacks: list[Any] | None,
-        callback: _Told,
+        callback: _Completion,
         timeout_ms: float,
         attempts: int = 0,
         mailbox: Mailbox | None = None,
     ) -> None: ...
     def await_send(self, waiter: SendWaiter, mailbox: Mailbox) -> Any: ...
     def seal_batches(self) -> None: ...
-    def tell_callback(self, callback: _Told, result: Any, error: Exception | None) -> None: ...
+    def tell_callback(
+        self, callback: _Completion, result: Any, error: Exception | None
+    ) -> None: ...
 
 def may_gather(message: Message) -> bool: ...
 def monotonic_ms() -> float: ...

@@ -20,7 +20,7 @@ from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
 )
-from cext.client.mailbox cimport Mailbox, Told
+from cext.client.mailbox cimport Mailbox, Completion
 from cext.client.message cimport Message
 from cext.client.reply cimport Reply, reply_take
 from cext.client.result cimport SendResult, result_of_reply, result_of_slot
@@ -87,7 +87,7 @@ cdef class SendWaiter:
         raise not_copied(self, "it belongs to a client of this process")
 
 
-cdef class Target(Told):
+cdef class Target(Completion):
     def __init__(self, Sender sender not None, str topic not None, str shown not None,
                  str broker_name not None, str address not None, int32_t queue_id, int32_t link,
                  dict fields not None):
@@ -287,12 +287,12 @@ cdef class Target(Told):
             engine_wake(state)
         return 0
 
-    cdef int told(self, Slot* slot) except -1:
+    cdef int completed(self, Slot* slot) except -1:
         cdef Message message
         cdef Reply reply
         cdef object result = None, error = None
         if slot.batch != NULL:
-            return self.told_batch(slot)
+            return self.batch_completed(slot)
         message = <Message>slot.message
         self.sender.leave(1, len(message.body))
         if slot.outcome == ANSWERED and slot.id_bytes:
@@ -308,7 +308,7 @@ cdef class Target(Told):
                                                slot.deadline_us - slot.started_us)
         return self.sender.finish(self, message, <object>slot.callback, result, error, slot)
 
-    cdef int told_batch(self, Slot* slot) except -1:
+    cdef int batch_completed(self, Slot* slot) except -1:
         cdef Sender sender = self.sender
         cdef Batch* batch = slot.batch
         cdef Message message

@@ -90,11 +90,11 @@ class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
             else:
                 known.set_exception(error)
 
-        def told(error: Exception | None) -> None:
+        def completed(error: Exception | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(end, error)
 
-        self._client.ack_async(messages, told)
+        self._client.ack_async(messages, completed)
         await known
 
     async def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:

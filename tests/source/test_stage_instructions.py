@@ -9,7 +9,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-from cext._build import PROFILE
 
 from bench.stages.instructions import (
     KEPT,
@@ -23,6 +22,7 @@ from bench.stages.instructions import (
     total_of,
 )
 from bench.stages.table import STAGES
+from cext._build import PROFILE
 
 
 def test_no_stage_takes_more_instructions_than_before() -> None:

@@ -58,7 +58,7 @@ cdef struct ControlLink:
     SpscRing to_control
     SpscRing to_reactor
     int control_fd              # eventfd; readable when to_control has something
-    bint told                   # control_fd was written in this turn or is still unread
+    bint signalled              # control_fd was written in this turn or is still unread
     uint64_t bytes_in           # bytes ever pushed towards control; reactor only writes
     uint64_t bytes_out          # bytes ever taken by control; control only writes
     uint64_t bytes_max

@@ -81,7 +81,7 @@ cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connectio
 
 cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil:
     link.bytes_in += message.length
-    link.told = True
+    link.signalled = True
     spsc_put(&link.to_control, message, b"to control: link_start has seen that there is room")
 
 
@@ -99,12 +99,12 @@ cdef bint link_push(ControlLink* link, int32_t kind, uint64_t connection_id, con
         link.refused += 1
         return False
     link.bytes_in += length
-    link.told = True
+    link.signalled = True
     return True
 
 
 cdef void link_wake_control(ControlLink* link) noexcept nogil:
     cdef uint64_t one = 1
-    if link.told:
-        link.told = False
+    if link.signalled:
+        link.signalled = False
         write(link.control_fd, &one, 8)

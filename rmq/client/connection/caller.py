@@ -114,8 +114,10 @@ class Caller:
         """done(reply, error) is called in a callback thread, or where `mailbox` is delivered."""
         frame = self.frame(address, code, fields, body)
         hook = self.parameters.hook
-        told = done if hook is None else _hooked(hook, address, int(code), fields, done)
-        self.engine.submit(self.link(address), frame, timeout_ms, mailbox or self.callbacks, told)
+        completed = done if hook is None else _hooked(hook, address, int(code), fields, done)
+        self.engine.submit(
+            self.link(address), frame, timeout_ms, mailbox or self.callbacks, completed
+        )
 
     def post(self, address: str, code: int, fields: Fields, body: bytes = b"") -> None:
         """One-way: no answer is wanted, and none is waited for."""
@@ -143,11 +145,11 @@ class Caller:
 def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) -> Done:
     """The hook sees the answer first; what it raises is the request's end."""
 
-    def told(reply: Reply | None, error: Exception | None) -> None:
+    def completed(reply: Reply | None, error: Exception | None) -> None:
         try:
             hook.after_response(address, code, field_texts(dict(fields or {})), reply)
         except Exception as problem:
             reply, error = None, problem
         done(reply, error)
 
-    return told
+    return completed

@@ -130,11 +130,13 @@ class Heartbeats:
         timeout_ms = self._caller.parameters.mq_client_api_timeout
         for address in left:
             # bound here: the loop's name would be the last one's
-            def told(reply: Reply | None, error: Exception | None, address: str = address) -> None:
+            def completed(
+                reply: Reply | None, error: Exception | None, address: str = address
+            ) -> None:
                 self._told(address, reply, error)
                 waiting.release()
 
-            self._caller.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, told)
+            self._caller.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, completed)
         until = clock.monotonic() + wait_ms / 1000
         for _ in left if wait_ms else []:
             waits.acquire(waiting, max(until - clock.monotonic(), 0))

@@ -108,7 +108,7 @@ class ClientInstance(Caller):
             set_client_ip(socket.inet_pton(family, self.parameters.client_ip))
         self.callbacks.on_error = self._report
         self.engine.notices.on_error = self._report
-        self.engine.notices.on_notice = self.notices.told
+        self.engine.notices.on_notice = self.notices.came
         self.engine.start()
         self.timers.start()
         names = ["rmq-callbacks"] * max(self.parameters.client_callback_executor_threads, 1)

@@ -50,7 +50,7 @@ class Notices:
             link = self._caller.link(address)
             self._caller.engine.post(link, encode_answer(request, code, fields, body, remark))
 
-    def told(self, link: int, request: Reply | None, error: int) -> None:
+    def came(self, link: int, request: Reply | None, error: int) -> None:
         """What the engine has to say: a request, or (None) that a connection has ended."""
         address = self._caller.engine.link_name(link)
         if request is None:

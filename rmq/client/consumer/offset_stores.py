@@ -93,7 +93,7 @@ class RemoteOffsets:
                 replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
 
                 # bound here: the loop's names would be the last ones
-                def told(
+                def completed(
                     reply: Reply | None, error: Exception | None, queue: MessageQueue = queue,
                     offset: int = offset, is_master: bool = replica.is_master,
                 ) -> None:  # fmt: skip
@@ -104,7 +104,7 @@ class RemoteOffsets:
                     left.release()
 
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
-                self._instance.submit(replica.address, code, fields, b"", timeout_ms, told)
+                self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
                 asked += 1
             except RmqError as error:
                 log.warning("committing %d of %s: %s", offset, queue, error)

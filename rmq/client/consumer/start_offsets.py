@@ -1,7 +1,7 @@
 """StartOffsets: asks brokers where a group goes on in its queues, all at the same time.
 
     offsets = StartOffsets(instance, "billing", parameters, store=None)
-    offsets.ask(queue, told)           # told(offset, None) or told(None, error), in any thread
+    offsets.ask(queue, completed)      # completed(offset, None) or (None, error), in any thread
     offsets.wait(3.0)                  # until nothing is under way
 
 Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only. A
@@ -25,7 +25,7 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 
-Told = Callable[[int | None, Exception | None], object]
+Completion = Callable[[int | None, Exception | None], object]
 Answered = Callable[[Reply], int | None]  # None: another question is under way
 
 
@@ -42,9 +42,9 @@ class StartOffsets:
         self._news = threading.Condition()
         self._under_way = 0
 
-    def ask(self, queue: MessageQueue, told: Told, first: int | None = None) -> None:
+    def ask(self, queue: MessageQueue, completed: Completion, first: int | None = None) -> None:
         """`first`: where a group begins that never committed; unset: as consume_from_where says."""
-        end = self._begun(told)
+        end = self._begun(completed)
         if self._store is not None:
             self._ask_store(self._store, queue, end, first)
             return
@@ -60,7 +60,7 @@ class StartOffsets:
         self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, committed, end)
 
     def _ask_store(
-        self, store: OffsetStore, queue: MessageQueue, end: Told, first: int | None
+        self, store: OffsetStore, queue: MessageQueue, end: Completion, first: int | None
     ) -> None:
         try:
             found = store.read(queue)
@@ -78,13 +78,13 @@ class StartOffsets:
         with self._news:
             waits.wait_for(self._news, lambda: self._under_way == 0, timeout_s)
 
-    def _begun(self, told: Told) -> Told:
+    def _begun(self, completed: Completion) -> Completion:
         with self._news:
             self._under_way += 1
 
         def end(offset: int | None, error: Exception | None) -> None:
             try:
-                told(offset, error)
+                completed(offset, error)
             finally:
                 with self._news:
                     self._under_way -= 1
@@ -92,15 +92,20 @@ class StartOffsets:
 
         return end
 
-    def _first(self, queue: MessageQueue, end: Told) -> None:
+    def _first(self, queue: MessageQueue, end: Completion) -> None:
         code, more = first_question(self._given)
         fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
         self._submit(queue, code, fields, lambda reply: reply.check().int_field("offset"), end)
 
     def _submit(
-        self, queue: MessageQueue, code: int, fields: dict[str, Any], answered: Answered, end: Told
+        self,
+        queue: MessageQueue,
+        code: int,
+        fields: dict[str, Any],
+        answered: Answered,
+        end: Completion,
     ) -> None:
-        def told(reply: Reply | None, error: Exception | None) -> None:
+        def completed(reply: Reply | None, error: Exception | None) -> None:
             if reply is None:
                 end(None, error or RemoteError(ResponseCode.SYSTEM_ERROR, "no answer"))
                 return
@@ -115,6 +120,6 @@ class StartOffsets:
         try:
             address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
             timeout_ms = self._instance.parameters.mq_client_api_timeout
-            self._instance.submit(address, code, fields, b"", timeout_ms, told)
+            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
         except RmqError as error:
             end(None, error)

@@ -1,7 +1,7 @@
 """Acks: tells brokers what was dealt with, as many messages in a request as have gathered.
 
     acks = Acks(instance, "billing", timeout_ms=3_000)
-    acks.add([handle, ..], told)              # told(error or None), once for each handle
+    acks.add([handle, ..], completed)         # completed(error or None), once for each handle
     acks.drain(until)
 
 A broker has one request under way at a time. What is dealt with meanwhile gathers and is the next
@@ -30,8 +30,8 @@ MOST = 512  # acks of one request
 BITS_MAX = 1_024  # distance from the first message of a pop that a bit can name
 PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
-Told = Callable[[Exception | None], object]
-Waiting = tuple[Handle, Told]
+Completion = Callable[[Exception | None], object]
+Waiting = tuple[Handle, Completion]
 
 
 class Acks:
@@ -45,12 +45,12 @@ class Acks:
         self._waiting: dict[str, list[Waiting]] = {}  # by broker
         self._under_way: set[str] = set()
 
-    def add(self, handles: Iterable[Handle], told: Told) -> None:
+    def add(self, handles: Iterable[Handle], completed: Completion) -> None:
         due = []
         with self._lock:
             for handle in handles:
                 name = handle.broker_name
-                self._waiting.setdefault(name, []).append((handle, told))
+                self._waiting.setdefault(name, []).append((handle, completed))
                 if name not in self._under_way:
                     self._under_way.add(name)
                     due.append(name)
@@ -111,7 +111,7 @@ class Acks:
         ]  # fmt: skip
 
     def _send_rows(self, broker: str, part: list[Waiting], rows: list[dict[str, Any]]) -> None:
-        def told(reply: Reply | None, error: Exception | None) -> None:
+        def completed(reply: Reply | None, error: Exception | None) -> None:
             refusal = _error_of(reply, error)
             if isinstance(refusal, RemoteError) and refusal.code not in PASSING:
                 try:
@@ -125,7 +125,7 @@ class Acks:
         self._instance.submit(
             self._instance.routes.address_of(broker),
             RequestCode.BATCH_ACK_MESSAGE, {"bname": broker},
-            fastjson.dumps({"brokerName": broker, "acks": rows}), self._timeout_ms, told,
+            fastjson.dumps({"brokerName": broker, "acks": rows}), self._timeout_ms, completed,
         )  # fmt: skip
 
     def _send_singly(self, broker: str, part: list[Waiting]) -> None:
@@ -133,7 +133,7 @@ class Acks:
         address = self._instance.routes.address_of(broker)
         left = [len(part)]
 
-        def told(
+        def completed(
             one: Waiting, reply: Reply | None, error: Exception | None
         ) -> None:  # in any callback thread
             _tell([one], _error_of(reply, error))
@@ -147,10 +147,10 @@ class Acks:
             try:
                 self._instance.submit(
                     address, RequestCode.ACK_MESSAGE, self.fields(one[0]), b"", self._timeout_ms,
-                    functools.partial(told, one),
+                    functools.partial(completed, one),
                 )  # fmt: skip
             except RmqError as error:
-                told(one, None, error)
+                completed(one, None, error)
 
 
 def _error_of(reply: Reply | None, error: Exception | None) -> Exception | None:
@@ -162,5 +162,5 @@ def _error_of(reply: Reply | None, error: Exception | None) -> Exception | None:
 
 
 def _tell(part: Iterable[Waiting], error: Exception | None) -> None:
-    for _, told in part:
-        told(error)
+    for _, completed in part:
+        completed(error)

@@ -282,7 +282,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         left = len(handles)
         first: Exception | None = None
 
-        def told(error: Exception | None) -> None:
+        def completed(error: Exception | None) -> None:
             nonlocal left, first
             with lock:
                 left -= 1
@@ -291,7 +291,7 @@ class PopConsumer(Member[PopConsumerParameters]):
                     return
             end(first)
 
-        acks.add(handles, told)
+        acks.add(handles, completed)
 
     def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
         """It comes again (to anyone) so long from now, unless it is acknowledged before."""

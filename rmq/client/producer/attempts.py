@@ -15,7 +15,7 @@ from __future__ import annotations
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
-from rmq.client.producer.base import NO_MORE, ProducerBase, Told
+from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import Patience
@@ -28,7 +28,7 @@ TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
 class Waited:
     """The callback of a send that has waited for its broker, with what is left of its patience."""
 
-    def __init__(self, producer: ProducerBase, callback: Told, patience: Patience) -> None:
+    def __init__(self, producer: ProducerBase, callback: Completion, patience: Patience) -> None:
         self._producer = producer
         self._callback = callback
         self.patience = patience
@@ -67,7 +67,7 @@ class Attempts:
         self,
         target: Target,
         message: Message,
-        callback: Told,
+        callback: Completion,
         timeout_ms: float,
         attempts: int,
         alone: bool = False,
@@ -87,7 +87,7 @@ class Attempts:
         self,
         target: Target,
         message: Message,
-        callback: Told,
+        callback: Completion,
         result: SendResult | None,
         error: Exception | None,
         attempts: int,
@@ -124,8 +124,8 @@ class Attempts:
         self,
         target: Target,
         messages: list[Message],
-        callbacks: list[Told],
-        callback: Told,
+        callbacks: list[Completion],
+        callback: Completion,
         results: list[SendResult] | None,
         error: Exception | None,
         attempts: int,
@@ -140,10 +140,10 @@ class Attempts:
             self._targets.note(target, ms, error)
         topic, until_ms = messages[0].topic, deadline_us / 1000
 
-        def again(told: Told = callback, behind: int = attempts + 1) -> None:
+        def again(completed: Completion = callback, behind: int = attempts + 1) -> None:
             left = _time_left(until_ms)
             following = self._targets.following(topic, target)
-            producer.submit_batch_to(following, messages, callbacks, told, left, behind)
+            producer.submit_batch_to(following, messages, callbacks, completed, left, behind)
 
         def tell() -> None:
             if callback is not None:
@@ -167,7 +167,7 @@ class Attempts:
                 pass
         tell()
 
-    def _patient(self, callback: Told, deadline_us: float) -> Waited:
+    def _patient(self, callback: Completion, deadline_us: float) -> Waited:
         if isinstance(callback, Waited):
             return callback
         patience = Patience(self._targets, deadline_us / 1000)

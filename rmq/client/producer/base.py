@@ -14,7 +14,7 @@ from rmq.client.connection.namespaces import wrap_group
 from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.compression import Compressor
 
-Told = Any  # a callback(result, error), a Future, a SendWaiter, or None
+Completion = Any  # a callback(result, error), a Future, a SendWaiter, or None
 NO_MORE = 255  # attempts behind a send that is not tried elsewhere
 
 

@@ -19,7 +19,7 @@ from cext.client.reply import Reply
 from cext.client.result import SendResult, send_result
 from cext.client.sender import Target, monotonic_ms
 from rmq.base import clock
-from rmq.client.producer.base import ProducerBase, Told
+from rmq.client.producer.base import Completion, ProducerBase
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RequestTimeoutError
@@ -53,7 +53,7 @@ class HookedSends:
         message: Message,
         body: bytes,
         sys_flag: int,
-        callback: Told,
+        callback: Completion,
         timeout_ms: float,
         attempts: int,
         mailbox: Mailbox | None = None,

@@ -29,7 +29,7 @@ from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.attempts import Attempts
-from rmq.client.producer.base import NO_MORE, ProducerBase, Told
+from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import PATIENCE_MS
@@ -242,7 +242,7 @@ class Producer(ProducerBase):
     def _send_otherwise(
         self,
         message: Message,
-        callback: Told,
+        callback: Completion,
         queue: MessageQueue | None,
         selector: Selector | None,
         arg: Any,

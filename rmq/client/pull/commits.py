@@ -69,7 +69,7 @@ class Commits:
     def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
         at_master = True
 
-        def told(reply: Reply | None, error: Exception | None) -> None:
+        def completed(reply: Reply | None, error: Exception | None) -> None:
             if reply is None or reply.code != ResponseCode.SUCCESS:
                 log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
             elif at_master:
@@ -84,9 +84,9 @@ class Commits:
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self._instance.submit(replica.address, code, fields, b"", timeout_ms, told)
+            self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
         except RmqError as error:
-            told(None, error)
+            completed(None, error)
 
     def _fields(self, queue: PullQueue) -> dict[str, Any]:
         return {"consumerGroup": self._group, "topic": queue.wire_topic,

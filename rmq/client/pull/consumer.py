@@ -228,7 +228,7 @@ class PullConsumer(Member[PullConsumerParameters]):
                     route = self.instance.routes.of(name)
                     share = self._share(route)
                 except RmqError as error:
-                    log.info("sharing the queues of %s: %s", topic, error)
+                    log.info("rebalance of %s: %s", topic, error)
                     continue
                 if share is None:
                     self.instance.heartbeats.send()  # what there is stays until the broker knows us

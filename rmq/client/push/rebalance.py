@@ -171,12 +171,12 @@ class Rebalance:
                 try:
                     self._share(topic, subscription)
                 except RouteError as error:
-                    log.info("sharing the queues of %s: %s", topic, error)
+                    log.info("rebalance of %s: %s", topic, error)
                     if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
                         self._once_more(self._retry_pause_ms)
                         self._retry_pause_ms = min(2 * self._retry_pause_ms, REBALANCE_MS)
                 except RmqError as error:
-                    log.info("sharing the queues of %s: %s", topic, error)
+                    log.info("rebalance of %s: %s", topic, error)
                     self._once_more(AGAIN_MS)
             if self._leaving:
                 self._once_more(LOCK_AGAIN_MS)

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cext._build import PROFILE
 from support.source_tree import ROOT
 from support.waiting import HANG_S
+
+from cext._build import PROFILE
 
 IS_DEBUG = PROFILE in ("debug", "asan")
 

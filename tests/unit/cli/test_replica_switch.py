@@ -23,7 +23,7 @@ FOUND = ReplicaSet(
 )
 
 
-class Told:
+class Completion:
     """The old master, which is a slave when it has been asked so often."""
 
     def __init__(self, slave_after: int, all_ack: bool = False) -> None:
@@ -60,26 +60,26 @@ def switch(told: Any, timeout_s: float = 60) -> None:
 
 
 def test_it_gets_its_setting_back_when_it_is_a_slave() -> None:
-    told = Told(3)
+    told = Completion(3)
     switch(told)
     assert told.events == ["true", "elected", *["master"] * 3, "slave", "false"]
 
 
 def test_it_keeps_what_is_safe_when_it_never_becomes_one() -> None:
-    told = Told(1 << 60)
+    told = Completion(1 << 60)
     with pytest.raises(RmqError, match="waits for all in sync until it is restarted"):
         switch(told, 0.01)
     assert "false" not in told.events
 
 
 def test_an_election_that_fails_gives_it_back_at_once() -> None:
-    told = Told(0)
+    told = Completion(0)
     with pytest.raises(RmqError, match="no"), acks_of_all(cast(Replicas, told), FOUND, 2, 60):
         raise RmqError("no")
     assert told.events == ["true", "false"]
 
 
 def test_one_that_waits_for_all_anyway_is_told_nothing() -> None:
-    told = Told(0, all_ack=True)
+    told = Completion(0, all_ack=True)
     switch(told)
     assert told.events == ["elected"]

@@ -36,7 +36,7 @@ from cext.arrow.decoder import Decoder
 from cext.arrow.log_reader import LogReader
 from cext.arrow.puller import Puller
 from cext.client.engine import Engine
-from cext.client.mailbox import EngineBase, Mailbox, Told, Waiter
+from cext.client.mailbox import Completion, EngineBase, Mailbox, Waiter
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
 from cext.client.result import SendResult, send_result
@@ -194,7 +194,7 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
     "cext.net.tls_stream.TlsStream": lambda folder: TlsStream(0, tls_context(folder), True),
     "cext.client.mailbox.EngineBase": lambda _: EngineBase(),
     "cext.client.mailbox.Mailbox": lambda _: Mailbox(Engine()),
-    "cext.client.mailbox.Told": lambda _: Told(),
+    "cext.client.mailbox.Completion": lambda _: Completion(),
     "cext.client.mailbox.Waiter": lambda _: Waiter(),
     "cext.client.sender.SendWaiter": lambda _: SendWaiter(),
     "cext.client.sender.Sender": lambda _: Sender(),
