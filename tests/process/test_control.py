@@ -110,7 +110,7 @@ def test_a_held_pull_is_answered_by_the_next_send(port: int) -> None:
             await client.heartbeat("holders", "held")
             pull = client.pulled("holders", "held", offset=1, hold_ms=HOLD_MS)
             waiting = asyncio.create_task(pull)
-            await asyncio.sleep(0.1)
+            await client.until_held()
             assert not waiting.done()
             await client.send("held", b"1")
             assert [message.body for message in await waiting] == [b"1"]

@@ -133,7 +133,7 @@ async def test_a_held_pull_waits_for_the_function_too(tmp_path: Path) -> None:
             "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 10, "maxMsgNums": 32,
             "sysFlag": 2, "commitOffset": 0, "suspendTimeoutMillis": 45_000, "subVersion": 1,
         })  # fmt: skip
-        await asyncio.sleep(0.1)
+        await client.until_held()
         await client.send("t", b"11", i="n\x0111\x02")
         for n in (21, 22):
             await client.send("t", b"%d" % n, i=f"n\x01{n}\x02")

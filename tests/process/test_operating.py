@@ -264,7 +264,7 @@ def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
         assert created.returncode == 0, created
         assert rmq("send", "t", *"abcdefghij", "-n", broker.namesrv).returncode == 0
         asyncio.run(consume(broker.port))
-        time.sleep(0.05)
+        time.sleep(0.05)  # how old what waits is, at least
         _, text = fetch(broker, "/metrics")
         row = {"consumer_group": "g", "topic": "t", "is_retry": "false"}
         assert value(text, "rocketmq_consumer_lag_messages", **row) == 6

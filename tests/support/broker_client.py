@@ -19,6 +19,7 @@ from rmq.codes import FLAG_ONE_WAY
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command, decode, encode, field_texts
+from rmq.observe.sample import decode as decode_sample
 
 
 class BrokerClient:
@@ -166,6 +167,15 @@ class BrokerClient:
     async def pulled(self, group: str, topic: str, **place: Any) -> list[StoredMessage]:
         reply = await self.pull(group, topic, **place)
         return list(decode_messages(reply.body)) if reply.code == 0 else []
+
+    async def until_held(self, count: int = 1) -> None:
+        """So many pulls and pops wait at the broker, whoever's they are."""
+        while True:
+            reply = await self.call(28, rmqDetail="true", brief="true")
+            sample = decode_sample(fastjson.loads_object(reply.body)["table"]["rmqSample"])
+            if sample.counters["pulls_waiting"] >= count:
+                return
+            await asyncio.sleep(0.01)
 
     async def _read(self) -> None:
         """Takes all frames that have come at once: a wake-up for each would be most of a test."""
