@@ -4,7 +4,10 @@
     rates               the difference of two samples: rows of `rmq top`
     latency             counts in buckets: their ends, differences, percentiles for a broker
     percentiles         of such counts, by numpy, for `rmq bench`
-    metrics, topic_metrics, histogram_metrics   /metrics; the parts with a topic, with bounds
+    metrics             /metrics, but for what the next three have
+    lag_metrics         how far groups are behind
+    topic_metrics       what topics took and gave
+    histogram_metrics   RocketMQ's histograms
     exposition          Prometheus' text
     http                the small HTTP server
 

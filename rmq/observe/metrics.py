@@ -4,8 +4,9 @@
 
 Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
 broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
-Those of topics and groups are in topic_metrics.py, histograms in RocketMQ's bounds in
-histogram_metrics.py; all others stand below, each with its help text.
+How far groups are behind is in lag_metrics.py, what topics took and gave in topic_metrics.py,
+histograms in RocketMQ's bounds in histogram_metrics.py; all others stand below, each with its help
+text.
 RocketMQ's dashboards work with what is here. What differs: there is one queue of requests
 (rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
 kind; sizes of messages, open transactions and their time to the end are not split by topic;
@@ -19,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rmq.names import SYSTEM_GROUP_PREFIX, is_retry
 from rmq.observe.exposition import Exposition, flag
 from rmq.observe.histogram_metrics import add_steps
+from rmq.observe.lag_metrics import add_lags
 from rmq.observe.latency import edge
-from rmq.observe.sample import LagSample, Sample
+from rmq.observe.sample import Sample
 from rmq.observe.topic_metrics import STORAGE, Labels, add_topics
 
 # RocketMQ's name -> the name its exporter writes since 5.3, with the unit. The time to the end of
@@ -191,24 +192,6 @@ _COUNTERS = {
     ),
 }
 
-_LAG_GAUGES: dict[str, tuple[str, Callable[[LagSample], int]]] = {
-    "rocketmq_consumer_lag_messages": (
-        "Messages behind the consumer's committed offset.", lambda lag: lag.messages,
-    ),
-    "rocketmq_consumer_lag_latency": (
-        "Age in ms of the oldest message above the committed offset.", lambda lag: lag.latency_ms,
-    ),
-    "rocketmq_consumer_inflight_messages": (
-        "Messages handed out and not committed.", lambda lag: lag.inflight,
-    ),
-    "rocketmq_consumer_ready_messages": (
-        "Messages not handed out yet.", lambda lag: lag.ready,
-    ),
-    "rocketmq_consumer_queueing_latency": (
-        "Age in ms of the oldest message not handed out.", lambda lag: lag.queueing_ms,
-    ),
-}  # fmt: skip
-
 _WATERMARK = (
     "rocketmq_processor_watermark",
     "Requests that wait for the control thread.",
@@ -249,7 +232,7 @@ def render(samples: Sequence[Sample]) -> bytes:
         out.value("rmq_cpu_seconds_total", labels, sample.cpu_ms / 1000)
     add_topics(out, shards)
     add_steps(out, shards)
-    _lags(out, shards)
+    add_lags(out, shards)
     _sizes(out, shards)
     _clients(out, shards)
     _pools(out, shards)
@@ -296,25 +279,6 @@ def _difference(sample: Sample, upper: str, lower: str) -> int | None:
     if upper not in sample.counters or lower not in sample.counters:
         return None
     return max(0, sample.counters[upper] - sample.counters[lower])
-
-
-def _lags(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
-    for name, (text, value_of) in _LAG_GAUGES.items():
-        out.family(name, "gauge", text)
-        for sample, labels in shards:
-            system = {topic.name for topic in sample.topics if topic.is_system}
-            for lag in sample.lags:
-                value = value_of(lag)
-                if value >= 0:
-                    own = {
-                        "consumer_group": lag.group,
-                        "topic": lag.topic,
-                        "is_retry": flag(is_retry(lag.topic)),
-                        "is_system": flag(
-                            lag.topic in system or lag.group.upper().startswith(SYSTEM_GROUP_PREFIX)
-                        ),
-                    }
-                    out.value(name, labels | own, value)
 
 
 def _sizes(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
