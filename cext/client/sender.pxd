@@ -13,8 +13,8 @@
 What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
 it is too much, unless it was called from a callback, which others wait for.
 
-The end of a send is told by Target.completed, in the thread that delivers the mailbox: the callback, a
-Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
+The end of a send is told by Target.completed, in the thread that delivers the mailbox: the callback,
+a Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
 to Sender._again (Python) first.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
