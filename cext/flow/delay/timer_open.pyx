@@ -53,7 +53,7 @@ cdef timers_open(DelayService s, dict given):
     root = pathlib.Path(given["root"], "rmqTimers")
     is_cut = root.exists() and (not (root / "position").exists()
                                 or (root / "position").stat().st_size < POSITION_BYTES_MIN)
-    root.mkdir(exist_ok=True)
+    root.mkdir(0o750, exist_ok=True)
     for i in range(TIMER_CLOCKS):
         if timer_heap_open(&x.clocks[i].heap, HEAP_ENTRIES) != OK:
             raise MemoryError("no memory for timers")
@@ -193,7 +193,7 @@ cdef hand_over(DelayService s):
     root = pathlib.Path(s.wall_keeper.directory).parent.parent
     offset = oldest_waiting(s)
     numbers = (max(before_ms - 1, 0) // SLOT_MS * SLOT_MS, 0, offset, offset, 0, wall_ms(), 1)
-    (root / "config").mkdir(exist_ok=True)
+    (root / "config").mkdir(0o750, exist_ok=True)
     fresh = root / "config" / "timercheck.new"
     fresh.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
     os.replace(fresh, root / "config" / "timercheck")

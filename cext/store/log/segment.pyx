@@ -33,7 +33,7 @@ cdef int segment_path(char* out, size_t size, const char* directory, int64_t sta
 
 
 cdef int make_directory(const char* path, int* error) noexcept nogil:
-    if mkdir(path, 0o755) != 0:
+    if mkdir(path, 0o750) != 0:
         error[0] = errno
         if error[0] != EEXIST:
             return Status.IO_ERROR

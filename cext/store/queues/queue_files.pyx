@@ -231,13 +231,13 @@ cdef class QueueFiles:
 
     cdef int _make_directories(self, const QueueName* name) noexcept nogil:
         cdef char path[QUEUE_PATH_BYTES]
-        if mkdir(self.directory, 0o755) != 0 and errno != EEXIST:
+        if mkdir(self.directory, 0o750) != 0 and errno != EEXIST:
             return self._fail()
         snprintf(path, QUEUE_PATH_BYTES, "%s/%s", self.directory, name.topic)
-        if mkdir(path, 0o755) != 0 and errno != EEXIST:
+        if mkdir(path, 0o750) != 0 and errno != EEXIST:
             return self._fail()
         self._path(name, -1, path)
-        if mkdir(path, 0o755) != 0 and errno != EEXIST:
+        if mkdir(path, 0o750) != 0 and errno != EEXIST:
             return self._fail()
         return Status.OK
 

@@ -56,7 +56,7 @@ cdef class QueueTable:
         if (name_map_open(&self.names) != Status.OK
                 or QueueTable.grow(self, FIRST_SLOTS) != Status.OK):
             raise MemoryError("no memory for the queue table")
-        os.makedirs(self.directory, exist_ok=True)
+        os.makedirs(self.directory, 0o750, exist_ok=True)
         self.reader_files = QueueFiles(self.directory, entries_per_file, READER_FILES, False)
 
     def __dealloc__(self):

@@ -579,7 +579,7 @@ cdef class TimerKeeper:
         cdef TimerRun* of_run = NULL
         cdef TimerEntry* entry = NULL
         cdef int status
-        os.makedirs(self.directory, exist_ok=True)
+        os.makedirs(self.directory, 0o750, exist_ok=True)
         self._forget()
         k.delivered_ms = k.clock_ms = before_ms
         self.damage = None
