@@ -106,6 +106,16 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
 
 # ------------------------------------------------------------------- reading the revive log
 
+cdef bint is_same(const CheckPoint* point, const ReviveEntry* e) noexcept nogil:
+    cdef int32_t i
+    if point.revive_ms != e.pop_ms + e.invisible_ms or point.count != e.count:
+        return False
+    for i in range(e.count):
+        if point.behind[i] != (<int32_t> e.list[i] if e.listed > 0 else i):
+            return False
+    return True
+
+
 cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
                            int64_t revive_offset) noexcept nogil:
     cdef Topic* topic
@@ -124,7 +134,7 @@ cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
         s.pops.unreadable += 1
         return
     point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
-    if point != NULL and point.revive_ms == e.pop_ms + e.invisible_ms and point.count == e.count:
+    if point != NULL and is_same(point, e):
         point.done |= e.done            # delivered again after a kill: the acks may come only once
         return
     point = ring_add(q, pair, e.queue_id, e.start_offset, e.pop_ms, e.pop_ms + e.invisible_ms)
