@@ -7,7 +7,7 @@ from cext.flow.pull.pull_answer cimport refuse_busy
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.queue_entry_scan cimport SCAN_COST_OF_TURN
 from cext.memory.chain cimport ChainEntry
-from cext.net.connection cimport UNREAD_UNSENT
+from cext.net.connection cimport UNREAD_UNSENT, Connection
 
 cdef enum:
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
@@ -23,6 +23,16 @@ cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) 
         last.next = behind
         behind.previous = last
     chain[0] = first
+
+
+cdef void answer(PullService s, PullJob* job) noexcept nogil:
+    """Where buffers run out each answer is sent at once, which gives its buffer back: as many pulls
+    may wake in a turn as wait."""
+    cdef Connection* c = job.connection
+    cdef uint64_t id = job.connection_id
+    job.answer(job.service, job)
+    if s.turn.net.is_short() and c.id == id:
+        s.turn.net.flush_connection(c)
 
 
 cdef void answer_pulls(PullService s) noexcept nogil:
@@ -58,9 +68,9 @@ cdef void answer_pulls(PullService s) noexcept nogil:
                 else:
                     defer(s, job)
             else:
-                job.answer(job.service, job)
+                answer(s, job)
         else:
-            job.answer(job.service, job)
+            answer(s, job)
 
 
 cdef int32_t pulls_wait(PullService s) noexcept nogil:
