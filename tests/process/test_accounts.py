@@ -262,13 +262,19 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
 
 
 HELD_PULL = {
-    "consumerGroup": "held", "topic": "quiet", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32,
+    "consumerGroup": "held", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32,
     "sysFlag": 2 | 4, "commitOffset": 0, "subVersion": 0, "suspendTimeoutMillis": 3_600_000,
     "subscription": "*", "expressionType": "TAG",
 }  # fmt: skip
 HELD_POP = {
-    "consumerGroup": "held", "topic": "quiet", "queueId": -1, "maxMsgNums": 32,
+    "consumerGroup": "held", "queueId": -1, "maxMsgNums": 32,
     "invisibleTime": 60_000, "pollTime": 3_600_000, "bornTime": 0, "initMode": 1,
+}  # fmt: skip
+
+
+SEND = {
+    "a": "p", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0,
+    "k": False,
 }  # fmt: skip
 
 
@@ -286,18 +292,26 @@ def test_what_is_held_brings_nothing_to_who_is_out(
 ) -> None:
     with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
         command(broker, "user", "create", "dora")
-    command(broker, "acl", "allow", "dora", "Topic:quiet", "Group:held", "--actions", "sub")
-    command(broker, "topic", "create", "quiet")
-    at_end = {"topic": "quiet", "queueId": "0"}
+    topic = f"quiet{code}"
+    command(broker, "acl", "allow", "dora", f"Topic:{topic}", "Group:held", "--actions", "sub")
+    command(broker, "topic", "create", topic)
+    at_end = {"topic": topic, "queueId": "0"}
+    with Connection(broker.address) as admin:
+        fields = {
+            **fields,
+            "topic": topic,
+            "queueOffset": admin.call(30, at_end).int_field("offset", 0),
+        }
     with account(Credentials("dora", "x")), Connection(broker.address) as connection:
         wait_until(lambda: asked(broker.address, 30, at_end)[0] == 0)
         opaque = connection.submit(code, fields)
         wait_until(lambda: held_by(broker) > 0)
-        with account(ADMIN):
+        with account(ADMIN), Connection(broker.address) as admin:
             command(broker, "user", "delete", "dora", "--yes")
+            admin.call(310, {**SEND, "b": topic}, b"not for her")
         reply = connection.receive(HANG_S)
         assert reply is not None
-        assert (reply.opaque, reply.code) == (opaque, nothing)
+        assert (reply.opaque, reply.code, reply.body) == (opaque, nothing, b"")
         refused = connection.ask(code, fields)
         assert (refused.code, refused.remark) == (NO_PERMISSION, "User:dora is not found.")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from support.waiting import HANG_S
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,6 +32,8 @@ def drop_page_cache(directory: Path) -> None:
 def drop_from_page_cache(directory: Path) -> None:
     """Waits until nothing of the files is in memory: a page that is in use for a moment stays when
     the kernel is asked to drop it. For files that nothing maps."""
+    if "tmpfs" in filesystem_of(directory):
+        pytest.skip("nothing can be dropped of files that are in memory alone: set TMPDIR")
     files = [path for path in directory.rglob("*") if path.is_file() and path.stat().st_size > 0]
     end = time.monotonic() + HANG_S
     drop_page_cache(directory)
@@ -37,6 +41,11 @@ def drop_from_page_cache(directory: Path) -> None:
         assert time.monotonic() < end, f"{cached} cannot be dropped"
         time.sleep(0.005)
         drop_page_cache(directory)
+
+
+def filesystem_of(path: Path) -> str:
+    asked = ["stat", "-f", "-c", "%T", str(path)]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def is_cached(path: Path, length: int) -> bool:

@@ -5,4 +5,4 @@ rmq/broker/core_seam.py says what each promises (AuthCalls); control_side.pxd ho
 from cext.flow.control.ha_calls cimport HACalls
 
 cdef class AuthCalls(HACalls):
-    cdef _answer_held(self)
+    pass

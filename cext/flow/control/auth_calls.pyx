@@ -8,7 +8,6 @@ from cext.flow.auth.user_table cimport user_put, user_remove, user_table_close, 
 from cext.flow.auth.white_list cimport white_list_set
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.pull.held_pulls cimport answer_held
 from cext.net.openssl cimport SSL_CTX
 from cext.net.tls cimport TlsContext, tls_server_set
 from cext.wire.text cimport Text
@@ -26,6 +25,7 @@ cdef struct PutUser:
 
 
 cdef void put_user(AuthService s, PutUser* x) noexcept nogil:
+    s.turn.accounts_version += 1
     x.status = user_put(&s.users, x.name.bytes, x.name.length, x.password.bytes,
                         x.password.length, x.is_super, x.is_enabled, x.packed.bytes,
                         x.packed.length, x.white.bytes, x.white.length)
@@ -38,14 +38,17 @@ cdef struct SetWhiteList:
 
 
 cdef void set_white_list(AuthService s, SetWhiteList* x) noexcept nogil:
+    s.turn.accounts_version += 1
     x.status = white_list_set(&s.white, x.packed.bytes, x.packed.length)
 
 
 cdef void remove_user(AuthService s, const Text* name) noexcept nogil:
+    s.turn.accounts_version += 1
     user_remove(&s.users, name.bytes, name.length)
 
 
 cdef void remove_users(AuthService s, int* status) noexcept nogil:
+    s.turn.accounts_version += 1
     s.users_known = False
     user_table_close(&s.users)
     status[0] = user_table_open(&s.users)
@@ -59,6 +62,7 @@ cdef struct SetAuth:
 
 
 cdef void set_auth(AuthService s, const SetAuth* x) noexcept nogil:
+    s.turn.accounts_version += 1
     s.unauthenticated = x.unauthenticated
     s.unauthorized = x.unauthorized
     s.authorizes = x.authorizes
@@ -84,10 +88,6 @@ cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
 
 
 cdef class AuthCalls(HACalls):
-    cdef _answer_held(self):
-        """What was let in before an account changed brings nothing that comes after it."""
-        self._call(<CallFn> answer_held, <void*> self.pulls, NULL)
-
     def put_user(self, bytes name, bytes password, bint is_super, bint is_enabled, bytes packed,
                  bytes white):
         cdef PutUser x
@@ -99,25 +99,21 @@ cdef class AuthCalls(HACalls):
         x.is_enabled = is_enabled
         self._call(<CallFn> put_user, <void*> self.auth, &x)
         raise_status(x.status, f"user {name!r}")
-        self._answer_held()
 
     def set_white_list(self, bytes packed):
         cdef SetWhiteList x
         x.packed = borrowed(packed)
         self._call(<CallFn> set_white_list, <void*> self.auth, &x)
         raise_status(x.status, "addresses that are let in")
-        self._answer_held()
 
     def remove_user(self, bytes name):
         cdef Text x = borrowed(name)
         self._call(<CallFn> remove_user, <void*> self.auth, &x)
-        self._answer_held()
 
     def remove_users(self):
         cdef int status = OK
         self._call(<CallFn> remove_users, <void*> self.auth, &status)
         raise_status(status, "users")
-        self._answer_held()
 
     def set_auth(self, bint authenticates, bint authorizes, list unauthenticated,
                  list unauthorized):

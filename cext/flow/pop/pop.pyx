@@ -97,6 +97,7 @@ cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRe
     job.request_code = code
     job.arrived_ms = s.turn.now_ms
     job.held = False
+    job.accounts_version = s.turn.accounts_version
     job.version = h.version
     job.serialize_type = h.serialize_type
     job.topic = job.pop.topic = pair.topic

@@ -41,9 +41,8 @@ cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t p
 # Of dispatch (dispatch_hook.pxd): a record can be read now.
 cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil
 cdef void wake_all(PullService s, Queue* queue) noexcept nogil      # the topic goes away
-# All that are held are answered with what there is, nothing as a rule: who pulls again is judged by
-# the accounts of then. A call's (control/auth_calls.pyx).
-cdef void answer_held(PullService s, void* unused) noexcept nogil
+# It was held while an account changed: it brings nothing, and who pulls again is judged anew.
+cdef bint is_outdated(PullService s, const PullJob* job) noexcept nogil
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil
 cdef void forget_connection(PullService s, Connection* c) noexcept nogil
 # Wakes those whose time is over, at the latest a tick after it was.

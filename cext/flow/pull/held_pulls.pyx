@@ -219,14 +219,8 @@ cdef void wake_expired(PullService s) noexcept nogil:
                 wake(s, job)
 
 
-cdef void answer_held(PullService s, void* unused) noexcept nogil:
-    cdef PullJob* job
-    cdef int i
-    for i in range(TIMER_SLOTS if s.held_count > 0 else 0):
-        while s.timer_slots[i] != NULL:
-            job = <PullJob*> s.timer_slots[i].owner
-            job.may_hold = False
-            wake(s, job)
+cdef bint is_outdated(PullService s, const PullJob* job) noexcept nogil:
+    return job.held and job.accounts_version != s.turn.accounts_version
 
 
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil:

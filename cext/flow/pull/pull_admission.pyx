@@ -129,6 +129,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.request_code = h.code
     job.arrived_ms = s.turn.now_ms
     job.held = False
+    job.accounts_version = s.turn.accounts_version
     job.version = h.version
     job.serialize_type = h.serialize_type
     job.topic = topic

@@ -11,7 +11,7 @@ from cext.flow.fetch.disk_fetch cimport (
     fetch_begin,
     fetch_entries,
 )
-from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pull.held_pulls cimport free_job, is_outdated, make_ready
 from cext.flow.pull.pull_answer cimport (
     answer_damage,
     answer_fetched,
@@ -223,6 +223,7 @@ cdef void read_done(PullService s, FetchPool pool, DiskFetch* fetch) noexcept no
 cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef Queue* queue
+    cdef int64_t offset
     cdef int status
     if job.topic.use.removed:
         if not refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted"):
@@ -231,6 +232,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         return
     if job.moved:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset)
+        return
+    if is_outdated(s, job):
+        answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
         return
     queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     if queue == NULL:
@@ -262,8 +266,10 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
             make_ready(s, job)              # goes on in the next turn
         elif status == ABSENT or found.absent_offset >= 0:
             # What lies before did not pass the filter. Entries may be absent as well as a record.
-            job.offset = max(job.offset, found.absent_offset if status == OK
-                             else found.next_offset)
+            offset = found.absent_offset if status == OK else found.next_offset
+            if offset > job.offset:
+                job.offset = offset
+                job.entry_reads = 0
             read_from_disk(s, job, queue)
         elif found.corrupt_offset >= 0:
             answer_damage(s, job, &found)

@@ -84,6 +84,7 @@ cdef struct PullJob:
     int32_t request_code
     int64_t arrived_ms          # monotonic
     bint held                   # it was, at least once
+    int64_t accounts_version    # of TurnContext, when the request was let in
     bint may_hold               # the request asked for long polling and was not held yet
     int32_t max_messages
     int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more

@@ -297,3 +297,34 @@ def test_a_one_way_pull_and_one_of_a_lite_consumer(shard: Shard) -> None:
     reply = client.reply()
     assert (reply.opaque, bodies(reply)) == (2, [b"x"])
     assert client.is_silent()
+
+
+def test_more_pulls_may_wake_in_a_turn_than_there_are_reply_buffers(tmp_path: Path) -> None:
+    with Shard(tmp_path, reply_buffers=32, connections_max=200) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        clients = [shard.connect() for _ in range(60)]
+        for client in clients:
+            client.put(pull("g", "t", 0, hold_ms=60_000))
+        shard.until(lambda counters: counters["pulls_waiting"] == len(clients))
+        assert shard.connect().ask(send("t", b"news")).code == 0
+        assert [bodies(client.reply()) for client in clients] == [[b"news"]] * len(clients)
+
+
+def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
+    shard: Shard,
+) -> None:
+    """It waits for its client to read other answers, and is looked at again when that has."""
+    for topic in ("t", "quiet"):
+        shard.topic(topic)
+        shard.group("g", topic)
+    producer, client = shard.connect(), shard.connect()
+    producer.put(*(send("t", bytes(10_000), n) for n in range(100)))
+    producer.replies(100)
+    last = pull("g", "quiet", 0, opaque=5000, hold_ms=60_000)
+    client.put(*(pull("g", "t", 0, opaque=n) for n in range(1000, 1060)), last)
+    shard.until(lambda counters: counters["pulls"] == 61 and counters["pulls_waiting"] == 0)
+    shard.core.remove_user(b"dora")
+    client.replies(60)
+    reply = client.reply()
+    assert (reply.opaque, reply.code) == (5000, 19)
