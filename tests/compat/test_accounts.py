@@ -20,6 +20,7 @@ from compat.conftest import JAVA_CLIENTS
 from compat.mqadmin import BROKER, CLUSTER
 from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
 from compat.targets import RmqTarget
+from support.certificates import Authority
 
 pytestmark = pytest.mark.compat
 
@@ -131,6 +132,56 @@ def test_mqadmin_makes_changes_and_shows_acls(
     missing = mqadmin("createAcl", *where, "-s", "User:nobody", "-r", "Topic:t", "-a", "Pub", "-d",
                       "Allow")  # fmt: skip
     assert "The subject of User:nobody is not exist." in missing
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+    """Another cluster, whose administrator is the same."""
+    with started(tmp_path_factory.mktemp("second")) as target:
+        yield target
+
+
+def test_mqadmin_copies_users_and_acls(
+    mqadmin: Callable[..., str], armed: RmqTarget, second: RmqTarget
+) -> None:
+    for name in ("dan", "eve"):
+        output = mqadmin("createUser", "-b", armed.broker, "-u", name, "-p", f"of {name}")
+        assert "success" in output, output
+        output = mqadmin("createAcl", "-b", armed.broker, "-s", f"User:{name}", "-r",
+                         f"Topic:{name}s", "-a", "Pub", "-d", "Allow")  # fmt: skip
+        assert "success" in output, output
+    way = ("-f", armed.broker, "-t", second.broker)
+    mqadmin("copyUser", *way, "-u", "dan")
+    there = ("-b", second.broker)
+    assert "of dan" in mqadmin("getUser", *there, "-u", "dan")
+    assert "eve" not in mqadmin("listUser", *there)
+    mqadmin("copyUser", *way)
+    assert "of eve" in mqadmin("getUser", *there, "-u", "eve")
+    mqadmin("copyAcl", *way, "-s", "User:dan")
+    assert "Topic:dans" in mqadmin("getAcl", *there, "-s", "User:dan")
+    assert "Topic:eves" not in mqadmin("listAcl", *there)
+    mqadmin("copyAcl", *way)
+    assert "Topic:eves" in mqadmin("listAcl", *there)
+
+
+def test_mqadmin_with_an_account_by_tls(
+    tmp_path_factory: pytest.TempPathFactory, compat_folder: Path
+) -> None:
+    folder = tmp_path_factory.mktemp("both")
+    pair = Authority(folder).pair("server")
+    hidden = {"tls.server.mode": "enforcing", "tls.server.certPath": str(pair.certificate),
+              "tls.server.keyPath": str(pair.key)}  # fmt: skip
+    settings = {"rmqcompat.threads": "1", "tls.enable": "true"}
+    with patch.dict(os.environ, {"RMQ_TLS": "1"}), started(folder / "target", **hidden) as target:
+        runner = java_runner(NEW_CLIENT, compat_folder / "both-mqadmin", "mqadmin", settings)
+        try:
+            words = {"a0": "updateTopic", "a1": "-b", "a2": target.broker, "a3": "-t", "a4": "both"}
+            answer = runner.run("mqadmin", nameServer=target.name_server, **ADMIN, **words)
+            assert "success" in str(answer["output"])
+            answer = runner.run("mqadmin", nameServer=target.name_server, **words)
+            assert "username cannot be null." in str(answer["output"])
+        finally:
+            runner.close()
 
 
 def test_mqadmin_without_a_right_is_told_so(
