@@ -124,11 +124,18 @@ def served(
         return bool(client.socket.session_reused), client.socket.session
 
 
+def until_read_again(broker: BrokerProcess) -> None:
+    """A second after its start each server, name server and shard, reads its certificates anew:
+    sessions from before that begin anew, too."""
+    wait_until(lambda: broker.log().count("certificates were read") >= 2)
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_a_session_goes_on(
     permissive: BrokerProcess, authority: Authority, version: ssl.TLSVersion, where: str
 ) -> None:
+    until_read_again(permissive)
     address = permissive.address if where == "broker" else permissive.namesrv
     context = trusting(authority, version)
     reused, session = served(address, context)
@@ -146,6 +153,7 @@ def test_a_session_goes_on_where_certificates_are_asked_for(
     ask = {"need.client.auth": "require", "trustCertPath": authority.certificate}
     known = authority.pair("client")
     with broker_process(tmp_path / "b", server.settings("permissive", **ask)) as broker:
+        until_read_again(broker)
         for address in (broker.address, broker.namesrv):
             context = trusting(authority, version)
             context.load_cert_chain(known.certificate, known.key)
@@ -158,6 +166,7 @@ def test_a_session_of_a_certificate_that_was_renewed_begins_anew(
 ) -> None:
     used, second = authority.pair("used"), authority.pair("second")
     with broker_process(tmp_path / "b", used.settings("permissive")) as broker:
+        until_read_again(broker)
         kept = []
         for address in (broker.address, broker.namesrv):
             context = trusting(authority)
