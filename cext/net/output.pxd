@@ -25,6 +25,9 @@ cdef class Output(ConnectionTable):
     cdef OutPiece* add_piece(self, Connection* c) noexcept nogil
     cdef void flush(self) noexcept nogil            # also frees the slots of what closed
     cdef void flush_connection(self, Connection* c) noexcept nogil
+    # Behind each of many answers of a turn: where reply buffers are all but used up it is sent now,
+    # which gives its buffer back. So a turn may answer more connections than there are buffers.
+    cdef void spare_buffer(self, Connection* c, uint64_t id) noexcept nogil
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil
     cdef bint copy_borrowed(self, Connection* c) noexcept nogil
     cdef uint32_t spared(self) noexcept nogil

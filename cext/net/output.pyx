@@ -188,6 +188,11 @@ cdef class Output(ConnectionTable):
             self.go_on_reading(c, UNREAD_UNSENT)
             c.protocol.on_drained(c.protocol.owner, c)
 
+    cdef void spare_buffer(self, Connection* c, uint64_t id) noexcept nogil:
+        if self.reply_pool.in_use > self.reply_pool.count - self.reply_pool.count // 8 \
+                and c.id == id:
+            self.flush_connection(c)
+
     cdef uint32_t spared(self) noexcept nogil:
         """Of the buffers, for the answers of those who read: one each, but half of all at most."""
         cdef uint32_t count = self.reply_pool.count

@@ -165,6 +165,7 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
             alike = 0
         alike += 1
         answer_ack(s, ack, SUCCESS, NULL)
+        s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
     rpc_record(&s.turn.rpc, code, SUCCESS, False, now_ms - arrived, alike)
@@ -179,6 +180,7 @@ cdef void refuse_all(Appender s, const char* remark) noexcept nogil:
         ack = ack_queue_first(queue)
         while ack != NULL:
             refuse(s, ack, remark)
+            s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
             ack_queue_pop(queue)
             ack = ack_queue_first(queue)
 
@@ -225,6 +227,7 @@ cdef void expire(Appender s, int32_t mark) noexcept nogil:
             return
         rpc_record(&s.turn.rpc, ack.to.request_code, code, False, s.turn.now_ms - ack.arrived_ms, 1)
         answer_ack(s, ack, code, remark_of(code))
+        s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
 

@@ -26,13 +26,10 @@ cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) 
 
 
 cdef void answer(PullService s, PullJob* job) noexcept nogil:
-    """Where buffers run out each answer is sent at once, which gives its buffer back: as many pulls
-    may wake in a turn as wait."""
     cdef Connection* c = job.connection
     cdef uint64_t id = job.connection_id
     job.answer(job.service, job)
-    if s.turn.net.is_short() and c.id == id:
-        s.turn.net.flush_connection(c)
+    s.turn.net.spare_buffer(c, id)          # as many may wake in a turn as wait
 
 
 cdef void answer_pulls(PullService s) noexcept nogil:

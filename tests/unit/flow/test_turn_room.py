@@ -333,3 +333,12 @@ async def test_pops_and_their_acks_wait_for_the_next_turn(tmp_path: Path) -> Non
         assert [(await client.reply(post)).code for post in posts] == [0] * 40
         stats = broker.core.stats()
         assert (stats["pop_messages"], stats["ring_full"]) == (40, 0)
+
+
+def test_a_turn_answers_more_clients_than_there_are_reply_buffers(tmp_path: Path) -> None:
+    with Driven(tmp_path, 1000, reply_buffers=32, connections_max=200) as shard:
+        clients = [shard.connect() for _ in range(60)]
+        for number, client in enumerate(clients):
+            client.put(send("t", b"x", number))
+        shard.driven.turn()
+        assert [client.reply().code for client in clients] == [0] * len(clients)
