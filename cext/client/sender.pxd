@@ -13,7 +13,7 @@
 What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
 it is too much, unless it was called from a callback, which others wait for.
 
-The end of a send is told by Target.completed, in the thread that delivers the mailbox: the callback,
+Target.completed says what became of a send, in the thread that delivers the mailbox: the callback,
 a Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
 to Sender._again (Python) first.
 """
