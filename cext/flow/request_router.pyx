@@ -196,11 +196,8 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     s.turn.is_bound = False
-    if s.auth.authenticates:
+    if s.auth.authenticates and not resubmitted:        # control may have changed what was signed
         outcome = admit(s.auth, c, &header, f)
-        if resubmitted and outcome == TO_CONTROL:       # which has judged it
-            s.turn.is_bound = False
-            outcome = GO_ON
         if outcome != GO_ON:
             return conclude(s, c, &header, f, resubmitted, 0, outcome)
     outcome = handler.run(s.services[handler.service], c, &header, f, resubmitted)

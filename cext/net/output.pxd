@@ -27,6 +27,7 @@ cdef class Output(ConnectionTable):
     cdef void flush_connection(self, Connection* c) noexcept nogil
     # Behind each of many answers of a turn: where reply buffers are all but used up it is sent now,
     # which gives its buffer back. So a turn may answer more connections than there are buffers.
+    # Not what a socket may take in part: that would need buffers.
     cdef void spare_buffer(self, Connection* c, uint64_t id) noexcept nogil
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil
     cdef bint copy_borrowed(self, Connection* c) noexcept nogil

@@ -190,7 +190,7 @@ cdef class Output(ConnectionTable):
 
     cdef void spare_buffer(self, Connection* c, uint64_t id) noexcept nogil:
         if self.reply_pool.in_use > self.reply_pool.count - self.reply_pool.count // 8 \
-                and c.id == id:
+                and c.id == id and c.unsent_bytes <= REPLY_BYTES:
             self.flush_connection(c)
 
     cdef uint32_t spared(self) noexcept nogil:

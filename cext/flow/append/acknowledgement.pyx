@@ -144,6 +144,17 @@ cdef inline int64_t reached(Appender s, int32_t mark) noexcept nogil:
     return offset
 
 
+cdef inline PendingAck* next_ack(Appender s, AckQueue* queue, PendingAck* ack) noexcept nogil:
+    """The answer to `ack` is queued; with the last one to its connection a buffer may go back."""
+    cdef Connection* c = ack.to.connection
+    cdef uint64_t id = ack.to.connection_id
+    ack_queue_pop(queue)
+    ack = ack_queue_first(queue)
+    if ack == NULL or ack.to.connection != c:
+        s.turn.net.spare_buffer(c, id)
+    return ack
+
+
 cdef void settle(Appender s, int32_t mark) noexcept nogil:
     cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack = ack_queue_first(queue)
@@ -165,9 +176,7 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
             alike = 0
         alike += 1
         answer_ack(s, ack, SUCCESS, NULL)
-        s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
-        ack_queue_pop(queue)
-        ack = ack_queue_first(queue)
+        ack = next_ack(s, queue, ack)
     rpc_record(&s.turn.rpc, code, SUCCESS, False, now_ms - arrived, alike)
 
 
@@ -180,9 +189,7 @@ cdef void refuse_all(Appender s, const char* remark) noexcept nogil:
         ack = ack_queue_first(queue)
         while ack != NULL:
             refuse(s, ack, remark)
-            s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
-            ack_queue_pop(queue)
-            ack = ack_queue_first(queue)
+            ack = next_ack(s, queue, ack)
 
 
 cdef void refuse(Appender s, PendingAck* ack, const char* remark) noexcept nogil:
@@ -227,9 +234,7 @@ cdef void expire(Appender s, int32_t mark) noexcept nogil:
             return
         rpc_record(&s.turn.rpc, ack.to.request_code, code, False, s.turn.now_ms - ack.arrived_ms, 1)
         answer_ack(s, ack, code, remark_of(code))
-        s.turn.net.spare_buffer(ack.to.connection, ack.to.connection_id)
-        ack_queue_pop(queue)
-        ack = ack_queue_first(queue)
+        ack = next_ack(s, queue, ack)
 
 
 cdef void settle_turn(Appender s) noexcept nogil:

@@ -62,6 +62,8 @@ cdef class TurnContext(Service):
     cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
     # Who asks has what his entries allow and no more: what a request names has to be what it means.
     cdef bint is_bound
+    # Answers of this turn speak of records that its next write brings: nothing is sent before it.
+    cdef bint holds_output
     cdef int64_t accounts_version       # another one after each change of who may do what
     cdef bint follower                  # the log is a copy of another core's (role.pxd)
     cdef bint master_lives              # of a follower: its master's log comes

@@ -25,10 +25,10 @@ cdef struct PutUser:
 
 
 cdef void put_user(AuthService s, PutUser* x) noexcept nogil:
-    s.turn.accounts_version += 1
     x.status = user_put(&s.users, x.name.bytes, x.name.length, x.password.bytes,
                         x.password.length, x.is_super, x.is_enabled, x.packed.bytes,
                         x.packed.length, x.white.bytes, x.white.length)
+    s.turn.accounts_version += x.status == OK
 
 
 cdef struct SetWhiteList:

@@ -590,11 +590,11 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
         return
     memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
     p.starts.length = p.messages.length = p.orders.length = 0
+    p.pop_ms = s.turn.wall_ms
+    p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
     if is_outdated(s.pull, job):
         nothing_there(s, job, &p)
         return
-    p.pop_ms = s.turn.wall_ms
-    p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
     p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.turn.writable
                                       and not job.pop.order)
     pop_all(s, job, &p)

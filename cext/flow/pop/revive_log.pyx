@@ -72,6 +72,7 @@ cdef int append_check_point(PopService s, const ReviveEntry* e, int32_t revive_q
         mark = b"POP_NEXT"
     s.pops.check_points += 1
     s.pops.appended = True
+    s.turn.holds_output = True
     return append_entry(s, body, write_check_point(body, e), b"ck", revive_queue,
                         e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS, mark, next_offset)
 
@@ -97,6 +98,7 @@ cdef void write_check_points(PopService s) noexcept nogil:
     if s.pops.appended:
         s.pops.appended = False
         write_and_dispatch(s.append)
+    s.turn.holds_output = False
 
 
 cdef Step check_points_step(PopService s) noexcept:

@@ -41,7 +41,7 @@ cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t p
 # Of dispatch (dispatch_hook.pxd): a record can be read now.
 cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil
 cdef void wake_all(PullService s, Queue* queue) noexcept nogil      # the topic goes away
-# It was held while an account changed: it brings nothing, and who pulls again is judged anew.
+# An account changed since it was let in: it brings nothing, and who pulls again is judged anew.
 cdef bint is_outdated(PullService s, const PullJob* job) noexcept nogil
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil
 cdef void forget_connection(PullService s, Connection* c) noexcept nogil

@@ -220,7 +220,7 @@ cdef void wake_expired(PullService s) noexcept nogil:
 
 
 cdef bint is_outdated(PullService s, const PullJob* job) noexcept nogil:
-    return job.held and job.accounts_version != s.turn.accounts_version
+    return job.accounts_version != s.turn.accounts_version
 
 
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil:

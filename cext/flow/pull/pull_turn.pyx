@@ -29,7 +29,8 @@ cdef void answer(PullService s, PullJob* job) noexcept nogil:
     cdef Connection* c = job.connection
     cdef uint64_t id = job.connection_id
     job.answer(job.service, job)
-    s.turn.net.spare_buffer(c, id)          # as many may wake in a turn as wait
+    if not s.turn.holds_output:
+        s.turn.net.spare_buffer(c, id)      # as many may wake in a turn as wait
 
 
 cdef void answer_pulls(PullService s) noexcept nogil:
@@ -52,6 +53,8 @@ cdef void answer_pulls(PullService s) noexcept nogil:
         elif (s.turn.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
               and job.connection.unsent_bytes > 0):
             make_ready(s, job)              # each connection in turn, where much is asked for
+        elif s.turn.holds_output and job.connection.unsent_bytes > unsent_max:
+            make_ready(s, job)              # after the turn's end, which sends
         elif (job.connection.unread & UNREAD_UNSENT
               or job.connection.unsent_bytes > unsent_max):
             if not job.connection.unread & UNREAD_UNSENT:

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from support.shard import TIMEOUT_S, Client, Shard, pull
+from support.shard import TIMEOUT_S, Client, Shard
 from support.source_tree import ROOT
 
 from rmq.auth.accounts import Accounts
@@ -363,29 +362,3 @@ def test_a_white_list_that_is_none_changes_nothing(shard: Shard) -> None:
     assert not verdict(shard, client, command)
     shard.core.set_white_list(b"")
     assert not verdict(shard, client, command)
-
-
-def test_what_comes_back_from_control_is_judged_by_the_accounts_of_then(shard: Shard) -> None:
-    """The user goes while control looks at his pull (of a group that the reactor does not know)."""
-    accounts = Accounts()
-    who = Credentials("dora", "secret")
-    accounts.create_user("dora", {"password": who.secret_key, "userType": "Super"}, by_super=True)
-    put(shard, accounts)
-    asked = decode(pull("new", "t", opaque=9, hold_ms=60_000)[4:])
-    signed = msgspec.structs.replace(asked, fields=who.sign(asked.fields, b""))
-    for is_gone in (False, True):
-        client = shard.connect()
-        client.put(encode(signed))
-        ((number, frame),) = shard.reports(0)
-        if is_gone:
-            shard.core.remove_user(b"dora")
-        shard.group("new", "t")
-        shard.core.resubmit(number, frame)
-        if is_gone:
-            reply = client.reply()
-            assert (reply.code, reply.remark) == (NO_PERMISSION, "User:dora is not found.")
-        else:
-            shard.until(lambda counters: counters["pulls_waiting"] == 1)
-            client.close()
-            shard.until(lambda counters: counters["pulls_waiting"] == 0)
-            shard.core.remove_group(b"new")

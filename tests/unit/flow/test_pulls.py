@@ -325,6 +325,7 @@ def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
     client.put(*(pull("g", "t", 0, opaque=n) for n in range(1000, 1060)), last)
     shard.until(lambda counters: counters["pulls"] == 61 and counters["pulls_waiting"] == 0)
     shard.core.remove_user(b"dora")
+    assert producer.ask(send("quiet", b"not for her")).code == 0
     client.replies(60)
     reply = client.reply()
-    assert (reply.opaque, reply.code) == (5000, 19)
+    assert (reply.opaque, reply.code, reply.body) == (5000, 19, b"")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
-from support.live_broker import entries, records, served
+from support.live_broker import entries, open_core, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
@@ -14,7 +14,8 @@ from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.format import fastjson
 from rmq.format.message import decode_message, tags_code
-from rmq.format.remoting import Command
+from rmq.format.remoting import Command, field_texts
+from rmq.format.signature import Credentials
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
@@ -261,6 +262,38 @@ async def test_after_too_many_checks_it_is_set_aside(tmp_path: Path) -> None:
         assert len(records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")) == 1
         assert len([request for request in client.requests if request.code == 39]) == 2
         assert broker.core.open_halves(0, 10)[2] == []
+
+
+WHO = Credentials("admin", "secret")
+
+
+class Signing(BrokerClient):
+    def post(self, code: int, body: bytes = b"", one_way: bool = False, **fields: Any) -> int:
+        return super().post(code, body, one_way, **WHO.sign(field_texts(fields), body))
+
+
+@in_loop
+async def test_a_late_commit_is_let_in_by_what_its_client_has_signed(tmp_path: Path) -> None:
+    """Control gives it back to the reactor with other places in it."""
+    settings = {
+        **QUICK, "transactionCheckMax": 1, "authenticationEnabled": True,
+        "initAuthenticationUser": '{"username":"admin","password":"secret"}',
+    }  # fmt: skip
+    loaded, core = open_core(tmp_path, **settings)
+    core.start()
+    broker = Broker(loaded, core)
+    broker.guard.open()
+    try:
+        await broker.start()
+        async with Signing(core.port) as client:
+            await client.send("t", b"make")
+            half = await send_half(client, b"late")
+            await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+            assert (await client.call(37, **end(half, 8))).code == 0
+            assert [message.body for message in records(broker, "t", 1)] == [b"late"]
+    finally:
+        await broker.stop()
+        core.stop()
 
 
 @in_loop
