@@ -42,6 +42,10 @@ ARMED = (
     "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
 )  # fmt: skip
 NO_PERMISSION = 16
+SEND = {
+    "a": "p", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0,
+    "k": False,
+}  # fmt: skip
 
 
 @contextmanager
@@ -240,8 +244,7 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
     carol = Credentials("carol", "x")
     with account(carol):
         connection = Connection(broker.address)
-    fields = {"a": "p", "b": "orders", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0,
-              "i": "", "j": 0, "k": False}  # fmt: skip
+    fields = {**SEND, "b": "orders"}
 
     def send() -> str:
         reply = connection.ask(310, fields, b"x")
@@ -269,12 +272,6 @@ HELD_PULL = {
 HELD_POP = {
     "consumerGroup": "held", "queueId": -1, "maxMsgNums": 32,
     "invisibleTime": 60_000, "pollTime": 3_600_000, "bornTime": 0, "initMode": 1,
-}  # fmt: skip
-
-
-SEND = {
-    "a": "p", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0,
-    "k": False,
 }  # fmt: skip
 
 

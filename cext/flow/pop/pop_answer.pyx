@@ -555,8 +555,6 @@ cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
     """Holds the pop, or says that there is nothing."""
     cdef bint full = job.pop.pair.waiting > s.pops.waiting_max
     cdef int64_t until = job.pop.poll_end_ms
-    if job.accounts_version != s.turn.accounts_version:
-        job.may_hold = False
     if job.may_hold and not s.turn.stopping and s.turn.now_ms < until and not full:
         if p.visible_ms > 0 and s.turn.now_ms + (p.visible_ms - s.turn.wall_ms) < until:
             until = s.turn.now_ms + max(<int64_t> 0, p.visible_ms - s.turn.wall_ms)
@@ -593,6 +591,7 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     p.pop_ms = s.turn.wall_ms
     p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
     if is_outdated(s.pull, job):
+        job.may_hold = False
         nothing_there(s, job, &p)
         return
     p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.turn.writable

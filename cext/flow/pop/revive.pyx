@@ -106,12 +106,17 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
 
 # ------------------------------------------------------------------- reading the revive log
 
+cdef inline int32_t behind_of(const ReviveEntry* e, int32_t i) noexcept nogil:
+    """How far behind start_offset message `i` is; where none are listed they are in a row."""
+    return <int32_t> e.list[i] if e.listed > 0 else i
+
+
 cdef bint is_same(const CheckPoint* point, const ReviveEntry* e) noexcept nogil:
     cdef int32_t i
     if point.revive_ms != e.pop_ms + e.invisible_ms or point.count != e.count:
         return False
     for i in range(e.count):
-        if point.behind[i] != (<int32_t> e.list[i] if e.listed > 0 else i):
+        if point.behind[i] != behind_of(e, i):
             return False
     return True
 
@@ -145,7 +150,7 @@ cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
     point.count = e.count
     point.done = e.done
     for i in range(e.count):
-        point.behind[i] = <int32_t> e.list[i] if e.listed > 0 else i
+        point.behind[i] = behind_of(e, i)
 
 
 cdef int32_t take_ack(PopService s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:

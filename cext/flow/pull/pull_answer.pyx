@@ -199,8 +199,7 @@ cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
 
 cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """The queue has no message beyond job.offset: hold the pull, or say so."""
-    if (job.may_hold and not s.turn.stopping
-            and job.accounts_version == s.turn.accounts_version):
+    if job.may_hold and not s.turn.stopping:
         if s.turn.follower and s.turn.master_lives and job.hold_ms > AWAY_HOLD_MS:
             job.hold_ms = AWAY_HOLD_MS
         job.deadline_ms = s.turn.now_ms + job.hold_ms
