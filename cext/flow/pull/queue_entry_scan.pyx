@@ -3,7 +3,7 @@ from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
-from cext.base.status cimport ABSENT, CORRUPT, OK
+from cext.base.status cimport ABSENT, CLOSED, CORRUPT, OK
 from cext.flow.pull.pull_service cimport SCAN_UNITS
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
@@ -197,16 +197,50 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
     return i
 
 
+cdef int take_read(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
+                   Found* found) noexcept nogil:
+    """Takes what passes of the `count` entries that were read from `offset` on: OK; CLOSED: the
+    reply takes no more; CORRUPT: what stands at found.next_offset is no entry."""
+    cdef bint filtered = is_filtered(job)
+    cdef int status = OK
+    cdef int32_t i = 0
+    cdef int32_t candidate
+    cdef QueueEntry entry, following
+    while i < count and found.count < limit and (s.scan_cost_left > 0 or not filtered):
+        candidate = next_candidate(s, job, i, count, &entry)
+        if candidate < 0:
+            i = -1 - candidate
+            status = CORRUPT
+            break
+        if filtered:
+            s.scan_cost_left -= candidate - i + 1
+            s.turn.counters.entries_skipped += candidate - i
+        i = candidate
+        if i == count:
+            break
+        following.size = 0
+        if i + 1 < count:
+            unit_load(s.scan_units + (i + 1) * UNIT_BYTES, &following)
+        if not take(s, job, &entry, &following, offset + i, found):
+            status = CLOSED
+            break
+        i += 1
+    found.next_offset = offset + i
+    i += status == CLOSED           # it was looked at
+    job.scanned += i
+    if i > 0:
+        unit_load(s.scan_units + (i - 1) * UNIT_BYTES, &entry)
+        if entry.size > 0:
+            job.last_physical = entry.physical_offset
+    return status
+
+
 cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
     cdef bint filtered = is_filtered(job)
     cdef int32_t limit = limit_of(s, job)
-    cdef int64_t offset = job.offset
-    cdef int64_t left = SCAN_ENTRIES_MAX - job.scanned
     cdef int32_t at_once = FIRST_ENTRIES
-    cdef int32_t wanted, i, candidate, seen
-    cdef bint damaged
-    cdef int count
-    cdef QueueEntry entry, following
+    cdef int32_t wanted
+    cdef int count, status
     found.count = 0
     found.bytes = 0
     found.bytes_limit = bytes_limit(s, job)
@@ -214,8 +248,9 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
     found.corrupt_offset = -1
     found.corrupt_physical = -1
     found.unfinished = False
-    found.next_offset = offset
-    while found.count < limit and offset < queue.max_offset and left > 0:
+    found.next_offset = job.offset
+    while (found.count < limit and found.next_offset < queue.max_offset
+            and job.scanned < SCAN_ENTRIES_MAX):
         if filtered and s.scan_cost_left <= 0:
             found.unfinished = True
             return OK
@@ -223,42 +258,19 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
         at_once = min(2 * at_once, <int32_t> SCAN_UNITS)
         if not filtered:
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
-        if wanted > left:
-            wanted = <int32_t> left
-        count = s.append.queues.read_units(queue, offset, wanted, s.scan_units)
+        if wanted > SCAN_ENTRIES_MAX - job.scanned:
+            wanted = SCAN_ENTRIES_MAX - <int32_t> job.scanned
+        count = s.append.queues.read_units(queue, found.next_offset, wanted, s.scan_units)
         if count == ABSENT and found.count > 0:
             return OK               # give what is there; the rest comes with the next pull
         if count < 0:
             return count
         if count == 0:
             return OK
-        i = 0
-        while i < count and found.count < limit and (s.scan_cost_left > 0 or not filtered):
-            candidate = next_candidate(s, job, i, count, &entry)
-            damaged = candidate < 0
-            if damaged:
-                candidate = -1 - candidate
-            elif entry.size > 0:
-                job.last_physical = entry.physical_offset
-            seen = candidate - i + (candidate < count and not damaged)
-            job.scanned += seen
-            if filtered:
-                s.scan_cost_left -= seen
-                s.turn.counters.entries_skipped += candidate - i
-            found.next_offset = offset + candidate
-            if damaged:
-                # What is there is given; the damage is met again by the next pull.
-                return OK if found.count > 0 else <int> CORRUPT
-            if candidate == count:
-                i = count
-                break
-            following.size = 0
-            if candidate + 1 < count:
-                unit_load(s.scan_units + (candidate + 1) * UNIT_BYTES, &following)
-            if not take(s, job, &entry, &following, offset + candidate, found):
-                return OK
-            i = candidate + 1
-            found.next_offset = offset + i
-        offset += i
-        left = SCAN_ENTRIES_MAX - job.scanned
+        status = take_read(s, job, found.next_offset, count, limit, found)
+        if status == CORRUPT:
+            # What is there is given; the damage is met again by the next pull.
+            return OK if found.count > 0 else <int> CORRUPT
+        if status == CLOSED:
+            return OK
     return OK
