@@ -53,6 +53,7 @@ PROFILES = {
 # Beside the C library.
 LIBRARIES = {
     "cext.wire.signature": ["crypto"],
+    "cext.load.signer": ["crypto"],
     "cext.net.tls": ["ssl", "crypto"],
     "cext.net.tls_stream": ["ssl", "crypto"],
     "cext.net.self_signed": ["crypto"],

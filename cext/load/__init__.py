@@ -8,7 +8,8 @@
     pop_acks    the acks of one pop's reply
     pingpong    bare loopback echo, the floor of every latency
     peer        one connection: buffers, open requests
-    template    frames rendered from templates: only opaque, unique ids and an offset change
+    template    frames rendered from templates: opaque, unique ids, an offset, a signature change
+    signer      signatures of requests whose fields change
     records     walk over the concatenated records of a pull
     histogram   log-linear latency histogram
     tally       failures counted by response code

@@ -15,6 +15,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.load.peer cimport Peer
 from cext.load.resting_loop cimport RestingLoop
+from cext.load.signer cimport Signer
 from cext.load.template cimport FrameSet
 from cext.wire.reply_reader cimport ReplyFrame
 
@@ -32,6 +33,11 @@ cdef struct NameParts:           # of one topic: what stands in each of its acks
 cdef class Popper(RestingLoop):
     cdef FrameSet frames         # a pop template per topic; slot i pops from topic i % count
     cdef list ack_names          # keeps NameParts alive
+    cdef Signer signer           # None: acks are not signed
+    cdef bytes ack_head          # {"code":200151, and, where it is signed, its fields
+    cdef const uint8_t* head     # its bytes
+    cdef uint32_t head_length
+    cdef uint32_t signature_at   # in it, with a signer
     cdef bytes ack_tail          # ],"brokerName":"broker-a"}
     cdef const uint8_t* tail     # its bytes
     cdef uint32_t tail_length

@@ -3,6 +3,8 @@
     popper = Popper(frames, [b'"c":"g","t":"bench",'], b"broker-a", sockets, window=8)
     popper.run(3_000_000); popper.stats()["messages"]
 """
+import json
+
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -16,6 +18,7 @@ from cext.load.peer cimport Peer, peer_room, peer_take_slot
 from cext.load.pop_acks cimport ACK_BITS_TEXT, AckRow, AckTexts, ack_bits_text, next_ack_row
 from cext.load.records cimport Walk, walk_popped
 from cext.load.resting_loop cimport RestingLoop
+from cext.load.signer cimport SIGNATURE_BYTES, Signer
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
 from cext.wire.codes cimport BATCH_ACK_MESSAGE, POLLING_FULL, POLLING_TIMEOUT
@@ -26,9 +29,20 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024
-    HEADER_MAX = 256             # of an ack
+    HEADER_MAX = 256             # of an ack, behind its fields
+    HEAD_MAX = 1024              # up to them
+    SIGNATURE_END = 3            # "}, behind it
     NUMBERS_MAX = 192            # of one row, beside its names and bits
     ACK_BYTES_MAX = 65536
+
+
+cdef bytes head_of_acks(Signer signer):
+    cdef bytes code = b'{"code":%d,' % <int>BATCH_ACK_MESSAGE
+    if signer is None:
+        return code
+    name = json.dumps(signer.access_key.decode()).encode()
+    return (code + b'"extFields":{"AccessKey":' + name + b',"Signature":"'
+            + b"." * SIGNATURE_BYTES + b'"},')
 
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
@@ -50,6 +64,13 @@ cdef class Popper(RestingLoop):
         self.window = window
         self.limit = limit
         self.ack_names = names
+        self.signer = frames.signer     # who pops acknowledges
+        self.ack_head = head_of_acks(self.signer)
+        if len(self.ack_head) > HEAD_MAX:
+            raise ValueError("the access key is too long")
+        self.head = <const uint8_t*><char*>self.ack_head
+        self.head_length = <uint32_t>len(self.ack_head)
+        self.signature_at = self.head_length - SIGNATURE_BYTES - SIGNATURE_END
         self.ack_tail = b'],"brokerName":"' + broker_name + b'"}'
         self.tail = <const uint8_t*><char*>self.ack_tail
         self.tail_length = len(self.ack_tail)
@@ -110,9 +131,10 @@ cdef class Popper(RestingLoop):
                                &texts.offsets_length) != Status.OK):
             return False
         peer_take_slot(peer, <int32_t>number, now)
-        length = <uint32_t>snprintf(
-            <char*>out + 8, HEADER_MAX, b'{"code":%d,"flag":0,"language":"JAVA","opaque":%d,'
-            b'"serializeTypeCurrentRPC":"JSON","version":513}', <int>BATCH_ACK_MESSAGE,
+        memcpy(out + 8, self.head, self.head_length)
+        length = self.head_length + <uint32_t>snprintf(
+            <char*>out + 8 + self.head_length, HEADER_MAX, b'"flag":0,"language":"JAVA",'
+            b'"opaque":%d,"serializeTypeCurrentRPC":"JSON","version":513}',
             peer.slots[number].opaque)
         at = 8 + length
         memcpy(out + at, b'{"acks":[', 9)
@@ -148,6 +170,11 @@ cdef class Popper(RestingLoop):
         at += self.tail_length
         store_u32(out, at - 4)
         store_u32(out + 4, length)
+        if self.signer is not None:
+            self.signer.begin()
+            self.signer.add(self.signer.name, self.signer.name_bytes)
+            self.signer.add(out + 8 + length, at - 8 - length)
+            self.signer.end(out + 8 + self.signature_at)
         peer.output_end += at
         peer.dirty = True
         return True

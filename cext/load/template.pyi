@@ -1,5 +1,7 @@
 from typing import final
 
+from cext.load.signer import Signer
+
 OPAQUE_FIRST: int
 OPAQUE_LAST: int
 
@@ -15,5 +17,7 @@ class FrameSet:
         body_unique_at: list[int],
         binary: bool = False,
         messages: int = 1,
+        signer: Signer | None = None,
+        signed: list[tuple[bytes, int, int]] | None = None,
     ) -> FrameSet: ...
     def render_one(self, index: int, opaque: int, unique: int, number: int = 0) -> bytes: ...

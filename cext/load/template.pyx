@@ -1,17 +1,20 @@
 """Frames rendered from templates (template.pxd tells what varies).
 
 Built in Python from `rmq.load.frames`; every offset is checked here once, so that `render` can be
-without checks. Costs: a copy of the header, a copy of the body, 8 digits, 12 hex digits.
+without checks. Costs: a copy of the header, a copy of the body, 8 digits, 12 hex digits; of what is
+signed anew a signature.
 
     >>> from rmq.load.frames import send_frames
     >>> send_frames(...).render_one(0, 10_000_000, 7)[:4]
     b'\\x00\\x00\\x02\\x9a'
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from cext.base.byteorder cimport load_u32, store_u32
+from cext.load.signer cimport SIGNATURE_BYTES, SIGNED_BYTES_MAX, Signer
 
 from rmq.errors import not_copied
 
@@ -56,10 +59,14 @@ cdef inline uint32_t put_number(uint8_t* out, int64_t value) noexcept nogil:
     return count
 
 
+@cython.no_gc_clear                  # its templates point into what it has
 cdef class FrameSet:
     def __cinit__(self, list frames not None, bytes body not None, list body_unique_at not None,
-                  bint binary=False, uint32_t messages=1):
-        """frames: (header with the 8 length bytes, split, opaque_at, unique_at, cells) each."""
+                  bint binary=False, uint32_t messages=1, Signer signer=None,
+                  list signed=None):
+        """frames: (header with the 8 length bytes, split, opaque_at, unique_at, cells) each.
+        signed, with a signer: (what is signed but the number and the body, where the number goes in
+        it, where the signature goes in the header) of each."""
         cdef uint32_t at = 0, i
         cdef Template* template
         if not frames or messages == 0:
@@ -71,6 +78,10 @@ cdef class FrameSet:
         self.binary = binary
         self.messages = messages
         self.count = len(frames)
+        if signer is not None and (signed is None or len(signed) != len(frames)):
+            raise ValueError(f"{len(frames)} frames are to be signed: say what of each")
+        self.signer = signer
+        self.signed = None if signer is None else [content for content, _, _ in signed]
         self.templates = <Template*>calloc(self.count, sizeof(Template))
         self.body_unique_at = <uint32_t*>calloc(len(body_unique_at) + 1, sizeof(uint32_t))
         if self.templates == NULL or self.body_unique_at == NULL:
@@ -91,6 +102,9 @@ cdef class FrameSet:
             template.cell_count = len(cells)
             for k, cell in enumerate(cells):
                 template.cells[k] = cell
+            if signer is not None:
+                content, signed_split, signature_at = signed[i]
+                set_signed(template, content, signed_split, signature_at, len(body))
             at += template.length
             self.max_bytes = max(self.max_bytes,
                                  template.length + self.body_length + NUMBER_DIGITS_MAX)
@@ -106,6 +120,7 @@ cdef class FrameSet:
                          uint8_t* out) noexcept nogil:
         cdef const Template* template = &self.templates[index]
         cdef uint32_t digits = 0, i, opaque_at = template.opaque_at, unique_at = template.unique_at
+        cdef uint32_t signature_at = template.signature_at
         cdef uint8_t* body
         if template.split == 0:
             memcpy(out, template.bytes, template.length)
@@ -120,6 +135,8 @@ cdef class FrameSet:
                 opaque_at += digits
             if unique_at >= template.split:
                 unique_at += digits
+            if signature_at >= template.split:
+                signature_at += digits
         if self.binary:
             store_u32(out + opaque_at, <uint32_t>opaque)
         else:
@@ -130,7 +147,19 @@ cdef class FrameSet:
         memcpy(body, self.body, self.body_length)
         for i in range(self.body_unique_count):
             put_hex(body + self.body_unique_at[i], unique + i)
+        if template.signed_bytes != NULL:
+            self.sign(template, out + template.split, digits, body, out + signature_at)
         return template.length + digits + self.body_length
+
+    cdef void sign(self, const Template* template, const uint8_t* number, uint32_t digits,
+                   const uint8_t* body, uint8_t* signature) noexcept nogil:
+        self.signer.begin()
+        self.signer.add(template.signed_bytes, template.signed_split)
+        self.signer.add(number, digits)
+        self.signer.add(template.signed_bytes + template.signed_split,
+                        template.signed_length - template.signed_split)
+        self.signer.add(body, self.body_length)
+        self.signer.end(signature)
 
     def render_one(self, uint32_t index, opaque, unique, number=0):
         """One finished frame as bytes, as the loops send it."""
@@ -155,3 +184,21 @@ cdef check_frame(bytes header, split, opaque_at, unique_at, cells, opaque_bytes)
         raise ValueError(f"number at {split} leaves the header of {length} bytes")
     if len(cells) > CELLS_MAX or any(not 0 <= cell <= split - 4 for cell in cells):
         raise ValueError(f"length fields {cells} must stand before the number at {split}")
+
+
+cdef set_signed(Template* template, bytes content, split, signature_at, body_bytes):
+    cdef int64_t room = <int64_t>template.length - SIGNATURE_BYTES
+    if not template.split or template.unique_at:
+        raise ValueError("what is signed anew is a frame with a number and without a unique id")
+    if not 8 <= signature_at <= room:
+        raise ValueError(f"signature at {signature_at} leaves {template.length} bytes of header")
+    if signature_at < template.split < signature_at + SIGNATURE_BYTES:
+        raise ValueError(f"number at {template.split} within the signature at {signature_at}")
+    if len(content) + NUMBER_DIGITS_MAX + body_bytes > SIGNED_BYTES_MAX:
+        raise ValueError(f"{len(content)} bytes and a body of {body_bytes} are too many to sign")
+    if not 0 <= split <= len(content):
+        raise ValueError(f"number at {split} leaves what is signed, {len(content)} bytes")
+    template.signed_bytes = <const uint8_t*><const char*>content
+    template.signed_length = <uint32_t>len(content)
+    template.signed_split = <uint32_t>split
+    template.signature_at = <uint32_t>signature_at

@@ -8,7 +8,8 @@
     rmq bench pingpong
 
 A missing topic is created. With --broker HOST:PORT no name server is asked and the topic must
-exist. --rate makes an open loop whose latencies count from the moment each message was due (no
+exist. With an account (--user, --credentials) requests are signed, with --tls they go by TLS.
+--rate makes an open loop whose latencies count from the moment each message was due (no
 coordinated omission).
 """
 
@@ -23,6 +24,8 @@ import click
 
 from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
+from rmq.cli.account_options import account_options
+from rmq.client.blocking import account
 from rmq.client.blocking.connection import Connection
 from rmq.errors import RmqError
 from rmq.load import control
@@ -63,6 +66,7 @@ where_options = options(
                  help="Print CPU seconds per million messages of this process (repeatable)."),
     click.option("--binary", is_flag=True, help="Binary (ROCKETMQ) headers instead of JSON."),
     click.option("--json", "json_output", is_flag=True, help="Print one JSON object."),
+    account_options,
 )  # fmt: skip
 send_options = options(
     click.option("--size", "-s", default=256, show_default=True, type=click.IntRange(0, 4 << 20),
@@ -125,7 +129,7 @@ def consumer(**given: Any) -> None:
     """Pull: one open pull per queue, every answer walked record by record."""
     try:
         run_pulls(given)
-    except (OSError, RmqError) as error:
+    except (OSError, RmqError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -145,7 +149,7 @@ def pop(**given: Any) -> None:
         raise click.UsageError("a binary header has no room for the codes of pops")
     try:
         run_pops(given)
-    except (OSError, RmqError) as error:
+    except (OSError, RmqError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -180,8 +184,9 @@ def find_targets(given: dict[str, Any], readable: bool = False) -> list[control.
 
 
 def run_sends(given: dict[str, Any], batch: int) -> None:
-    shape = SendShape(given["size"], given["tags"], given["binary"], batch)
     try:
+        shape = SendShape(given["size"], given["tags"], given["binary"], batch,
+                          credentials=account.present())  # fmt: skip
         targets = find_targets(given)
         addresses = spread_addresses(targets, given["connections"])
         if len(set(addresses)) > 1:
@@ -217,7 +222,7 @@ def run_pops(given: dict[str, Any]) -> None:
     loop = open_popper(
         [target.queue for target in targets if target.address == address], address,
         given["group"], given["batch"], given["invisible"], given["connections"],
-        given["window"], given["count"],
+        given["window"], given["count"], account.present(),
     )  # fmt: skip
     result = measure(loop, given["duration"], given["warmup"], list(given["pids"]),
                      progress(given))  # fmt: skip
@@ -246,6 +251,7 @@ def pull_from(
         given["batch"],
         suspend_ms=0 if given["loop"] else 15_000,
         binary=given["binary"],
+        credentials=account.present(),
     )
     sockets = [connect(address) for _ in range(min(given["connections"], len(targets)))]
     loop = Consumer(

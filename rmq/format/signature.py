@@ -51,6 +51,12 @@ def without_asker(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in fields.items() if name not in ASKER}
 
 
+def signed_bytes(fields: Mapping[str, str]) -> bytes:
+    """What of the fields is signed; the body follows it."""
+    signed = (fields[name] for name in sorted(fields) if name != SIGNATURE)
+    return "".join(signed).encode("utf-8", "replace")
+
+
 def sign(fields: Mapping[str, str], body: bytes, password: str) -> str:
     return base64.b64encode(_digest(fields, body, password, frozenset())).decode()
 
@@ -70,6 +76,5 @@ def is_right(fields: Mapping[str, str], body: bytes, password: str) -> bool:
 def _digest(
     fields: Mapping[str, str], body: bytes, password: str, left_out: frozenset[str]
 ) -> bytes:
-    signed = (fields[name] for name in sorted(fields) if name != SIGNATURE and name not in left_out)
-    content = "".join(signed).encode("utf-8", "replace") + body
-    return hmac.digest(password.encode(), content, "sha1")
+    kept = {name: text for name, text in fields.items() if name not in left_out}
+    return hmac.digest(password.encode(), signed_bytes(kept) + body, "sha1")

@@ -8,7 +8,8 @@ frames captured from a client.
 
 A template differs from a captured frame in one thing: a JSON opaque has always eight digits, so
 that it can be patched in place. Of each UNIQ_KEY the last twelve of 32 hex digits vary, unless the
-frame is signed: a signature covers them.
+send is signed: a signature covers them, and is made once. Pulls and pops are signed as they are
+rendered.
 
     {"code":310,"extFields":{"a":"bench-producer","b":"bench",...,"n":"broker-a"},"flag":0,
      "language":"JAVA","opaque":10000000,"serializeTypeCurrentRPC":"JSON","version":513}
@@ -21,9 +22,10 @@ import time
 
 import msgspec
 
+from cext.load.signer import Signer
 from cext.load.template import OPAQUE_FIRST, FrameSet
 from rmq.codes import FLAG_SUBSCRIPTION, FLAG_SUSPEND, RequestCode
-from rmq.format.signature import Credentials
+from rmq.format.signature import SIGNATURE, Credentials, signed_bytes
 from rmq.names import AUTO_CREATE_TOPIC
 
 JAVA_VERSION = 513  # V5_5_0
@@ -32,6 +34,7 @@ UNIQUE_ZERO = "0" * 12
 _BINARY_HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 
 FrameTuple = tuple[bytes, int, int, int, tuple[int, ...]]
+SignedTuple = tuple[bytes, int, int]
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -109,27 +112,45 @@ def pull_frames(
     suspend_ms: int = 15_000,
     binary: bool = False,
     tags: str = "*",
+    credentials: Credentials | None = None,
 ) -> FrameSet:
-    """One pull template per queue; the queue offset is inserted when a frame is rendered."""
-    frames = [_pull_frame(queue, group, batch, suspend_ms, binary, tags) for queue in queues]
-    return FrameSet(frames, b"", [], binary, batch)
+    """One pull template per queue; the queue offset is inserted when a frame is rendered, and the
+    frame is signed then."""
+    made = [
+        _pull_frame(queue, group, batch, suspend_ms, binary, tags, credentials) for queue in queues
+    ]
+    return _signed_set(made, binary, batch, credentials)
 
 
 def pop_frames(
-    topics: list[str], group: str = "bench-popper", batch: int = 32, invisible_ms: int = 60_000
+    topics: list[str],
+    group: str = "bench-popper",
+    batch: int = 32,
+    invisible_ms: int = 60_000,
+    credentials: Credentials | None = None,
 ) -> FrameSet:
     """One template per topic: a pop of any of its queues, which does not wait. The time it is asked
     is inserted when a frame is rendered: a pop that is too old is not looked at."""
-    frames = []
+    made = []
     for topic in topics:
-        header = _json_header(RequestCode.POP_MESSAGE, {
+        fields = {
             "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": str(batch),
             "invisibleTime": str(invisible_ms), "pollTime": "0",
             "bornTime": "", "initMode": "0", "exp": "*", "expType": "TAG", "order": "false",
-        })  # fmt: skip
+        }  # fmt: skip
+        if credentials is not None:
+            fields = credentials.sign(fields)
+        header = _json_header(RequestCode.POP_MESSAGE, fields)
         split = header.index(b'"bornTime":"') + len('"bornTime":"')
-        frames.append(_finish(header, split, _opaque_at(header), 0, (), 0, False))
-    return FrameSet(frames, b"", [], False, batch)
+        frame = _finish(header, split, _opaque_at(header), 0, (), 0, False)
+        made.append((frame, _signed(header, fields, "bornTime")))
+    return _signed_set(made, False, batch, credentials)
+
+
+def _signer(credentials: Credentials) -> Signer:
+    if credentials.security_token is not None:
+        raise ValueError("a load is not signed with a security token")
+    return Signer(credentials.access_key.encode(), credentials.secret_key.encode())
 
 
 def ack_names(group: str, topic: str) -> bytes:
@@ -171,9 +192,37 @@ def _send_frame(queue: Queue, shape: SendShape, body: bytes, key: str = "") -> F
     return _finish(header, 0, _opaque_at(header), value_at + unique_at + 5, (), len(body), False)
 
 
+def _signed(header: bytes, fields: dict[str, str], varying: str) -> SignedTuple | None:
+    """What of a header is signed but the value of `varying`, empty there; None: nothing."""
+    if SIGNATURE not in fields:
+        return None
+    before = signed_bytes({name: text for name, text in fields.items() if name <= varying})
+    at = header.index(fields[SIGNATURE].encode()) + 8
+    return signed_bytes(fields), len(before), at
+
+
+def _signed_set(
+    made: list[tuple[FrameTuple, SignedTuple | None]],
+    binary: bool,
+    messages: int,
+    credentials: Credentials | None,
+) -> FrameSet:
+    frames = [frame for frame, _ in made]
+    if credentials is None:
+        return FrameSet(frames, b"", [], binary, messages)
+    signed = [each for _, each in made if each is not None]
+    return FrameSet(frames, b"", [], binary, messages, _signer(credentials), signed)
+
+
 def _pull_frame(
-    queue: Queue, group: str, batch: int, suspend_ms: int, binary: bool, tags: str
-) -> FrameTuple:
+    queue: Queue,
+    group: str,
+    batch: int,
+    suspend_ms: int,
+    binary: bool,
+    tags: str,
+    credentials: Credentials | None,
+) -> tuple[FrameTuple, SignedTuple | None]:
     flags = FLAG_SUBSCRIPTION | (FLAG_SUSPEND if suspend_ms > 0 else 0)
     values = {
         "consumerGroup": group,
@@ -191,18 +240,23 @@ def _pull_frame(
         "bname": queue.broker_name,
         "ReqT": "0",
     }
+    if credentials is not None:
+        values = credentials.sign(values)
     if binary:
         header = _binary_header(RequestCode.PULL_MESSAGE, values)
         split = header.index(b"queueOffset") + len("queueOffset") + 4
-        return _finish(header, split, 3 + 2, 0, (17, split - 4), 0, True)
+        frame = _finish(header, split, 3 + 2, 0, (17, split - 4), 0, True)
+        return frame, _signed(header, values, "queueOffset")
     hash_order = (
         "queueId", "commitOffset", "subscription", "suspendTimeoutMillis", "bname", "sysFlag",
         "expressionType", "ReqT", "topic", "consumerGroup", "maxMsgNums", "queueOffset",
         "subVersion", "maxMsgBytes",
     )  # fmt: skip
-    header = _json_header(RequestCode.PULL_MESSAGE, {name: values[name] for name in hash_order})
+    ordered = {**{name: values[name] for name in hash_order}, **values}
+    header = _json_header(RequestCode.PULL_MESSAGE, ordered)
     split = header.index(b'"queueOffset":"') + len('"queueOffset":"')
-    return _finish(header, split, _opaque_at(header), 0, (), 0, False)
+    frame = _finish(header, split, _opaque_at(header), 0, (), 0, False)
+    return frame, _signed(header, ordered, "queueOffset")
 
 
 def _json_header(code: int, fields: dict[str, str]) -> bytes:

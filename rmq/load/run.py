@@ -25,6 +25,7 @@ from cext.load.template import FrameSet
 from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
 from rmq.errors import UnreachableError
+from rmq.format.signature import Credentials
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, ack_names, pop_frames
 
@@ -109,11 +110,12 @@ def open_popper(
     connections: int = 1,
     window: int = 1,
     limit: int = 0,
+    credentials: Credentials | None = None,
 ) -> Popper:
     """Pops of all topics of the queues given, which lie on one broker."""
     topics = list(dict.fromkeys(queue.topic for queue in targets))
     return Popper(
-        pop_frames(topics, group, batch, invisible_ms),
+        pop_frames(topics, group, batch, invisible_ms, credentials),
         [ack_names(group, topic) for topic in topics],
         targets[0].broker_name.encode(),
         [connect(address) for _ in range(connections)],

@@ -414,6 +414,24 @@ def test_credentials_may_be_in_a_file(broker: BrokerProcess, tmp_path: Path, tex
         assert command(broker, "send", "orders", "hello", code=1).stderr
 
 
+@pytest.mark.parametrize("headers", [[], ["--binary"]])
+def test_the_load_generator_signs(broker: BrokerProcess, headers: list[str]) -> None:
+    command(broker, "topic", "create", "orders-load")
+    where = ["-t", "orders-load", "-d", "0.1", "--warmup", "0", "--json"]
+    kinds = [["producer", *headers], ["batch", *headers], ["latency", *headers],
+             ["consumer", "-g", "billing-load", *headers]]  # fmt: skip
+    if not headers:
+        kinds.append(["pop", "-g", "billing-load"])
+    with account(ALICE):
+        for kind in kinds:
+            found = json.loads(command(broker, "bench", *kind, *where).stdout)
+            assert found["failures"] == {}, kind
+            assert found["messages"] > 0, kind
+    with account(Credentials("alice", "wrong")):
+        refused = command(broker, "bench", "producer", "--broker", broker.address, *where)
+    assert list(json.loads(refused.stdout)["failures"]) == [str(NO_PERMISSION)]
+
+
 def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
     with broker_process(tmp_path, ARMED) as broker, account(ADMIN):
         make_alice(broker)

@@ -96,7 +96,8 @@ cdef bint add_records(PullService s, PullJob* job, const QueueEntry* entries,
                     job.offset = offset     # no record is that long
                     return False
                 break
-        job.last_physical = entries[i].physical_offset
+        if entries[i].size > 0:
+            job.last_physical = entries[i].physical_offset
         offset += 1
     job.next_offset = offset
     return True

@@ -8,7 +8,8 @@ from cext.flow.pull.pull_service cimport SCAN_UNITS
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.store.log.record cimport record_parse
-from cext.store.queues.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
+from cext.store.queues.consume_queue cimport (
+    UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load)
 from cext.store.queues.outside_address cimport is_outside_address
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
@@ -197,10 +198,11 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
     return i
 
 
-cdef int take_read(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
-                   Found* found) noexcept nogil:
+cdef int take_units(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
+                    Found* found) noexcept nogil:
     """Takes what passes of the `count` entries that were read from `offset` on: OK; CLOSED: the
-    reply takes no more; CORRUPT: what stands at found.next_offset is no entry."""
+    reply takes no more, or `found` says what is absent or damaged; CORRUPT: what stands at
+    found.next_offset is no entry."""
     cdef bint filtered = is_filtered(job)
     cdef int status = OK
     cdef int32_t i = 0
@@ -209,14 +211,13 @@ cdef int take_read(PullService s, PullJob* job, int64_t offset, int32_t count, i
     while i < count and found.count < limit and (s.scan_cost_left > 0 or not filtered):
         candidate = next_candidate(s, job, i, count, &entry)
         if candidate < 0:
-            i = -1 - candidate
             status = CORRUPT
-            break
+            candidate = -1 - candidate
         if filtered:
-            s.scan_cost_left -= candidate - i + 1
+            s.scan_cost_left -= candidate - i + (candidate < count and status == OK)
             s.turn.counters.entries_skipped += candidate - i
         i = candidate
-        if i == count:
+        if i == count or status != OK:
             break
         following.size = 0
         if i + 1 < count:
@@ -230,7 +231,7 @@ cdef int take_read(PullService s, PullJob* job, int64_t offset, int32_t count, i
     job.scanned += i
     if i > 0:
         unit_load(s.scan_units + (i - 1) * UNIT_BYTES, &entry)
-        if entry.size > 0:
+        if not unit_is_blank(&entry):
             job.last_physical = entry.physical_offset
     return status
 
@@ -267,7 +268,7 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
             return count
         if count == 0:
             return OK
-        status = take_read(s, job, found.next_offset, count, limit, found)
+        status = take_units(s, job, found.next_offset, count, limit, found)
         if status == CORRUPT:
             # What is there is given; the damage is met again by the next pull.
             return OK if found.count > 0 else <int> CORRUPT

@@ -43,6 +43,7 @@ from cext.client.result import SendResult, send_result
 from cext.client.sender import Sender, SendWaiter, Target, TopicQueues
 from cext.flow.shard_core import ShardCore
 from cext.load.histogram import Histogram
+from cext.load.signer import Signer
 from cext.load.template import FrameSet
 from cext.net.tls import TlsContext
 from cext.net.tls_stream import TlsClientContext, TlsStream
@@ -202,6 +203,7 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
     "cext.client.sender.TopicQueues": lambda folder: TopicQueues([target(folder)], None),
     "cext.flow.shard_core.ShardCore": lambda _: ShardCore.__new__(ShardCore),
     "cext.load.histogram.Histogram": lambda _: Histogram(),
+    "cext.load.signer.Signer": lambda _: Signer(b"alice", b"wonderland"),
     "cext.load.template.FrameSet": lambda _: frame_set(),
 }
 

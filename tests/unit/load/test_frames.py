@@ -11,9 +11,11 @@ import struct
 
 import pytest
 
+from cext.load.signer import Signer
 from cext.load.template import FrameSet
 from rmq.format import remoting
-from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.format.signature import Credentials, is_right
+from rmq.load.frames import Queue, SendShape, pop_frames, pull_frames, send_frames
 
 JAVA_SEND = (
     r'{"code":310,"extFields":{"a":"bench-producer","b":"bench","c":"TBW102","d":"4","e":"3",'
@@ -156,3 +158,70 @@ def test_a_pull_offset_of_any_length_keeps_the_frame_well_formed(binary, offset)
 def test_a_template_that_would_write_out_of_bounds_is_refused(frame, unique):
     with pytest.raises(ValueError):
         FrameSet([frame], b"body", unique)
+
+
+ALICE = Credentials("alice", "wonderland")
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_signed_send_is_right(binary: bool, batch: int) -> None:
+    shape = SendShape(32, tags="TagA", binary=binary, batch=batch, credentials=ALICE)
+    frames = send_frames([Queue("t", 0), Queue("t", 1)], shape)
+    for unique in (0, 0xABC):
+        command = remoting.decode(frames.render_one(1, 55_555_555, unique)[4:])
+        assert command.fields["AccessKey"] == "alice"
+        assert is_right(command.fields, command.body, ALICE.secret_key)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("offset", [0, 9, 10, 123_456_789_012])
+def test_a_signed_pull_is_signed_with_its_offset(binary: bool, offset: int) -> None:
+    frames = pull_frames([Queue("a", 0), Queue("b", 7)], binary=binary, credentials=ALICE)
+    command = remoting.decode(frames.render_one(1, 55_555_555, 0, offset)[4:])
+    assert (command.fields["topic"], command.fields["queueOffset"]) == ("b", str(offset))
+    assert is_right(command.fields, command.body, ALICE.secret_key)
+    assert not is_right(command.fields, command.body, "another")
+
+
+@pytest.mark.parametrize("born_ms", [0, 1_795_262_840_120])
+def test_a_signed_pop_is_signed_with_its_time(born_ms: int) -> None:
+    frames = pop_frames(["a", "b"], credentials=ALICE)
+    command = remoting.decode(frames.render_one(1, 55_555_555, 0, born_ms)[4:])
+    assert (command.fields["topic"], command.fields["bornTime"]) == ("b", str(born_ms))
+    assert is_right(command.fields, command.body, ALICE.secret_key)
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        [],  # of no frame
+        [(b"content", 8, 20)],  # number leaves the content
+        [(b"content", 0, 29)],  # signature leaves the header
+        [(b"content", 0, 7)],  # signature in the length
+        [(bytes(140_000), 0, 20)],  # too long
+    ],
+)
+def test_a_signature_that_would_lie_out_of_bounds_is_refused(
+    signed: list[tuple[bytes, int, int]],
+) -> None:
+    frames = [(b"x" * 56, 20, 10, 0, ())]
+    FrameSet(frames, b"", [], signer=Signer(b"a", b"b"), signed=[(b"content", 7, 28)])
+    with pytest.raises(ValueError):
+        FrameSet(frames, b"", [], signer=Signer(b"a", b"b"), signed=signed)
+
+
+@pytest.mark.parametrize(
+    ("frame", "at"),
+    [
+        ((b"x" * 56, 0, 10, 0, ()), 28),  # without a number: signed once, before
+        ((b"x" * 56, 20, 10, 30, ()), 28),  # with a unique id, which would vary
+        ((b"x" * 20, 12, 8, 0, ()), 8),  # too short for a signature
+        ((b"x" * 56, 20, 10, 0, ()), 12),  # the number within the signature
+    ],
+)
+def test_what_cannot_be_signed_anew_is_refused(
+    frame: tuple[bytes, int, int, int, tuple[int, ...]], at: int
+) -> None:
+    with pytest.raises(ValueError):
+        FrameSet([frame], b"", [], signer=Signer(b"a", b"b"), signed=[(b"content", 7, at)])

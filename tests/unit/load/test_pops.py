@@ -13,6 +13,7 @@ from support.stored_records import record
 from support.waiting import HANG_S
 
 from cext.testing.load_probe import ack_rows
+from rmq.format.signature import Credentials, is_right
 from rmq.load.frames import Queue
 from rmq.load.run import open_popper
 
@@ -94,6 +95,21 @@ def test_all_that_is_popped_is_acknowledged_once(connections: int, window: int) 
     assert (stats["requests"] - stats["empty"], stats["acked"]) == (100, 100)
     assert len(script.acked) == len(set(script.acked)) == 300
     assert script.names == {("g", "t", 1700, 60_000, 5)}
+
+
+@pytest.mark.parametrize("name", ["alice", 'a "quoted" one', "ålice"])
+def test_pops_and_acks_are_signed(name: str) -> None:
+    whose = Credentials(name, "wonderland")
+    with ScriptedBroker(TwoQueues(6)) as broker:
+        loop = open_popper([Queue("t", 0)], broker.address, "g", 2, limit=6, credentials=whose)
+        until = time.monotonic() + HANG_S
+        while loop.run(50_000):
+            assert time.monotonic() < until
+        commands = list(broker.commands)
+    assert {command.code for command in commands} == {POP, BATCH_ACK}
+    for command in commands:
+        assert command.fields["AccessKey"] == name
+        assert is_right(command.fields, command.body, whose.secret_key)
 
 
 def test_what_is_refused_is_counted_and_asked_again() -> None:
