@@ -71,6 +71,8 @@ SYSTEM_TOPICS = frozenset(
         OFFSET_CHECKPOINT_TOPIC,
     }
 )
+# What a broker writes for itself, of whoever's messages; and the revive log.
+_INNER_TOPICS = frozenset({SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC})
 # What a client may not send to.
 CLOSED_TO_CLIENTS = frozenset(
     {
@@ -125,6 +127,11 @@ def group_fault(group: str) -> str | None:
             f"at most {GROUP_CHARACTERS_MAX} are allowed"
         )
     return None
+
+
+def is_inner(topic: str) -> bool:
+    """Whether a broker writes it for itself: half, delayed, timed messages, and what was popped."""
+    return topic in _INNER_TOPICS or (topic.startswith(REVIVE_PREFIX) and topic != REVIVE_PREFIX)
 
 
 def is_client_id(text: str) -> bool:

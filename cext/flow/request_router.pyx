@@ -196,8 +196,8 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     s.turn.is_bound = False
-    if s.auth.authenticates and not resubmitted:        # control may have changed what was signed
-        outcome = admit(s.auth, c, &header, f)
+    if s.auth.authenticates:
+        outcome = admit(s.auth, c, &header, f, resubmitted)
         if outcome != GO_ON:
             return conclude(s, c, &header, f, resubmitted, 0, outcome)
     outcome = handler.run(s.services[handler.service], c, &header, f, resubmitted)
@@ -208,7 +208,7 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
 
 # ------------------------------------------------------------------- what comes again
 
-cdef Outcome route_orphan(RequestRouter s, const Frame* f) noexcept nogil:
+cdef Outcome route_orphan(RequestRouter s, const Frame* f, bint resubmitted) noexcept nogil:
     """Its client is gone; some requests count all the same. DONE or TURN_FULL."""
     cdef Connection nobody
     cdef Header header
@@ -220,8 +220,12 @@ cdef Outcome route_orphan(RequestRouter s, const Frame* f) noexcept nogil:
         return DONE
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
-    s.turn.is_bound = s.auth.authorizes     # whose it was is not looked at again
-    return conclude(s, &nobody, &header, f, True, handler.traits,
+    s.turn.is_bound = s.auth.authorizes     # whose it was is not looked at again, ...
+    if s.auth.authenticates and resubmitted:    # ... but where control alone has done so
+        s.turn.is_bound = False
+        if admit(s.auth, &nobody, &header, f, resubmitted) != GO_ON:
+            return DONE
+    return conclude(s, &nobody, &header, f, resubmitted, handler.traits,
                     handler.run(s.services[handler.service], &nobody, &header, f, True))
 
 
@@ -233,7 +237,7 @@ cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* by
     if find_frame(bytes, length, <uint32_t> s.turn.options.frame_max_bytes, &frame) != OK:
         outcome = CLOSE_CONNECTION
     elif c == NULL:
-        outcome = route_orphan(s, &frame)
+        outcome = route_orphan(s, &frame, resubmitted)
     else:
         outcome = route_frame(s, c, &frame, resubmitted)
     if outcome == CLOSE_CONNECTION and c != NULL:

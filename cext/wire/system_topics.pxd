@@ -63,7 +63,7 @@ cdef enum TopicKind:
     TOPIC_ORDINARY = 0          # whatever has no place below
     TOPIC_RETRY
     TOPIC_DEAD_LETTER
-    TOPIC_TIMER
+    TOPIC_TIMER                 # from here to TOPIC_OP_HALF: inner ones
     TOPIC_REVIVE
     TOPIC_SCHEDULE              # this one and those after it are closed to clients' sends
     TOPIC_HALF
@@ -78,6 +78,10 @@ cdef inline bint is_named(const uint8_t* name, uint32_t length, const char* othe
 cdef inline bint has_prefix(const uint8_t* name, uint32_t length, const char* prefix,
                             uint32_t prefix_bytes) noexcept nogil:
     return length > prefix_bytes and memcmp(name, prefix, prefix_bytes) == 0
+
+# What the broker writes for itself, of whoever's messages.
+cdef inline bint is_inner(TopicKind kind) noexcept nogil:
+    return TOPIC_TIMER <= kind <= TOPIC_OP_HALF
 
 # Clients may not send to it.
 cdef inline bint is_closed(TopicKind kind) noexcept nogil:
@@ -103,3 +107,9 @@ cdef inline TopicKind topic_kind(const uint8_t* name, uint32_t length) noexcept 
             or is_named(name, length, OFFSET_MOVED_EVENT, OFFSET_MOVED_EVENT_BYTES)):
         return TOPIC_CLOSED
     return TOPIC_ORDINARY
+
+# The same of a name; most are shorter, or begin otherwise.
+cdef inline bint is_inner_name(const uint8_t* name, uint32_t length) noexcept nogil:
+    return (length >= SCHEDULE_TOPIC_BYTES and (name[0] == c"r" or name[0] == c"R"
+                                                or name[0] == c"S")
+            and is_inner(topic_kind(name, length)))

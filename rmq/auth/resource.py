@@ -5,6 +5,9 @@
     Topic:orders*   topics whose names begin so
     Topic:orders    one
 
+A topic that a broker writes for itself, where messages of all topics wait, is covered by its whole
+name alone: who may read Topic:* reads what is sent to him, not what is on its way to others.
+
 A request touches resources with names of their own; patterns are in policies only. The group of a
 retry topic is the resource, not the topic: %RETRY%g is Group:g.
 
@@ -69,6 +72,8 @@ class Resource(msgspec.Struct, frozen=True):
 
     def covers(self, other: Resource) -> bool:
         """Whether an entry for this is one for the other, which has a name of its own."""
+        if other.type is ResourceType.TOPIC and names.is_inner(other.name):
+            return self == other
         if self.type is ResourceType.ANY:
             return True
         if self.type is not other.type:

@@ -10,6 +10,10 @@ rmq/auth/gate.py is the same for all other codes, in the same order and with the
 its table (rmq/auth/permissions.py) says of these codes the rows here say, too. What cannot be
 judged here, names with backslashes and very long values with some, is control's: it has the gate.
 
+What control gives back (resubmitted) is judged here again, but for its signature, over what control
+may have changed: fields and bodies can be written so that the two read them differently, and what
+counts is what is served.
+
 Example: 310 with b=orders and the key of alice, who may Pub on Topic:orders*: GO_ON.
 """
 from libc.stdint cimport int32_t, uint32_t
@@ -22,6 +26,7 @@ from cext.wire.header cimport Header
 
 # GO_ON: it may be served. TO_CONTROL: control judges it. Else it is refused, and DONE or
 # CLOSE_CONNECTION.
-cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil
+cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f,
+                   bint resubmitted) noexcept nogil
 # The bit of a code's row in AuthService.unauthenticated and unauthorized; 0: it has none.
 cdef uint32_t row_bit(int32_t code) noexcept nogil

@@ -43,8 +43,10 @@ from cext.wire.codes cimport (
     SEND_MESSAGE_V2,
     SEND_REPLY_MESSAGE,
     SEND_REPLY_MESSAGE_V2,
+    SYSTEM_BUSY,
     UPDATE_CONSUMER_OFFSET,
 )
+from cext.wire.frame cimport SERIALIZE_JSON
 from cext.wire.header cimport header_find
 from cext.wire.pop_request cimport pop_code
 from cext.wire.revive_entry cimport ReviveEntry, next_batch_ack
@@ -342,7 +344,13 @@ cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Na
     return refuse(s, c, h, name, False, text)
 
 
-cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
+cdef inline bint is_string(const Frame* f, const Text* value) noexcept nogil:
+    """And not a number, which control may have read as another text."""
+    return f.serialize_type != SERIALIZE_JSON or (value.bytes - 1)[0] == c'"'
+
+
+cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f,
+                   bint resubmitted) noexcept nogil:
     cdef uint8_t buffer[NAME_BYTES]
     cdef Name name = Name(NULL, 0)
     cdef const Text* key = header_find(h, b"AccessKey")
@@ -350,8 +358,12 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
     cdef Outcome outcome
     cdef User* user
     cdef bint is_proved = False
-    cdef int status
-    if row < 0 or not s.users_known:
+    cdef int status = OK
+    if row < 0:
+        return GO_ON if resubmitted else TO_CONTROL
+    if not s.users_known:
+        if resubmitted:
+            return reply_error(s.turn, c, h, SYSTEM_BUSY, b"accounts change: ask again")
         return TO_CONTROL
     if s.unauthenticated >> row & 1:
         return GO_ON
@@ -362,7 +374,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         name.length = 0
     elif is_blank(&name):
         is_proved = has_proved(s, c, &name)
-    if is_blank(&name):
+    if is_blank(&name) or (resubmitted and not is_proved and not is_string(f, key)):
         name.length = 0
         return refuse(s, c, h, &name, False, b"username cannot be null.")
     user = user_find(&s.users, name.bytes, name.length)
@@ -374,13 +386,17 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         if is_from(c, &user.white):
             s.allowed += 1
             return GO_ON
-        status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
+        if not resubmitted:
+            status = signature_check(&s.check, &user.key, h, f.body, f.body_bytes)
         if status == TOO_LARGE:
             return TO_CONTROL
         if status != OK:
             return refuse(s, c, h, &name, False, b"check signature failed.")
     if s.authorizes and not user.is_super and not s.unauthorized >> row & 1:
         outcome = authorize(s, c, h, f, &name, user, &rows[row])
+        if outcome == TO_CONTROL and resubmitted:
+            s.allowed += 1
+            return GO_ON                # control has looked at what is meant
         if outcome != GO_ON:
             return outcome
         s.turn.is_bound = True

@@ -17,6 +17,7 @@ from cext.memory.name_map cimport (
 )
 from cext.net.address_network cimport Network, in_networks
 from cext.wire.signature cimport signing_key_set
+from cext.wire.system_topics cimport is_inner_name
 
 cdef enum:
     HEAD_BYTES = 10
@@ -150,6 +151,25 @@ cdef inline bint is_from(const PolicyEntry* e, const uint8_t* address) noexcept 
     return e.network_count == 0 or in_networks(e.networks, e.network_count, address)
 
 
+cdef inline bint is_whole_name(const PolicyEntry* e) noexcept nogil:
+    return e.type != TYPE_ALL and e.pattern == PATTERN_LITERAL
+
+
+cdef const PolicyEntry* whole_entry(const User* user, const uint8_t* name, uint32_t length,
+                                    uint32_t actions, const uint8_t* address) noexcept nogil:
+    """The one that counts for a topic that patterns do not cover."""
+    cdef const PolicyEntry* best = NULL
+    cdef const PolicyEntry* e
+    cdef int32_t i
+    for i in range(user.entry_count):
+        e = &user.entries[i]
+        if (is_whole_name(e) and covers(e, TYPE_TOPIC, name, length)
+                and e.actions & (actions | ACTION_ALL)
+                and (best == NULL or e.rank < best.rank) and is_from(e, address)):
+            best = e
+    return best
+
+
 cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* name,
                           uint32_t length, uint32_t actions,
                           const uint8_t* address) noexcept nogil:
@@ -161,6 +181,9 @@ cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* na
         if (covers(e, type, name, length) and e.actions & (actions | ACTION_ALL)
                 and (best == NULL or e.rank < best.rank) and is_from(e, address)):
             best = e
+    if (best != NULL and not is_whole_name(best) and type == TYPE_TOPIC
+            and is_inner_name(name, length)):
+        best = whole_entry(user, name, length, actions, address)
     if best == NULL:
         return VERDICT_NONE
     return VERDICT_DENY if best.denies else VERDICT_ALLOW

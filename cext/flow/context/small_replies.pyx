@@ -58,10 +58,14 @@ cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noex
 
 cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
                        int32_t capacity) noexcept nogil:
-    """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length."""
+    """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length, 0 for a client that is gone."""
     cdef char text[64]
-    cdef uint32_t at = bytes - 4
-    cdef uint32_t port = (<uint32_t> host[at + 2] << 8) | host[at + 3]
+    cdef uint32_t at, port
+    if bytes < 8:
+        out[0] = 0
+        return 0
+    at = bytes - 4
+    port = (<uint32_t> host[at + 2] << 8) | host[at + 3]
     if inet_ntop(AF_INET6 if at == 16 else AF_INET, host, text, sizeof(text)) == NULL:
         text[0] = 0
     if at == 16:

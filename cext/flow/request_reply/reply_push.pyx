@@ -49,6 +49,7 @@ from cext.wire.replies cimport (
     write_send_reply,
 )
 from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.system_topics cimport is_closed, is_inner
 from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
@@ -228,7 +229,8 @@ cdef bint is_ordinary(ReplyService s, const Header* h, const Frame* f, const Sen
                       const Topic* topic) noexcept nogil:
     """Nothing about the request needs a look of control, which also knows what to refuse."""
     return not (
-        topic == NULL or h.flag & FLAG_ONE_WAY or r.batch or not s.turn.writable
+        topic == NULL or is_closed(topic.kind) or is_inner(topic.kind)
+        or h.flag & FLAG_ONE_WAY or r.batch or not s.turn.writable
         or not s.turn.options.broker_permission & PERM_WRITE
         or s.turn.wall_ms < s.turn.options.sends_from_ms
         or r.queue_id >= max(topic.read_queues, topic.write_queues)

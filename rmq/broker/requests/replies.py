@@ -18,6 +18,7 @@ Example: a reply to a client that left meanwhile is stored and answered with 1.
 
 from typing import Any, Protocol
 
+from rmq import names
 from rmq.base.clock import now_ms
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.producers import ProducerTable
@@ -79,6 +80,10 @@ async def send_reply(context: Context, request: Request) -> Reply:
     header = SendHeader.of(command)
     check_broker(context, header)
     topic = context.topics.require(check_topic(header.topic))
+    if topic.name in names.CLOSED_TO_CLIENTS or names.is_inner(topic.name):
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"sending to topic[{header.topic}] is not allowed"
+        )
     if header.queue_id >= topic.queues:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,

@@ -131,6 +131,7 @@ async def test_wrong_replies_are_refused(tmp_path: Path) -> None:
         for change, code in (
             ({"topic": "absent"}, 17), ({"topic": "a/b"}, 29), ({"queueId": 9}, 29),
             ({"queueId": "x"}, 1), ({"sysFlag": 1 << 20}, 13),
+            ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16), ({"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, 16),
         ):  # fmt: skip
             assert (await consumer.call(324, b"x", **{**LONG, **change})).code == code, change
         assert (await consumer.call(324, **LONG)).code == 13

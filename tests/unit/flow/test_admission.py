@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.shard import TIMEOUT_S, Client, Shard
+from support.shard import REQUEST, TIMEOUT_S, Client, Shard
 from support.source_tree import ROOT
 
 from rmq.auth.accounts import Accounts
@@ -36,11 +36,15 @@ REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 LETTERS = (310, 320, 325)
 PLAIN = (10, 11, 361, 200050, 200051, 37, 15, 36, 200053, 200052, 200054, 200055, 324, 370)
 BATCH_ACK = 200151
+INNER = ["rmq_sys_wheel_timer", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC",
+         "RMQ_SYS_TRANS_OP_HALF_TOPIC", REVIVE_LOG]  # fmt: skip
 NAMES = ["t", "orders", "orders-eu", "orders-us", "bills", "%RETRY%g", "%RETRY%orders", "%DLQ%g",
-         "%RETRY%g_orders", "%RETRY%g+bills", "%RETRY%orders_t"]  # fmt: skip
+         "%RETRY%g_orders", "%RETRY%g+bills", "%RETRY%orders_t", *INNER]  # fmt: skip
 GROUPS = ["g", "orders", "bills", "%RETRY%g"]
 RESOURCES = ["*", "Topic:*", "Group:*", "Topic:orders", "Topic:orders*", "Topic:o*", "Topic:bills",
-             "Group:g", "Group:o*", "Cluster:*", "Namespace:n", "Topic:%DLQ%*"]  # fmt: skip
+             "Group:g", "Group:o*", "Cluster:*", "Namespace:n", "Topic:%DLQ%*",
+             "Topic:rmq_sys_wheel_timer", "Topic:rmq_sys_*",
+             "Topic:RMQ_SYS_TRANS_HALF_TOPIC"]  # fmt: skip
 ACTIONS = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"]
 SOURCES = [[], [], [], ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8"], ["::1"], ["0.0.0.0/0"],
            ["10.0.0.0/8", "127.0.0.1/31"], ["127.0.0.8/29"], ["::/0"], ["::ffff:0:0/96"],
@@ -160,7 +164,7 @@ def test_both_sides_judge_alike(shard: Shard, seed: int) -> None:
     accounts = random_accounts(source)
     gate, client = put(shard, accounts), shard.connect()
     found = {True: 0, False: 0}
-    for _ in range(1500):
+    for _ in range(2000):
         command = random_request(source)
         expected = gate.verdict(command, client.address).refusal
         allowed = verdict(shard, client, command)
@@ -248,6 +252,100 @@ def test_who_is_refused_reads_why(shard: Shard) -> None:
         expected = gate.verdict(command, client.address).refusal
         assert expected
         assert refused(client, command) == expected
+
+
+def one_user(name: str, *entries: tuple[str, str]) -> Accounts:
+    """Who may do one thing on each resource."""
+    accounts = Accounts()
+    accounts.create_user(name, {"password": "secret"}, by_super=True)
+    accounts.put_acl(f"User:{name}", [{"policyType": "Custom", "entries": [
+        {"resource": resource, "actions": [action], "decision": "Allow"}
+        for resource, action in entries
+    ]}])  # fmt: skip
+    return accounts
+
+
+@pytest.mark.parametrize("topic", INNER)
+@pytest.mark.parametrize("everything", ["*", "Topic:*", "Topic:r*"])
+def test_topics_that_the_broker_writes_for_itself_are_allowed_by_name_alone(
+    shard: Shard, topic: str, everything: str
+) -> None:
+    """There are messages of all topics in them."""
+    pull = {"topic": topic, "consumerGroup": "g"}
+    group = ("Group:g", "Sub")
+    for entries, expected in (
+        ([(everything, "All"), group], False),
+        ([(everything, "All"), group, (f"Topic:{topic}", "Sub")], True),
+    ):
+        gate, client = put(shard, one_user("alice", *entries)), shard.connect()
+        fields = Credentials("alice", "secret").sign(pull)
+        command = Command(code=11, fields=fields, flag=FLAG_ONE_WAY)
+        assert (gate.verdict(command, client.address).refusal == "") == expected
+        assert verdict(shard, client, command) == expected
+
+
+ACKS = (
+    b'{"acks":[{"c":"%s","t":"t","q":0,"rq":0,"so":0,"b":"AQ==","pt":1,"it":1,"r":"0"}],"acks":[]}'
+)
+HEADER = b'{"code":%d,"extFields":{%s"AccessKey":%s,"Signature":"x"},"flag":2,"opaque":1}'
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "name", "body", "expected"),
+    [
+        (310, b'"b":"t",', b'"alice"', b"", True),
+        (310, b'"b":"u",', b'"alice"', b"", False),
+        (310, b'"b":007,', b'"alice"', b"", False),  # control reads another number
+        (310, b'"b":"t",', b'"bob"', b"", False),
+        (310, b'"b":"t",', b"7", b"", False),  # as whom did control take him?
+        (310, b'"b":"t",', b'"7"', b"", True),
+        (200151, b"", b'"alice"', ACKS % b"g", True),
+        (200151, b"", b'"alice"', ACKS % b"of-others", False),  # control reads the last acks
+        (37, b'"topic":"u",', b'"alice"', b"", False),
+        (37, b"", b'"alice"', b"", True),  # control has looked at the message
+    ],
+)
+def test_what_control_gives_back_is_judged_as_it_is_served(
+    shard: Shard, code: int, fields: bytes, name: bytes, body: bytes, expected: bool
+) -> None:
+    """Its signature is not looked at: control may have changed what it covers."""
+    accounts = one_user("alice", ("Topic:t", "All"), ("Group:g", "Sub"), ("Topic:7", "Pub"))
+    accounts.create_user("7", {"password": "secret"}, by_super=True)
+    accounts.put_acl("User:7", [{"policyType": "Custom", "entries": [
+        {"resource": "Topic:t", "actions": ["All"], "decision": "Allow"}]}])  # fmt: skip
+    put(shard, accounts)
+    client = shard.connect()
+    client.put(encode(Command(code=35, opaque=2)))  # of which control says whose it is
+    ((number, _),) = shard.reports(REQUEST)
+    before = judged(shard)
+    header = HEADER % (code, fields, name)
+    shard.core.resubmit(number, len(header).to_bytes(4, "big") + header + body)
+    shard.until(lambda stats: (stats["auth_allowed"], stats["auth_refused"]) != before)
+    allowed, refused = (now - then for now, then in zip(judged(shard), before, strict=True))
+    assert (allowed, refused) == (expected, not expected)
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "expected"),
+    [(b'"topic":"t",', b"alice", True), (b"", b"alice", True), (b'"topic":"u",', b"alice", False),
+     (b"", b"bob", False), (b"", b"", False)],
+)  # fmt: skip
+def test_what_control_gives_back_of_a_client_that_is_gone_is_judged_too(
+    shard: Shard, topic: bytes, name: bytes, expected: bool
+) -> None:
+    """The end of a transaction counts all the same, where it may."""
+    put(shard, one_user("alice", ("Topic:t", "All")))
+    client = shard.connect()
+    client.put(encode(Command(code=35, opaque=2)))
+    ((number, _),) = shard.reports(REQUEST)
+    client.close()
+    shard.until(lambda stats: stats["connections"] == 0)
+    before = judged(shard)
+    header = HEADER % (37, topic, b'"%s"' % name)
+    shard.core.resubmit(number, len(header).to_bytes(4, "big") + header)
+    shard.until(lambda stats: (stats["auth_allowed"], stats["auth_refused"]) != before)
+    allowed, refused = (now - then for now, then in zip(judged(shard), before, strict=True))
+    assert (allowed, refused) == (expected, not expected)
 
 
 def test_names_of_strangers_look_like_nothing_else(shard: Shard) -> None:

@@ -190,6 +190,8 @@ def test_a_large_reply_comes_whole(shard: Shard) -> None:
         {"properties": PROPERTIES.replace("asker@1", "asker@2")},
         {"properties": "TTL\x013\x02"},
         {"topic": "absent"},
+        {"topic": "SCHEDULE_TOPIC_XXXX"},
+        {"topic": "rmq_sys_wheel_timer"},
         {"queueId": 9},
         {"queueId": "x"},
         {"sysFlag": 1 << 20},
@@ -197,6 +199,8 @@ def test_a_large_reply_comes_whole(shard: Shard) -> None:
 )
 def test_what_is_not_ordinary_is_controls(shard: Shard, change: dict[str, Any]) -> None:
     asker(shard)
+    for closed in ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"):
+        shard.topic(closed)
     consumer = shard.connect()
     frame = request(324, 1, b"answer", **{**LONG, **change})
     consumer.put(frame)
