@@ -754,6 +754,12 @@ cdef class Recovery:
         fields.queue_count = 0 if self.dispatched else self.queues.file_count
         raise_status(checkpoint_write(self.queues.checkpoint_fd, &fields), "checkpoint")
 
+    def known_end(self):
+        """Where the log reached, by the checkpoint: synced, or on this boot written."""
+        if not self.checkpoint.own_valid:
+            return 0
+        return self.checkpoint.synced_offset if self.thorough else self.checkpoint.persisted_offset
+
     def report(self, bint clean, int64_t dispatch_from, int64_t milliseconds) -> dict:
         cdef int64_t i
         damages = []
@@ -767,7 +773,8 @@ cdef class Recovery:
         return {
             "row": self.row, "own_checkpoint": bool(self.checkpoint.own_valid),
             "clean": bool(clean), "log_min": self.log_min,
-            "log_end": self.scan.position, "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
+            "log_end": self.scan.position, "known_end": self.known_end(),
+            "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
             "records_without_queue": self.unqueued, "units_cut": self.cut, "gaps": self.gaps,

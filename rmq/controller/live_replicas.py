@@ -20,7 +20,7 @@ PRIORITY_LEAST = 2**31 - 1
 
 class LiveReplica(msgspec.Struct, frozen=True):
     """What a heartbeat said. `max_offset`: the end of its log; `epoch`: that of its last record;
-    `has_lost`: an epoch that it had, by a power cut."""
+    `has_lost`: the end of its log, or a whole epoch, which it had."""
 
     address: str
     epoch: int = -1
@@ -34,7 +34,7 @@ class LiveReplica(msgspec.Struct, frozen=True):
     def lacks(self) -> str:
         """What says that it may not have what it acknowledged, in words; empty: nothing does."""
         if self.has_lost:
-            return "has lost an epoch in a power cut"
+            return "has lost the end of its log"
         return "is empty" if self.epoch < 0 and self.max_offset <= 0 else ""
 
 

@@ -14,7 +14,8 @@ cut_damage(core, settings) is for the start of a replica whose log is damaged wh
 have left it torn. A broker alone keeps the records behind such a place, as nobody else has them.
 A replica that kept them would lack some in the middle, with an end of its log that says it has
 them: it would be in sync, and as master it would lose what others have. So its log ends before the
-place, and the rest comes from the master.
+place, and the rest comes from the master. Until then it says that it has lost its end, as one does
+whose log is shorter than its checkpoint says (rmq/broker/replication/lost_end.py).
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
@@ -70,8 +72,16 @@ def cut(core: Any, settings: Settings, offset: int) -> None:
 
 def cut_damage(core: Any, settings: Settings) -> None:
     """At a start, between follow() and core.start(). StoreError: it cannot be cut there."""
-    damages = core.report["damages"]
-    if not damages or not (is_controlled(settings) or is_slave(settings)):
+    if not (is_controlled(settings) or is_slave(settings)):
+        return
+    report = core.report
+    if report["log_end"] < report["known_end"] and "truncated_to" not in report:
+        _note_lost_end(
+            settings,
+            f"the log ends at {report['log_end']} and was on the disk up to {report['known_end']}",
+        )
+    damages = report["damages"]
+    if not damages:
         return
     offset = min(each["log_offset"] for each in damages)
     core.set_visible(offset)
@@ -84,5 +94,14 @@ def cut_damage(core: Any, settings: Settings) -> None:
     else:
         log.warning("the log is cut at %d, before the first damage: a replica has the rest from "
                     "its master", offset)  # fmt: skip
+        _note_lost_end(
+            settings, f"the log was damaged at {offset} and ended at {report['log_end']}"
+        )
         cut(core, settings, offset)
     begin_following(core, settings)
+
+
+def _note_lost_end(settings: Settings, why: str) -> None:
+    """For the controller, which is to elect another one."""
+    if is_controlled(settings):
+        LostEnd(lost_end_path(settings)).note(why)

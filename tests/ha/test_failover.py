@@ -197,6 +197,27 @@ def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
 
 
+def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
+    """Everything else of its store is there, and the epoch file says that it has the newest."""
+    until_acked(trio, b"acked")
+    trio.settle()
+    old = trio.nodes["master"]
+    trio.controller.kill()
+    for node in trio.nodes.values():
+        node.stop()
+    shutil.rmtree(old.store / "commitlog")
+    trio.controller.start()
+    old.start()
+    wait_until(lambda: "has lost the end of its log) lacks what was ack" in old.log(), 60)
+    assert not old.is_master()
+    for node in others(trio, old):
+        node.start()
+    trio.settle()
+    assert trio.nodes["master"] is not old
+    wait_until(lambda: bodies(old) == [b"acked"], 60)
+    wait_until(lambda: not (old.store / "rmqLostEnd").exists(), 60)
+
+
 def test_sends_wait_for_a_new_master_that_has_no_slave_yet(trio: Trio) -> None:
     """It is alone in sync for 0.1 s to 0.3 s, and refused what came meanwhile with 1."""
     until_acked(trio, b"first")

@@ -26,6 +26,7 @@ What of it a controller decides (enableControllerMode):
     role_changes            what is done of that, one thing after the other
     controlled_replication  how: at the core, its streams, tables and settings
     log_epochs              the epochs of this log, on the disk and in the core
+    lost_end                what this log once had and has not, until it is back
     sync_watch              as master: slaves join and leave the sync state set
     waiting_sends           as a new master: sends that come before it is complete
 

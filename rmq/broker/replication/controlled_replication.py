@@ -33,6 +33,7 @@ from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
 from rmq.broker.replication.log_stream import SOON_TRIES, WIPE
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.master_search import Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
 from rmq.broker.replication.role import acks_of_whole_set
@@ -76,6 +77,7 @@ class ControlledReplication(Replication):
             self._standing,
             self,
         )
+        self._lost_end = LostEnd(lost_end_path(settings))
         self._watch: SyncWatch | None = None  # of a master
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
@@ -193,6 +195,7 @@ class ControlledReplication(Replication):
         core.set_lease(0)  # nothing is taken before all is set
         start = core.log_range()[1]
         await self._epochs.begin(epoch, start)
+        self._lost_end.forget()  # who has more is not there, or was left out on purpose
         if self._has_followed:
             core.restart_timers(0)  # they go on where the master was
             self._has_followed = False
@@ -308,6 +311,7 @@ class ControlledReplication(Replication):
             confirm_offset=min(stats.get("log_dispatched", 0), end),
             is_covered=acks_of_whole_set(self._settings),
             newest_epoch=self._epochs.newest,
+            has_lost_end=self._lost_end.has_lost(end),
         )
 
     # ---- greetings
@@ -344,6 +348,9 @@ class ControlledReplication(Replication):
             )
         if point < end:
             await self._cut(point, end, master.address)
+        if self._standing().has_lost:  # which the epoch file does not say when it has learned
+            self._lost_end.note(f"the log of this broker ends at {end} and once had more")
+        self._lost_end.follows(theirs.log_end)
         await self._epochs.learn(theirs.epochs, end)
         self._role.beat()
 

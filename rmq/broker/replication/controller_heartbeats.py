@@ -50,17 +50,20 @@ class Standing(msgspec.Struct, frozen=True):
     confirm_offset: int  # what all that are in sync have
     is_covered: bool  # as master: each acknowledgement needs the whole sync state set
     newest_epoch: int = NO_EPOCH  # that its epoch file had, in the log or not
+    has_lost_end: bool = False  # by what lost_end.py knows
 
     @property
     def has_lost(self) -> bool:
-        """The beginning of an epoch that was in its log, and all behind it, by a power cut."""
-        return self.newest_epoch > self.epoch
+        """What was at the end of its log, whole epochs of it or less."""
+        return self.newest_epoch > self.epoch or self.has_lost_end
 
     @property
     def lacks(self) -> str:
         """What says that it may not have what it acknowledged, in words; empty: nothing does."""
-        if self.has_lost:
+        if self.newest_epoch > self.epoch:
             return f"has lost epoch {self.newest_epoch} in a power cut"
+        if self.has_lost_end:
+            return "has lost the end of its log"
         return "is empty" if self.epoch == NO_EPOCH and self.max_offset == 0 else ""
 
 

@@ -348,7 +348,7 @@ async def test_who_lost_what_it_acknowledged_waits_for_the_others(
         await on.passing(lambda: short.last[:1] == ("wait",))
         await pass_seconds(clock, 12.0)  # beyond leases, sweeps and heartbeats
         assert {each[0] for each in short.done} <= {"wait", "follow"} and not short.leases
-        why = "empty" if not standing else "power cut"
+        why = "empty" if not standing else "the end of its log"
         assert why in short.role.refusal and f"Start [{3 - number}]" in short.role.refusal
         other = on.start(3 - number, epoch=1, end=10)
         await on.passing(lambda: other.last[:1] == ("lead",) and other.leases)

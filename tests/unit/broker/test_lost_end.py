@@ -1,0 +1,67 @@
+"""A replica that lost the end of its log says so until it has all of it again.
+
+Goal: what it says outlives restarts, ends when it has what a master had, and not before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmq.broker.replication.controller_heartbeats import Standing
+from rmq.broker.replication.lost_end import LostEnd
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rmqLostEnd"
+
+
+def test_a_log_that_is_whole_has_lost_nothing(path: Path) -> None:
+    lost = LostEnd(path)
+    lost.follows(7000)
+    assert not lost.has_lost(0)
+    lost.forget()
+    assert not path.exists()
+
+
+def test_it_is_said_until_the_log_has_what_the_master_had(path: Path) -> None:
+    LostEnd(path).note("the log ends at 0 and was on the disk up to 5000")
+    lost = LostEnd(path)  # at a later start
+    assert lost.has_lost(9000), "nobody has said what there is to have"
+    lost.follows(7000)
+    assert lost.has_lost(6999)
+    assert not lost.has_lost(7000)
+    assert not LostEnd(path).has_lost(0)
+
+
+def test_what_is_lost_once_more_counts_from_the_next_master(path: Path) -> None:
+    lost = LostEnd(path)
+    lost.note("first")
+    lost.follows(100)
+    lost.note("again")
+    assert lost.has_lost(100)
+    assert path.read_text() == "first\n"
+
+
+def test_who_leads_all_the_same_has_lost_nothing_any_more(path: Path) -> None:
+    lost = LostEnd(path)
+    lost.note("first")
+    lost.forget()
+    assert not lost.has_lost(0) and not LostEnd(path).has_lost(0)
+
+
+@pytest.mark.parametrize(
+    ("newest", "has_lost_end", "words"),
+    [
+        (5, False, ""),
+        (6, False, "has lost epoch 6 in a power cut"),
+        (5, True, "has lost the end of its log"),
+        (6, True, "has lost epoch 6 in a power cut"),
+    ],
+)
+def test_the_controller_hears_of_it(newest: int, has_lost_end: bool, words: str) -> None:
+    standing = Standing(5, 100, 100, True, newest, has_lost_end)
+    assert standing.lacks == words
+    assert standing.has_lost == bool(words)
