@@ -68,7 +68,7 @@ cdef void join_services(ShardState s) noexcept:
 
 cdef void join_router(ShardState s) noexcept:
     s.router.turn = s.auth.turn = s.turn
-    s.router.auth = s.auth
+    s.router.auth = s.transaction.auth = s.auth
     s.router.fetch = s.fetch
     s.router.reply = s.reply
     s.router.send = s.send

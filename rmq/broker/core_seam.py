@@ -315,8 +315,10 @@ class TransactionCalls(Protocol):
     def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
         """(everything below is ended, where to go on, offsets of open half messages)."""
 
-    def put_producers(self, group: bytes, connections: list[int]) -> None:
-        """The connections to which check backs of the group's transactions may go."""
+    def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
+        """The connections to which check backs of the group's transactions may go, each with the
+        name of its user; empty: it was let in without a name. One that was goes to whose user may
+        end the transaction alone."""
 
     def check_halves(
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]

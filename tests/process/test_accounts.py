@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from support.driven_clock import process_clock
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
+from rmq.base.clock import now_ms
 from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.metadata_copy import REFUSED_S
 from rmq.client.blocking import accounts
@@ -31,7 +33,7 @@ from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.message import decode_messages
-from rmq.format.remoting import Command, encode
+from rmq.format.remoting import Command, encode, field_texts
 from rmq.format.signature import Credentials
 from rmq.observe.sample import decode
 
@@ -370,6 +372,70 @@ def test_the_place_of_a_message_opens_it_to_nobody(
         assert connection.ask(323, {"topic": "orders", "msgId": "U"}).code != 0
     with Connection(broker.address) as connection:
         assert connection.ask(37, end).code == 0, "it was still open"
+
+
+class Member:
+    """A producer of a group, and a client, that hears what the broker asks it."""
+
+    def __init__(self, broker: BrokerProcess, who: Credentials, group: str) -> None:
+        host, _, port = broker.address.rpartition(":")
+        self.who = who
+        self.heard: list[int] = []  # codes of requests
+        self.is_closed = False
+        self._socket = socket.create_connection((host, int(port)), 60)
+        self._frames = FrameReader()
+        body = {"clientID": f"{who.access_key}@1", "producerDataSet": [{"groupName": group}]}
+        assert self.ask(34, {}, json.dumps(body).encode()) == 0
+
+    def ask(self, code: int, fields: dict[str, object], body: bytes = b"") -> int:
+        """The answer's code; what comes before it is heard."""
+        texts = self.who.sign(field_texts(fields), body)
+        self._socket.sendall(encode(Command(code=code, opaque=1, fields=texts, body=body)))
+        while True:
+            command = self._frames.next()
+            if command is None:
+                self._frames.feed(self._socket.recv(65536))
+            elif command.is_response:
+                return command.code
+            else:
+                self.heard.append(command.code)
+
+    def hears(self) -> list[int]:
+        """All that has come so far."""
+        while not self.is_closed and select.select([self._socket], [], [], 0)[0]:
+            try:
+                piece = self._socket.recv(65536)
+            except ConnectionResetError:
+                piece = b""
+            self.is_closed = not piece
+            self._frames.feed(piece)
+        while (command := self._frames.next()) is not None:
+            self.heard.append(command.code)
+        return self.heard
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+QUICK_CHECKS = ("--set", "transactionTimeOut=1000", "--set", "transactionCheckInterval=1000")
+
+
+def test_half_messages_are_shown_to_nobody_who_may_not_end_them(tmp_path: Path) -> None:
+    """A user without entries says that he is of the producer group."""
+    with broker_process(tmp_path, (*ARMED, *QUICK_CHECKS)) as broker, account(ADMIN):
+        make_alice(broker)
+        with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
+            command(broker, "user", "create", "mallory")
+        mallory = Member(broker, Credentials("mallory", "x"), "P")
+        alice = Member(broker, ALICE, "P")
+        half = {**SEND, "i": HALF, "f": 4, "g": now_ms()}
+        assert alice.ask(310, half, b"for no other") == 0
+        wait_until(lambda: len(alice.hears()) >= 3)
+        assert set(alice.hears()) == {39}
+        assert mallory.ask(310, SEND) == NO_PERMISSION
+        assert mallory.heard == []
+        mallory.close()
+        alice.close()
 
 
 def test_what_comes_again_is_acknowledged(broker: BrokerProcess) -> None:

@@ -85,7 +85,7 @@ class FakeCore:
         self.serves_transactions = False
         self.ended_halves: set[int] = set()
         self.clients_told: dict[bytes, int] = {}
-        self.producers_told: dict[bytes, list[int]] = {}
+        self.producers_told: dict[bytes, dict[int, bytes]] = {}
         self.ops: list[int] = []  # half offsets that an op message was written for
         self.options: dict[str, int] = {}
         self.writable: tuple[int, bytes] = (1, b"")
@@ -483,7 +483,7 @@ class FakeCore:
         found = [n for n in range(after, end) if n not in self.ended_halves][:limit]
         return self.first_half, found[-1] + 1 if len(found) == limit else max(after, end), found
 
-    def put_producers(self, group: bytes, connections: list[int]) -> None:
+    def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
         self.producers_told[group] = connections
 
     def check_halves(

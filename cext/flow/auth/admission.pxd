@@ -16,13 +16,14 @@ counts is what is served.
 
 Example: 310 with b=orders and the key of alice, who may Pub on Topic:orders*: GO_ON.
 """
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.outcome cimport Outcome
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
+from cext.wire.text cimport Text
 
 # GO_ON: it may be served. TO_CONTROL: control judges it. Else it is refused, and DONE or
 # CLOSE_CONNECTION.
@@ -30,3 +31,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
                    bint resubmitted) noexcept nogil
 # The bit of a code's row in AuthService.unauthenticated and unauthorized; 0: it has none.
 cdef uint32_t row_bit(int32_t code) noexcept nogil
+# Whether the user may end a transaction of the topic from where the connection comes: whom a check
+# back goes to. An empty name: it was let in without one.
+cdef bint may_end_transaction(AuthService s, const Connection* c, const uint8_t* user_name,
+                              uint32_t length, const Text* topic) noexcept nogil

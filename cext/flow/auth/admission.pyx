@@ -191,26 +191,32 @@ cdef inline bint name_of(const Text* text, uint8_t* buffer, Name* out) noexcept 
     return length >= 0
 
 
+cdef Verdict verdict_on(const Connection* c, const User* user, Name* name, ResourceType* type,
+                        uint32_t actions) noexcept nogil:
+    """A retry topic is its group, and who sends to it consumes by that group: `name` and `type` are
+    then the group's."""
+    cdef uint8_t source[ADDRESS_BYTES]
+    if (name.length >= RETRY_PREFIX_BYTES
+            and memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
+        name.bytes += RETRY_PREFIX_BYTES
+        name.length -= RETRY_PREFIX_BYTES
+        if type[0] == TYPE_TOPIC and actions == ACTION_PUB:
+            actions = ACTION_SUB
+        type[0] = TYPE_GROUP
+    source_of(c, source)
+    return user_verdict(user, type[0], name.bytes, name.length, actions, source)
+
+
 cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* user_name,
                      const User* user, const Text* named, ResourceType type,
                      uint32_t actions) noexcept nogil:
-    """A retry topic is its group, and who sends to it consumes by that group."""
     cdef uint8_t buffer[NAME_BYTES]
-    cdef uint8_t source[ADDRESS_BYTES]
     cdef Name name
     cdef Verdict verdict
     if not name_of(named, buffer, &name):
         return refuse(s, c, h, user_name, True,
                       b"parse authorization context error: a name is too long")
-    if (name.length >= RETRY_PREFIX_BYTES
-            and memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
-        name.bytes += RETRY_PREFIX_BYTES
-        name.length -= RETRY_PREFIX_BYTES
-        if type == TYPE_TOPIC and actions == ACTION_PUB:
-            actions = ACTION_SUB
-        type = TYPE_GROUP
-    source_of(c, source)
-    verdict = user_verdict(user, type, name.bytes, name.length, actions, source)
+    verdict = verdict_on(c, user, &name, &type, actions)
     if verdict == VERDICT_ALLOW:
         return GO_ON
     return refuse_access(s, c, h, user_name, type, &name, verdict)
@@ -402,3 +408,20 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         s.turn.is_bound = True
     s.allowed += 1
     return GO_ON
+
+
+cdef bint may_end_transaction(AuthService s, const Connection* c, const uint8_t* user_name,
+                              uint32_t length, const Text* topic) noexcept nogil:
+    cdef Name name = Name(topic.bytes, topic.length)
+    cdef ResourceType type = TYPE_TOPIC
+    cdef User* user
+    # Without a name it was let in by control: its address or the white list of codes says so.
+    if (not s.authenticates or length == 0 or is_from(c, &s.white)
+            or s.unauthenticated & row_bit(END_TRANSACTION)):
+        return True
+    user = user_find(&s.users, user_name, length)
+    if user == NULL or not user.is_enabled:
+        return False
+    if not s.authorizes or user.is_super or s.unauthorized & row_bit(END_TRANSACTION):
+        return True
+    return verdict_on(c, user, &name, &type, ACTION_PUB) == VERDICT_ALLOW

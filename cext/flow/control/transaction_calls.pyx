@@ -99,13 +99,14 @@ cdef void open_halves(TransactionService s, OpenHalvesAfter* x) noexcept nogil:
 cdef struct PutProducers:
     Text group
     Text connections            # ids, 8 bytes each
+    Text users                  # the name of each one's user, and a byte 0 behind it
     # results
     int status
 
 
 cdef void put_producers(TransactionService s, PutProducers* x) noexcept nogil:
     x.status = check_table_put(&s.checks, x.group.bytes, x.group.length, x.connections.bytes,
-                               x.connections.length // 8)
+                               x.connections.length // 8, &x.users)
 
 
 cdef class TransactionCalls(DelayCalls):
@@ -131,11 +132,13 @@ cdef class TransactionCalls(DelayCalls):
         raise_status(x.status, "open transactions")
         return x.first, x.following, block_numbers(&x.block)
 
-    def put_producers(self, bytes group, list connections):
+    def put_producers(self, bytes group, dict connections):
         cdef PutProducers x
         cdef bytes ids = array("Q", connections).tobytes()
+        cdef bytes users = b"".join([user + b"\0" for user in connections.values()])
         x.group = borrowed(group)
         x.connections = borrowed(ids)
+        x.users = borrowed(users)
         self._call(<CallFn> put_producers, <void*> self.transactions, &x)
         raise_status(x.status, f"group {group!r}")
 

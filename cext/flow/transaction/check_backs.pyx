@@ -219,8 +219,8 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
         outcome = is_due(s, rules, &half)
     if outcome != ASKED:
         return outcome
-    to = check_table_next(&s.checks, s.turn.net, half.found.producer_group.bytes,
-                          half.found.producer_group.length, &full)
+    to = check_table_next(&s.checks, s.turn.net, s.auth, half.found.producer_group.bytes,
+                          half.found.producer_group.length, &half.found.real_topic, &full)
     if to != NULL and s.turn.net.reply_pool.in_use > s.turn.net.reply_pool.count // 2:
         to = NULL                           # the other half is for answers
         full = True

@@ -1,7 +1,12 @@
 """Check table: which connections may be asked about the transactions of a producer group.
 
 Control hands down some of the group's connections whenever they change (CONNECTIONS_MAX at most:
-one that answers is enough); those that are gone meanwhile are passed over. They are asked in turn.
+one that answers is enough), each with the user that has said that it is of the group; those that
+are gone meanwhile are passed over. They are asked in turn.
+
+A check back carries the whole half message, and anybody may say that he is of a producer group.
+So who is asked is who may end the transaction (admission.pxd), judged at each question: entries
+that changed count from the next one on.
 
 Example: put {17, 23} for group "p": checks go to 17, 23, 17, ..; when 17 closes, all go to 23.
 
@@ -9,19 +14,26 @@ Reactor only. Tables are malloc'd: they change at control rate.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.fetch.readahead cimport Readahead
 from cext.memory.name_map cimport NameMap
 from cext.net.connection cimport Connection
 from cext.net.reactor cimport Reactor
+from cext.wire.text cimport Text
 
 cdef enum:
     CONNECTIONS_MAX = 64            # of one group
     CHECK_UNSENT_MAX = 262144       # bytes queued for a producer, beyond which it is not asked more
 
+cdef struct CheckTarget:
+    uint64_t connection
+    const uint8_t* user             # in the same block; empty: it was let in without a name
+    uint32_t user_bytes
+
 cdef struct CheckGroup:
     int32_t count
     int32_t turn                    # who was asked last
-    uint64_t connections[0]
+    CheckTarget targets[0]          # behind them the names of the users
 
 cdef struct CheckTable:
     NameMap groups                  # producer group -> CheckGroup*, owned
@@ -31,9 +43,12 @@ cdef struct CheckTable:
 
 cdef int check_table_open(CheckTable* table) noexcept nogil
 cdef void check_table_close(CheckTable* table) noexcept nogil
-# `ids`: that many connection ids in native order; none: the group is taken out.
+# `ids`: that many connection ids in native order; none: the group is taken out. `users`: of each
+# its user's name, and a byte 0 behind it. OK | POOL_EMPTY | MALFORMED: there are fewer users.
 cdef int check_table_put(CheckTable* table, const uint8_t* group, uint32_t group_bytes,
-                         const uint8_t* ids, int64_t count) noexcept nogil
-# Whom to ask, or NULL. `full`: there is somebody, but too much is queued for him.
-cdef Connection* check_table_next(CheckTable* table, Reactor net, const uint8_t* group,
-                                  uint32_t group_bytes, bint* full) noexcept nogil
+                         const uint8_t* ids, int64_t count, const Text* users) noexcept nogil
+# Whom to ask about a transaction of the topic, or NULL. `full`: there is somebody, but too much is
+# queued for him.
+cdef Connection* check_table_next(CheckTable* table, Reactor net, AuthService auth,
+                                  const uint8_t* group, uint32_t group_bytes, const Text* topic,
+                                  bint* full) noexcept nogil

@@ -3,6 +3,7 @@
 Reactor only.
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.auth.auth_service cimport AuthService
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
@@ -17,5 +18,6 @@ cdef class TransactionService(Service):
     cdef Appender append
     cdef FetchService fetch
     cdef DelayService delay
+    cdef AuthService auth               # who may end a transaction, and so be asked about it
     cdef OpenHalves halves
     cdef CheckTable checks              # whom to ask about open transactions

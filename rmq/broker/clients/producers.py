@@ -9,7 +9,7 @@ Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17:
 """
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, repeat, zip_longest
 
 import msgspec
 
@@ -21,7 +21,8 @@ IDS_MAX = 64  # client ids of one connection; a limit of ours
 CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions; ours
 
 PutClient = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
-PutProducers = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
+# (group, connection -> its user): ShardCore.put_producers
+PutProducers = Callable[[bytes, dict[int, bytes]], None]
 
 
 class Client(msgspec.Struct):
@@ -32,6 +33,7 @@ class Client(msgspec.Struct):
     language: str
     version: int
     seen_ms: int
+    user: str = ""  # whose heartbeat it was; empty: nobody was asked
 
     def members(self) -> dict[str, object]:
         """A Connection object of codes 203 and 204."""
@@ -49,8 +51,11 @@ class ProducerTable:
     def __init__(self, put_client: PutClient, put_producers: PutProducers) -> None:
         self._put_client = put_client
         self._put_producers = put_producers
-        self._published: dict[str, list[int]] = {}  # group -> the connections that the reactor has
+        # group -> the connections that the reactor has, each with its user
+        self._published: dict[str, dict[int, str]] = {}
         self._groups: dict[str, dict[int, Client]] = {}
+        # group -> user -> connections, those that come first
+        self._of_user: dict[str, dict[str, dict[int, None]]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
         self._by_id: dict[str, dict[int, Client]] = {}  # client id -> connection -> client
@@ -59,7 +64,7 @@ class ProducerTable:
         """Adds or refreshes; True when the client is new to the group."""
         members = self._groups.setdefault(group, {})
         number = client.connection.number
-        new = number not in members
+        before = members.get(number)
         members[number] = client
         known = self._by_id.setdefault(client.client_id, {})
         newest = number not in known
@@ -71,14 +76,16 @@ class ProducerTable:
         if len(ids) > IDS_MAX:
             self._forget_id(next(iter(ids)), number)
         self._groups_of.setdefault(number, set()).add(group)
-        if new:
+        if before is None or before.user != client.user:
+            self._leave_user(group, before)
+            self._of_user.setdefault(group, {}).setdefault(client.user, {})[number] = None
             self._publish_group(group)
-        return new
+        return before is None
 
     def unregister(self, group: str, connection: Connection) -> None:
         members = self._groups.get(group)
         if members is not None:
-            members.pop(connection.number, None)
+            self._leave_user(group, members.pop(connection.number, None))
             if not members:
                 del self._groups[group]
             self._publish_group(group)
@@ -113,19 +120,38 @@ class ProducerTable:
         known = self._by_id.get(client_id)
         return known[next(reversed(known))] if known else None
 
+    def _leave_user(self, group: str, client: Client | None) -> None:
+        of_user = self._of_user.get(group)
+        if client is None or of_user is None:
+            return
+        numbers = of_user.get(client.user, {})
+        numbers.pop(client.connection.number, None)
+        if not numbers:
+            of_user.pop(client.user, None)
+        if not of_user:
+            del self._of_user[group]
+
     def _publish_client(self, client_id: str) -> None:
         found = self.find(client_id)
         number = found.connection.number if found is not None else 0
         self._put_client(client_id.encode("utf-8", "replace"), max(number, 0))
 
     def _publish_group(self, group: str) -> None:
-        known = (number for number in self._groups.get(group, ()) if number > 0)
-        numbers = list(islice(known, CHECK_TARGETS_MAX))
-        if numbers != self._published.get(group, []):
-            self._published[group] = numbers
-            self._put_producers(group.encode("utf-8", "replace"), numbers)
-        if not numbers:
+        targets = self._targets(group)
+        if targets != self._published.get(group, {}):
+            self._published[group] = targets
+            users = {number: user.encode() for number, user in targets.items()}
+            self._put_producers(group.encode("utf-8", "replace"), users)
+        if not targets:
             self._published.pop(group, None)
+
+    def _targets(self, group: str) -> dict[int, str]:
+        """Of each user the first, then of each the second: anybody may say that he is of a group,
+        and must not keep those out who are."""
+        of_user = self._of_user.get(group, {})
+        turns = zip_longest(*(zip(own, repeat(user)) for user, own in of_user.items()))
+        found = (each for turn in turns for each in turn if each is not None and each[0] > 0)
+        return dict(islice(found, CHECK_TARGETS_MAX))
 
     def _forget_ids(self, number: int) -> None:
         for client_id in list(self._ids_of.get(number, ())):

@@ -64,7 +64,10 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     client_id = text_member(body, "clientID")
     if not names.is_client_id(client_id):
         raise ProtocolError("clientID of the heartbeat is empty, too long or not printable")
-    client = Client(request.connection, client_id, command.language, command.version, now_ms())
+    client = Client(
+        request.connection, client_id, command.language, command.version, now_ms(),
+        request.user.name if request.user is not None else "",
+    )  # fmt: skip
     fingerprint = int_member(body, "heartbeatFingerprint", 0)
     without_subscriptions = fingerprint != 0 and bool_member(body, "withoutSub", False)
     consumers = list_member(body, "consumerDataSet")

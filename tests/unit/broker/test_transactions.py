@@ -7,7 +7,8 @@ from typing import Any
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.clients.producers import CHECK_TARGETS_MAX
+from rmq.broker.clients.connections import Connection
+from rmq.broker.clients.producers import CHECK_TARGETS_MAX, Client, ProducerTable
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
@@ -110,9 +111,26 @@ async def test_the_reactor_is_told_whom_to_ask_of_each_group(tmp_path: Path) -> 
                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
             assert (await client.call(34, fastjson.dumps(body))).code == 0
         numbers = [client.number for client in clients]
-        assert told == {b"P": numbers[:CHECK_TARGETS_MAX]}
+        assert told == {b"P": dict.fromkeys(numbers[:CHECK_TARGETS_MAX], b"")}
         core.report(1, numbers[0], b"")
-        await core.until(lambda: told == {b"P": numbers[1 : CHECK_TARGETS_MAX + 1]})
+        others = dict.fromkeys(numbers[1 : CHECK_TARGETS_MAX + 1], b"")
+        await core.until(lambda: told == {b"P": others})
         for number in numbers[1:]:
             core.report(1, number, b"")
-        await core.until(lambda: told == {b"P": []})
+        await core.until(lambda: told == {b"P": {}})
+
+
+def test_a_user_with_many_connections_keeps_no_other_from_being_asked() -> None:
+    told: dict[bytes, dict[int, bytes]] = {}
+    table = ProducerTable(lambda *_: None, told.__setitem__)
+    for number in range(1, 2 * CHECK_TARGETS_MAX):
+        connection = Connection(number, "h:1")
+        table.register("P", Client(connection, f"c{number}", "JAVA", 1, 1, "mallory"))
+    own = Connection(1000, "h:2")
+    table.register("P", Client(own, "alice@1", "JAVA", 1, 1, "alice"))
+    assert len(told[b"P"]) == CHECK_TARGETS_MAX
+    assert told[b"P"][1000] == b"alice"
+    table.register("P", Client(own, "alice@1", "JAVA", 1, 1, "bob"))
+    assert told[b"P"][1000] == b"bob", "whose heartbeat it was counts"
+    table.connection_closed(own)
+    assert set(told[b"P"].values()) == {b"mallory"}

@@ -12,6 +12,8 @@ from support.page_cache import drop_page_cache
 from support.shard import MIB, OPENED, REQUEST, Client, Shard, bodies, pull, request, send
 from support.waiting import HANG_S
 
+from rmq.auth.accounts import Accounts
+from rmq.auth.packed import packed
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message
 from rmq.format.remoting import Command
@@ -81,7 +83,7 @@ def test_a_producer_is_asked_about_the_new_place_of_a_half_message(
     shard: Shard, body: bytes
 ) -> None:
     client, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     for times in (1, 2, 3):
         if times == 1:
             send_half(shard, body)
@@ -119,7 +121,7 @@ def test_a_producer_is_asked_about_the_new_place_of_a_half_message(
 
 def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> None:
     client, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     immune = "CHECK_IMMUNITY_TIME_IN_SECONDS\x0110000\x02"
     send_half(shard, more=immune, born_ms=time.time_ns() // 1_000_000)
     send_half(shard, more=immune)
@@ -134,7 +136,7 @@ def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> Non
 
 def test_what_is_to_be_given_up_is_controls(shard: Shard) -> None:
     _, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     for seconds in ("x", "-1", "", "1"):  # what is no number counts as not there
         send_half(shard, more=f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{seconds}\x02")
     send_half(shard, more=f"{TIMES}\x01often\x02")
@@ -162,7 +164,7 @@ def test_half_messages_on_the_disk_are_fetched_and_asked_about_like_others(tmp_p
         shard.core.start_transactions(0, 1)
         shard.core.end_halves([3, 77], 1)
         client, number = producer(shard)
-        shard.core.put_producers(b"P", [number])
+        shard.core.put_producers(b"P", {number: b""})
         at = done = fetched = 0
         end = time.monotonic() + HANG_S
         while at < 200:
@@ -186,8 +188,8 @@ def test_the_connections_of_a_group_are_asked_in_turn_and_those_that_are_gone_no
     shard: Shard,
 ) -> None:
     (first, one), (second, two), (gone, three) = (producer(shard) for _ in range(3))
-    shard.core.put_producers(b"P", [one, two, three])
-    shard.core.put_producers(b"other", [three])
+    shard.core.put_producers(b"P", {one: b"", two: b"", three: b""})
+    shard.core.put_producers(b"other", {three: b""})
     gone.close()
     shard.until(lambda counters: counters["connections"] == 2)
     send_half(shard, count=20)
@@ -198,8 +200,8 @@ def test_the_connections_of_a_group_are_asked_in_turn_and_those_that_are_gone_no
 
 def test_without_a_producer_a_half_message_is_stored_anew_all_the_same(shard: Shard) -> None:
     _, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
-    shard.core.put_producers(b"P", [])
+    shard.core.put_producers(b"P", {number: b""})
+    shard.core.put_producers(b"P", {})
     send_half(shard)
     assert check(shard) == (1, 0, 1, 0, [])
     assert open_ones(shard) == [1]
@@ -208,7 +210,7 @@ def test_without_a_producer_a_half_message_is_stored_anew_all_the_same(shard: Sh
 
 def test_a_call_is_bounded_and_goes_on_where_it_ended(shard: Shard) -> None:
     client, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     send_half(shard, count=300)
     following, count, *rest = check(shard)
     assert (following, count, rest) == (256, 256, [0, 0, []])
@@ -217,7 +219,7 @@ def test_a_call_is_bounded_and_goes_on_where_it_ended(shard: Shard) -> None:
     )  # fmt: skip
     places = {asked(client)[0].fields["tranStateTableOffset"] for _ in range(300)}
     assert places == {str(n) for n in range(300, 600)}
-    shard.core.put_producers(b"P", [])
+    shard.core.put_producers(b"P", {})
     send_half(shard, bytes(200_000), count=12)
     assert check(shard, after=600) == (606, 0, 6, 0, [])  # so many are more than a MiB
 
@@ -225,7 +227,7 @@ def test_a_call_is_bounded_and_goes_on_where_it_ended(shard: Shard) -> None:
 def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
     slow, number = producer(shard, receive_buffer=4096)
     ready, other = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     send_half(shard, bytes(100_000), count=120)
     at, count, hindrance = 0, 0, 0
     while not hindrance:
@@ -241,7 +243,7 @@ def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
     assert len(open_now) == 120
     assert len([offset for offset in open_now if offset < 120]) == 120 - count > 0
     assert ready.ask(send("t", b"served all the same", 9)).code == 0
-    shard.core.put_producers(b"P", [number, other])
+    shard.core.put_producers(b"P", {number: b"", other: b""})
     assert check(shard)[1] > 0
     asked(ready)
     for _ in range(count):
@@ -250,10 +252,62 @@ def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
 
 def test_while_the_log_takes_nothing_nobody_is_asked(shard: Shard) -> None:
     client, number = producer(shard)
-    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", {number: b""})
     send_half(shard)
     shard.core.set_writable(0, b"the disk is full")
     assert check(shard) == (0, 0, 0, 2, [])
     shard.core.set_writable(1, b"")
     assert check(shard) == (1, 1, 0, 0, [])
     asked(client)
+
+
+def test_who_may_not_end_a_transaction_is_not_asked_about_it(shard: Shard) -> None:
+    """Anybody may say that he is of a producer group, and the question carries the message."""
+    mallory, one = producer(shard)
+    alice, two = producer(shard)
+    accounts = Accounts()
+    pub = {"resource": "Topic:t*", "actions": ["Pub"], "decision": "Allow", "sourceIps": []}
+    accounts.create_user("alice", {"password": "x"}, by_super=True)
+    accounts.put_acl("User:alice", [{"policyType": "Custom", "entries": [pub]}])
+    allowed = packed(accounts.acl("alice"))
+
+    def put(name: bytes, entries: bytes = b"", enabled: bool = True, super_: bool = False) -> None:
+        shard.core.put_user(name, b"x", super_, enabled, entries, b"")
+
+    def are_asked() -> tuple[int, int]:
+        """How many questions each gets, of four."""
+        for _ in range(4):
+            check(shard, times_max=100)
+        return questions(mallory), questions(alice)
+
+    def questions(client: Client) -> int:
+        """How many have come before the answer to what is sent now."""
+        client.put(send("t"))
+        codes = []
+        while not (command := client.reply()).is_response:
+            codes.append(command.code)
+        assert set(codes) <= {39}
+        return len(codes)
+
+    send_half(shard)
+    shard.core.put_producers(b"P", {one: b"mallory", two: b"alice"})
+    assert are_asked() == (2, 2), "without accounts anybody is"
+    put(b"mallory")
+    put(b"alice", allowed)
+    shard.core.set_auth(True, True, [], [])
+    assert are_asked() == (0, 4)
+    put(b"mallory", super_=True)
+    assert are_asked() == (2, 2)
+    put(b"mallory", super_=True, enabled=False)
+    put(b"alice")
+    assert are_asked() == (0, 0), "neither who is disabled nor whose entry was taken back"
+    assert shard.core.stats()["transactions_unasked"] == 4
+    put(b"alice", allowed)
+    shard.core.remove_user(b"mallory")
+    assert are_asked() == (0, 4)
+    shard.core.put_producers(b"P", {one: b"", two: b"alice"})
+    assert are_asked() == (2, 2), "who was let in by his address"
+    shard.core.put_producers(b"P", {one: b"nobody", two: b"alice"})
+    shard.core.set_auth(True, True, [], [37])
+    put(b"alice")
+    assert are_asked() == (0, 4), "where anybody may end transactions"
