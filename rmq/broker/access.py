@@ -4,6 +4,9 @@
                                is brought to it
     what control serves        the guard is asked by the dispatcher (rmq/auth/guard.py)
 
+Requests are judged anew each time. What a broker sends of itself (39, 40, 309, 326) goes to who has
+said in a heartbeat that he is there: who is deleted or disabled is taken off (`on_gone`).
+
 From the first connection on the reactor hands all requests to control where accounts are in use,
 until open() has brought it the users.
 """
@@ -11,6 +14,7 @@ until open() has brought it the users.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from rmq import names
 from rmq.auth.admin import Asker
@@ -48,6 +52,8 @@ class Access:
         """guard: its process opens it, and follows its file."""
         self._guard = guard
         self._core = core
+        # Called with the names of users that may ask for nothing any more.
+        self.on_gone: Callable[[set[str]], None] = lambda names: None
         # What the reactor has: of each user also from where its name is enough, and from where all
         # are let in.
         self._known: dict[str, tuple[User, Acl, bytes]] = {}
@@ -117,4 +123,11 @@ class Access:
                 user, acl, addresses = known
                 core.put_user(name.encode(), user.password.encode(), user.is_super,
                               user.is_enabled, packed(acl), addresses)  # fmt: skip
+        gone = _enabled(self._known) - _enabled(present)
+        if gone:
+            self.on_gone(gone)
         self._known = present
+
+
+def _enabled(known: dict[str, tuple[User, Acl, bytes]]) -> set[str]:
+    return {name for name, (user, _, _) in known.items() if user.is_enabled}

@@ -140,6 +140,7 @@ class Broker:
             wants_notice=self._wants_notice,
             compiled=partial(compiled, self),
         )
+        self.access.on_gone = self._users_gone
         self.functions = FilterProcesses(settings, core)
         self.request_modes = RequestModes(settings, config)
         self.routes = Routes(settings)
@@ -277,6 +278,13 @@ class Broker:
         self.replication.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
+
+    def _users_gone(self, users: set[str]) -> None:
+        for client in (*self.producers.users_gone(users), *self.consumers.users_gone(users)):
+            log.warning(
+                "%s at %s is taken off: its user %s is deleted or disabled",
+                client.client_id, client.connection.address, client.user,
+            )  # fmt: skip
 
     def settings_changed(self, changes: Iterable[str]) -> None:
         """Run-time settings were changed: passes them to the parts that keep copies."""

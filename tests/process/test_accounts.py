@@ -438,6 +438,32 @@ def test_half_messages_are_shown_to_nobody_who_may_not_end_them(tmp_path: Path) 
         alice.close()
 
 
+@pytest.mark.parametrize("way", [("delete", "alice", "--yes"), ("update", "alice", "--disable")])
+def test_who_is_out_is_told_nothing_more(tmp_path: Path, way: tuple[str, ...]) -> None:
+    """Neither questions nor notices; the members that are left are told that she is gone."""
+    with broker_process(tmp_path, (*ARMED, *QUICK_CHECKS)) as broker, account(ADMIN):
+        make_alice(broker)
+        consumer = {"clientID": "1", "consumerDataSet": [{"groupName": "billing"}]}
+        beat = json.dumps(consumer).encode()
+        alice, admin = Member(broker, ALICE, "P"), Member(broker, ADMIN, "P")
+        for member in (alice, admin):
+            assert member.ask(34, {}, beat) == 0
+        half = {**SEND, "i": HALF, "f": 4, "g": now_ms()}
+        assert alice.ask(310, half, b"still open") == 0
+        wait_until(lambda: {39, 40} <= set(alice.hears()) and {39, 40} <= set(admin.hears()))
+        noticed = admin.heard.count(40)
+        command(broker, "user", *way)
+        wait_until(lambda: admin.hears().count(40) > noticed)
+        alice.ask(34, {}, beat)
+        before = len(alice.heard)
+        asked_before = admin.hears().count(39)
+        wait_until(lambda: admin.hears().count(39) >= asked_before + 2)
+        assert alice.ask(34, {}, beat) == NO_PERMISSION
+        assert len(alice.heard) == before
+        alice.close()
+        admin.close()
+
+
 def test_what_comes_again_is_acknowledged(broker: BrokerProcess) -> None:
     """Of a popped message that comes again the topic is one of the group's retries."""
     with account(ALICE), Connection(broker.address) as connection:

@@ -148,9 +148,16 @@ class ConsumerTable:
     def expire(self, silent_ms: int) -> list[Client]:
         """Takes off the members that were silent for longer; returns them."""
         limit = now_ms() - silent_ms
+        return self._take_off(lambda client: client.seen_ms < limit)
+
+    def users_gone(self, users: set[str]) -> list[Client]:
+        """Takes off the members whose heartbeats were theirs; returns them."""
+        return self._take_off(lambda client: client.user in users)
+
+    def _take_off(self, is_meant: Callable[[Client], bool]) -> list[Client]:
         gone = []
         for name, group in list(self._groups.items()):
-            for client in [c for c in group.clients.values() if c.seen_ms < limit]:
+            for client in [each for each in group.clients.values() if is_meant(each)]:
                 self.unregister(name, client.connection)
                 gone.append(client)
         return gone

@@ -102,9 +102,16 @@ class ProducerTable:
     def expire(self, silent_ms: int) -> list[Client]:
         """Takes off the clients that were silent for longer; returns them."""
         limit = now_ms() - silent_ms
+        return self._take_off(lambda client: client.seen_ms < limit)
+
+    def users_gone(self, users: set[str]) -> list[Client]:
+        """Takes off the clients whose heartbeats were theirs; returns them."""
+        return self._take_off(lambda client: client.user in users)
+
+    def _take_off(self, is_meant: Callable[[Client], bool]) -> list[Client]:
         gone = []
         for group, members in list(self._groups.items()):
-            for client in [c for c in members.values() if c.seen_ms < limit]:
+            for client in [each for each in members.values() if is_meant(each)]:
                 self.unregister(group, client.connection)
                 gone.append(client)
         return gone
