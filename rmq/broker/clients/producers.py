@@ -8,13 +8,17 @@ that a client id has, and some connections of each group.
 Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
 """
 
+import logging
 from collections.abc import Callable
 from itertools import islice, repeat, zip_longest
 
 import msgspec
 
 from rmq.base.clock import now_ms
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.clients.connections import Connection
+
+quiet = RateLimitedLog(logging.getLogger("rmq.broker.producers"))
 
 IDS_MAX = 64  # client ids of one connection; a limit of ours
 
@@ -66,21 +70,39 @@ class ProducerTable:
         number = client.connection.number
         before = members.get(number)
         members[number] = client
-        known = self._by_id.setdefault(client.client_id, {})
-        newest = number not in known
-        known[number] = client
-        if newest:
-            self._publish_client(client.client_id)
-        ids = self._ids_of.setdefault(number, {})
-        ids[client.client_id] = None
-        if len(ids) > IDS_MAX:
-            self._forget_id(next(iter(ids)), number)
+        self._add_id(client)
         self._groups_of.setdefault(number, set()).add(group)
         if before is None or before.user != client.user:
             self._leave_user(group, before)
             self._of_user.setdefault(group, {}).setdefault(client.user, {})[number] = None
             self._publish_group(group)
         return before is None
+
+    def _add_id(self, client: Client) -> None:
+        """Its newest connection has the replies to the client id; one of another user than those
+        that are there has not: anybody may name any id."""
+        number, client_id = client.connection.number, client.client_id
+        known = self._by_id.setdefault(client_id, {})
+        for each, other in known.items():
+            if each != number and other.user != client.user:
+                quiet.warning(
+                    "client id",
+                    "heartbeat of %s: client id %.200r is not this one's, but of %s at %s: replies "
+                    "go on to that one",
+                    client.connection.address, client_id, other.user or "nobody in particular",
+                    other.connection.address,
+                )  # fmt: skip
+                if number in known:
+                    self._forget_id(client_id, number)
+                return
+        newest = number not in known
+        known[number] = client
+        if newest:
+            self._publish_client(client_id)
+        ids = self._ids_of.setdefault(number, {})
+        ids[client_id] = None
+        if len(ids) > IDS_MAX:
+            self._forget_id(next(iter(ids)), number)
 
     def unregister(self, group: str, connection: Connection) -> None:
         members = self._groups.get(group)

@@ -7,6 +7,8 @@ import pytest
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
+from rmq.broker.clients.connections import Connection
+from rmq.broker.clients.producers import Client, ProducerTable
 from rmq.broker.requests import replies
 from rmq.format import fastjson
 from rmq.format.message import decode_message, decode_properties
@@ -154,6 +156,27 @@ async def test_the_reactor_is_told_which_connection_a_client_has(tmp_path: Path)
         await core.until(lambda: core.clients_told == {b"asker@1": first.number})
         core.report(1, first.number, b"")
         await core.until(lambda: core.clients_told == {})
+
+
+def test_a_client_id_stays_with_the_user_that_has_it() -> None:
+    """Replies go by client ids, and anybody may name any in his heartbeat."""
+    told: dict[bytes, int] = {}
+    table = ProducerTable(told.__setitem__, lambda *_: None)
+
+    def beat(connection: Connection, user: str) -> int:
+        table.register("P", Client(connection, "asker@1", "JAVA", 1, 1, user))
+        return told[b"asker@1"]
+
+    alice, stranger, again = (Connection(number, "h:1") for number in (1, 2, 3))
+    assert beat(alice, "alice") == 1
+    assert beat(stranger, "mallory") == beat(stranger, "") == 1
+    assert beat(again, "alice") == 3, "her own next connection has it"
+    table.connection_closed(again)
+    assert told[b"asker@1"] == 1
+    assert beat(alice, "bob") == 1, "one connection that others use, too"
+    table.connection_closed(alice)
+    assert told[b"asker@1"] == 0
+    assert beat(stranger, "mallory") == 2, "nobody has it"
 
 
 @in_loop
