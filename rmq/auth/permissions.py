@@ -285,7 +285,7 @@ ROWS: dict[int, Row] = {
     Code.DELETE_KV_CONFIG: _CLUSTER_UPDATE,
     Code.REGISTER_BROKER: _cluster(UPDATE, "clusterName"),
     Code.UNREGISTER_BROKER: _cluster(UPDATE, "clusterName"),
-    Code.QUERY_DATA_VERSION: _cluster(GET, "clusterName"),
+    Code.QUERY_DATA_VERSION: _cluster(UPDATE, "clusterName"),  # it is a sign of life as well
     Code.BROKER_HEARTBEAT: _cluster(UPDATE, "clusterName"),
     Code.GET_BROKER_MEMBER_GROUP: _cluster(GET, "clusterName"),
     Code.DELETE_TOPIC_IN_NAMESRV: _cluster(UPDATE, "clusterName"),

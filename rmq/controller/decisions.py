@@ -71,8 +71,8 @@ def apply_broker_id(
         if broker_id != FIRST_ID:
             return Decision(refused, f"broker {name} is not known; its first id is {FIRST_ID}")
         found = BrokerSet(cluster, name)
-    if found.cluster != cluster:
-        return Decision(refused, f"broker {name} is of cluster {found.cluster}, not of {cluster}")
+    if stranger := _of_another(found, cluster):
+        return Decision(refused, stranger)
     known = found.replicas.get(broker_id)
     if known is not None:
         if known.check_code == check_code:
@@ -94,11 +94,21 @@ def apply_broker_id(
     )
 
 
-def register(found: BrokerSet | None, broker_id: int, address: str) -> Decision:
+def _of_another(found: BrokerSet, cluster: str | None) -> str:
+    """What is wrong with the cluster that the request names, whose accounts let it in; None: it
+    names none, and was let in for all."""
+    if cluster is None or found.cluster == cluster:
+        return ""
+    return f"broker {found.name} is of cluster {found.cluster}, not of {cluster}"
+
+
+def register(found: BrokerSet | None, cluster: str, broker_id: int, address: str) -> Decision:
     """A broker with an id is there, at this address."""
     unknown = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
     if found is None:
         return Decision(unknown, "this broker name has no ids yet: apply for one first")
+    if stranger := _of_another(found, cluster):
+        return Decision(ResponseCode.CONTROLLER_BROKER_ID_INVALID, stranger)
     known = found.replicas.get(broker_id)
     if known is None:
         return Decision(
@@ -197,6 +207,7 @@ class Election(msgspec.Struct, frozen=True):
     broker_id: int = NOBODY
     designated: bool = False
     unclean: bool = False
+    cluster: str | None = None  # that the set is of; None: of whichever
 
 
 def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
@@ -204,6 +215,8 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
         return Decision(
             ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "this broker name is not known"
         )
+    if stranger := _of_another(found, asked.cluster):
+        return Decision(ResponseCode.CONTROLLER_INVALID_REQUEST, stranger)
     chosen = _choose(found, asked, live)
     if chosen is not None and chosen == found.master_id:
         return Decision(
@@ -296,12 +309,15 @@ class Clean(msgspec.Struct, frozen=True):
 
     ids: frozenset[int] = frozenset()
     living: bool = False
+    cluster: str | None = None  # as in Election
 
 
 def clean(found: BrokerSet | None, asked: Clean, live: Live) -> Decision:
     refused = ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
     if found is None:
         return Decision(refused, "this broker name is not known")
+    if stranger := _of_another(found, asked.cluster):
+        return Decision(refused, stranger)
     is_whole = not asked.ids or asked.ids >= found.replicas.keys()
     going = found.replicas.keys() if is_whole else asked.ids
     if not asked.living and (alive := sorted(going & live.keys())):

@@ -160,7 +160,7 @@ async def _register(c: Requests, request: Command, connection: object) -> Comman
     cluster, name = _name(request, "clusterName"), _name(request)
     broker_id, address = _id(request, "brokerId"), request.require("brokerAddress")
     decision, after = await c.elections.change(
-        name, lambda found: decisions.register(found, broker_id, address)
+        name, lambda found: decisions.register(found, cluster, broker_id, address)
     )
     if decision.code != ResponseCode.SUCCESS or after is None:
         return _refused(request, decision)
@@ -257,6 +257,7 @@ async def _elect(c: Requests, request: Command, connection: object) -> Command:
         broker_id=request.int_field("brokerId", NOBODY, NOBODY),
         designated=request.bool_field("designateElect", False),
         unclean=c.elections.unclean(),
+        cluster=request.text_field("clusterName") or None,
     )
     if asked.designated and asked.broker_id == NOBODY:
         raise ProtocolError("designateElect without a brokerId")
@@ -349,7 +350,9 @@ async def _clean(c: Requests, request: Command, connection: object) -> Command:
             f"brokerControllerIdsToClean is not a list of ids: {text[:40]!r}; write it as 1;2",
         )
     asked = Clean(
-        ids=frozenset(map(int, words)), living=request.bool_field("isCleanLivingBroker", False)
+        ids=frozenset(map(int, words)),
+        living=request.bool_field("isCleanLivingBroker", False),
+        cluster=request.text_field("clusterName") or None,
     )
     decision, _ = await c.elections.change(
         name,

@@ -184,9 +184,11 @@ class Replicas:
     def remove(self, found: ReplicaSet, broker_id: int) -> None:
         """The controller forgets a replica; RemoteError says why it does not."""
         fields = {
-            "clusterName": found.cluster or "DefaultCluster", "brokerName": found.name,
-            "brokerControllerIdsToClean": broker_id, "isCleanLivingBroker": False,
+            "brokerName": found.name, "brokerControllerIdsToClean": broker_id,
+            "isCleanLivingBroker": False,
         }  # fmt: skip
+        if found.cluster:  # another one's name would be refused
+            fields["clusterName"] = found.cluster
         self._call(self.leader(), RequestCode.CLEAN_BROKER_DATA, fields)
 
     # ---- replicas

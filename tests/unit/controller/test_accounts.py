@@ -74,6 +74,37 @@ async def test_brokers_that_sign_elect_and_all_others_are_refused(
 
 
 @in_loop
+async def test_the_cluster_that_is_named_has_to_be_the_brokers(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """A user who may change one cluster names it, and a broker of another."""
+    async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as one:
+        clock.advance(5.3)
+        user = json.dumps({"username": "alice", "password": "wonderland"})
+        assert (await one.call(3001, user.encode(), username="alice")).code == 0
+        entry = {"resource": "Cluster:d", "actions": ["Update"], "decision": "Allow"}
+        acl = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
+        assert (await one.call(3006, json.dumps(acl).encode(), subject="User:alice")).code == 0
+        await one.join()
+        assert (await one.elect()).code == 0
+        before = await one.look()
+        asked = {"brokerName": "broker-a", "brokerId": 1, "brokerAddress": "127.0.0.1:1",
+                 "designateElect": True, "isCleanLivingBroker": True}  # fmt: skip
+        wrong = {1002: ResponseCode.CONTROLLER_INVALID_REQUEST,
+                 1003: ResponseCode.CONTROLLER_BROKER_ID_INVALID,
+                 1011: ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA}  # fmt: skip
+        async with Signing(server.port, 1, ALICE) as other:
+            for code, refused in wrong.items():
+                reply = await other.call(code, **asked, clusterName="d")
+                assert (reply.code, "is of cluster c" in str(reply.remark)) == (refused, True)
+                reply = await other.call(code, **asked)  # whichever the broker is of
+                assert reply.code == ResponseCode.NO_PERMISSION
+        assert (await one.look()).fields == before.fields
+        # Who may change all need not say which: mqadmin cleanBrokerMetadata -l does not.
+        assert (await one.call(1011, **asked)).code == 0
+
+
+@in_loop
 async def test_who_is_deleted_is_refused_at_once(tmp_path: Path) -> None:
     async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as admin:
         user = json.dumps({"username": "root", "password": "r", "userType": "Super"})

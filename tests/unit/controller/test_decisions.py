@@ -78,12 +78,12 @@ def test_no_more_replicas_than_the_limit() -> None:
 
 
 def test_registration_moves_an_address_and_needs_an_id() -> None:
-    assert code(register(None, 1, "h1:10911")) == 2010
-    assert code(register(SET, 9, "h9:10911")) == 2010
-    assert register(SET, 1, "h1:10911") == Decision()
-    moved = register(SET, 1, "new:10911").after
+    assert code(register(None, "c", 1, "h1:10911")) == 2010
+    assert code(register(SET, "c", 9, "h9:10911")) == 2010
+    assert register(SET, "c", 1, "h1:10911") == Decision()
+    moved = register(SET, "c", 1, "new:10911").after
     assert moved is not None and moved.replicas[1] == Replica("new:10911", THREE[1].check_code)
-    assert code(register(SET, 1, "")) == 2005
+    assert code(register(SET, "c", 1, "")) == 2005
 
 
 # ------------------------------------------------------------------- who is in sync

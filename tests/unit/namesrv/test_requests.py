@@ -21,6 +21,8 @@ from support.name_server import (
 from rmq.base import atomic_file
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError
+from rmq.format.remoting import field_texts
+from rmq.format.signature import Credentials
 
 BROKER = {
     "clusterName": "C",
@@ -51,6 +53,36 @@ async def test_a_broker_registers_is_asked_for_its_version_and_leaves() -> None:
         assert (await client.call(904, **BROKER)).code == 0
         assert (await client.call(104, **BROKER)).code == 0
         assert (await client.call(105, topic="T")).code == 17
+
+
+@in_loop
+async def test_who_may_only_look_keeps_no_broker_alive(tmp_path: Path) -> None:
+    """The question for a version counts as a sign of life."""
+    admin, alice = Credentials("admin", "top secret"), Credentials("alice", "wonderland")
+    accounts = {
+        "authenticationEnabled": True, "authorizationEnabled": True,
+        "rmqAccountsPath": tmp_path / "accounts.json",
+        "initAuthenticationUser": '{"username":"admin","password":"top secret"}',
+    }  # fmt: skip
+    async with name_server(**accounts) as server, Client(server.port) as client:
+
+        async def code(who: Credentials, number: int, body: bytes = b"", **fields: object) -> int:
+            return (await client.call(number, body, **who.sign(field_texts(fields), body))).code
+
+        async def allow(action: str) -> None:
+            entry = {"resource": "Cluster:C", "actions": [action], "decision": "Allow"}
+            policies = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
+            acl = json.dumps(policies).encode()
+            assert await code(admin, 3006, acl, subject="User:alice") == 0
+
+        user = b'{"username":"alice","password":"wonderland"}'
+        assert await code(admin, 3001, user, username="alice") == 0
+        version = json.dumps(DATA_VERSION).encode()
+        await allow("Get")
+        assert await code(alice, 322, version, **BROKER) == 16
+        assert await code(alice, 901, **BROKER) == 0
+        await allow("Update")
+        assert await code(alice, 322, version, **BROKER) == 0
 
 
 @in_loop
