@@ -44,8 +44,10 @@ OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 OFFSET_CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 
-# What RocketMQ's clients call the broker of a static topic's logical queues.
-LOGIC_QUEUE_BROKER = "__syslo__global__"
+# What RocketMQ's clients call the broker of a static topic's logical queues; of one with a scope of
+# its own the scope follows the prefix.
+LOGIC_QUEUE_PREFIX = "__syslo__"
+LOGIC_QUEUE_BROKER = f"{LOGIC_QUEUE_PREFIX}global__"
 
 # Of the name servers' key-value configuration: topic -> "broker-a:4;broker-b:4".
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"

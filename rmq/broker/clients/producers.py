@@ -21,6 +21,7 @@ from rmq.broker.clients.connections import Connection
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.producers"))
 
 IDS_MAX = 64  # client ids of one connection; a limit of ours
+GROUPS_MAX = 4096  # of one connection; ours
 
 CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions; ours
 
@@ -66,8 +67,16 @@ class ProducerTable:
 
     def register(self, group: str, client: Client) -> bool:
         """Adds or refreshes; True when the client is new to the group."""
-        members = self._groups.setdefault(group, {})
         number = client.connection.number
+        groups = self._groups_of.get(number, ())
+        if group not in groups and len(groups) >= GROUPS_MAX:
+            quiet.warning(
+                "groups",
+                "heartbeat of %s: group %.200r is skipped: the connection is in %d",
+                client.connection.address, group, GROUPS_MAX,
+            )  # fmt: skip
+            return False
+        members = self._groups.setdefault(group, {})
         before = members.get(number)
         members[number] = client
         self._add_id(client)

@@ -15,8 +15,10 @@ from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
 from rmq.broker.name_checks import check_group
 from rmq.broker.tables.locks import LockTable
+from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -28,6 +30,8 @@ class Context(Protocol):
     """What these handlers use of the broker."""
 
     locks: LockTable
+    queue_mappings: QueueMappings
+    settings: Settings
     topics: TopicTable
 
 
@@ -63,9 +67,21 @@ def _read(context: Context, request: Request) -> tuple[str, list[MessageQueue], 
             raise ProtocolError("mqSet of the lock request holds something else than queues")
         queue = MessageQueue.of(item)
         topic = context.topics.get(queue.topic)
-        if topic is not None and 0 <= queue.queue_id < topic.queues:
+        if topic is None or not 0 <= queue.queue_id < topic.queues:
+            continue
+        if _is_called_so(context, queue):
             queues.append(queue)
     return group, queues, client_id
+
+
+def _is_called_so(context: Context, queue: MessageQueue) -> bool:
+    """Whether clients have this broker's name for the queue, or that of a static topic's logical
+    queues. With any other it would be one more lock of the same queue."""
+    called = queue.broker_name
+    if called in (context.settings.brokerName, names.LOGIC_QUEUE_BROKER):
+        return True
+    mapping = context.queue_mappings.get(queue.topic)
+    return mapping is not None and called == names.LOGIC_QUEUE_PREFIX + mapping.scope
 
 
 HANDLERS: dict[int, Handler[Context]] = {

@@ -28,6 +28,7 @@ from rmq.format.fastjson import MessageQueue
 log = logging.getLogger("rmq.broker.locks")
 
 LOCK_S = 60.0
+LOCKS_MAX = 100_000  # of one group; ours
 
 
 class LockTable:
@@ -79,6 +80,8 @@ class LockTable:
         changed = False
         for queue in queues:
             owner = table.get(queue)
+            if owner is None and len(table) >= LOCKS_MAX:
+                continue
             if owner is None or owner[0] == client_id or now - owner[1] > LOCK_S:
                 table[queue] = (client_id, now)
                 held.append(queue)

@@ -113,7 +113,7 @@ class OffsetSteps(ModelState):
     def lock(self, who: int, which: int, client: int, give_back: bool) -> None:
         queue, group = self.queue(which), self.groups[who % 2]
         place, owner = (group, queue.topic, queue.queue_id), f"client@{client % 3}"
-        mine = MessageQueue(queue.topic, "b", queue.queue_id).members()
+        mine = MessageQueue(queue.topic, "broker-a", queue.queue_id).members()
         body = {"consumerGroup": group, "clientId": owner, "mqSet": [mine]}
         if give_back:
             self.broker.done(42, fastjson.dumps(body))

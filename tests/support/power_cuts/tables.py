@@ -117,7 +117,7 @@ class Tables(Promise):
         return [(("lock", str(queue)), value, lambda: client.call(code, body))]
 
     def lock_body(self, client_id: str, queue: int) -> bytes:
-        row = {"topic": self.topic, "brokerName": "b", "queueId": queue}
+        row = {"topic": self.topic, "brokerName": "broker-a", "queueId": queue}
         body = {"consumerGroup": self.group, "clientId": client_id, "mqSet": [row]}
         return json.dumps(body).encode()
 

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.fake_core import FakeClient, control
 from support.name_server import in_loop
 
+from rmq.broker.clients import producers
 from rmq.filters.sql92 import compile_expression
 from rmq.format import fastjson
 from rmq.format.message import java_hash
@@ -245,3 +247,19 @@ async def test_client_configs_are_checked(tmp_path: Path) -> None:
         data["subscriptionData"] |= {"subString": "x", "classFilterMode": True}
         reply = await client.call(46, fastjson.dumps(data))
         assert (reply.code, "SQL92" in (reply.remark or "")) == (23, True)
+
+
+@in_loop
+async def test_a_connection_is_in_a_bounded_number_of_producer_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "GROUPS_MAX", 3)
+    async with control(tmp_path) as broker:
+        client, other = broker.core.client(), broker.core.client()
+        for names in (["a", "b"], ["c", "d"], ["a", "e"]):
+            assert (await client.call(34, beat("c1", producers=names))).code == 0
+        assert set(broker.producers.groups()) == {"a", "b", "c"}
+        assert (await client.call(35, clientID="c1", producerGroup="a")).code == 0
+        assert (await client.call(34, beat("c1", producers=["e"]))).code == 0
+        assert (await other.call(34, beat("c2", producers=["f"]))).code == 0
+        assert set(broker.producers.groups()) == {"b", "c", "e", "f"}

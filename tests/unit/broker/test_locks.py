@@ -7,6 +7,7 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
+from rmq import names
 from rmq.broker.tables import locks
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.locks import LockTable
@@ -56,13 +57,29 @@ async def test_groups_do_not_share_locks_and_only_the_owner_unlocks(tmp_path: Pa
 
 
 @in_loop
+async def test_a_group_has_a_bounded_number_of_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LOCKS_MAX", 3)
+    table = LockTable(FakeCore(), tmp_path)
+    queues = [MessageQueue("t", "b", number) for number in range(5)]
+    assert table.lock("g", queues, "a") == queues[:3]
+    assert table.lock("g", queues, "a") == queues[:3], "those it has are renewed"
+    assert table.lock("h", queues, "a") == queues[:3]
+    table.unlock("g", queues[:1], "a")
+    assert table.lock("g", queues[3:], "b") == queues[3:4]
+
+
+@in_loop
 async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("t", 2, 2))
         client = broker.core.client()
 
-        def body(client_id: str, *queues: int, topic: str = "t") -> bytes:
-            wanted = [MessageQueue(topic, "broker-a", n).members() for n in queues]
+        def body(
+            client_id: str, *queues: int, topic: str = "t", broker_name: str = "broker-a"
+        ) -> bytes:
+            wanted = [MessageQueue(topic, broker_name, n).members() for n in queues]
             return fastjson.dumps({"clientId": client_id, "consumerGroup": "g", "mqSet": wanted})
 
         def held(reply: bytes) -> list[int]:
@@ -71,6 +88,11 @@ async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
         assert held((await client.call(41, body("a", 0, 1, 2, -1))).body) == [0, 1]
         assert held((await client.call(41, body("b", 0, 1))).body) == []
         assert held((await client.call(41, body("b", 0, topic="nowhere"))).body) == []
+        for other in ("broker-b", "", "__syslo__"):  # each would be one more lock of the queue
+            assert held((await client.call(41, body("b", 0, broker_name=other))).body) == []
+        static = body("b", 1, broker_name=names.LOGIC_QUEUE_BROKER)
+        assert held((await client.call(41, static)).body) == [1]
+        assert (await client.call(42, static)).code == 0
         assert (await client.call(42, body("a", 0))).code == 0
         kept = json.loads((tmp_path / "config" / "rmqLocks.json").read_bytes())
         assert kept["locks"] == {"g": {"a": [["t", "broker-a", 1]]}}
