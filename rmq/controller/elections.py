@@ -2,6 +2,7 @@
 
     change()    reads a broker set, has a decision made of it, and stores that
     elect()     the same for an election, which leases may hold back for a while
+    resign()    an election without the present master, who asks for it
     grant()     a lease for a master
     start()     in the background: masters that are silent, or whose connection closed, are replaced
 
@@ -25,7 +26,7 @@ from rmq.base import clock
 from rmq.codes import ResponseCode
 from rmq.controller import decisions
 from rmq.controller.broker_set import BrokerSet
-from rmq.controller.decisions import NOBODY, Decision, Election
+from rmq.controller.decisions import NOBODY, Decision, Election, Live
 from rmq.controller.leases import Leases
 from rmq.controller.live_replicas import Key, LiveReplica, LiveReplicas
 from rmq.controller.state_store import NotLeaderError, StateStore, StateStoreError
@@ -102,11 +103,33 @@ class Elections:
         again when that is over."""
 
         def decide(found: BrokerSet | None) -> Decision:
-            decision = decisions.elect(found, asked, self.living(found))
-            if found is None or not decision.changes:
-                return decision
-            return self._within_leases(found, asked, decision)
+            return self._decide(found, asked, self.living(found))
 
+        return await self._elect(name, decide)
+
+    async def resign(self, name: str, master_id: int, master_epoch: int) -> None:
+        """This master acknowledges nothing any more: another one is elected, or nobody is master.
+        One decision: it may be alive and say so at any time, and is no candidate in this one."""
+        asked = Election(NOBODY, unclean=self.unclean())
+
+        def decide(found: BrokerSet | None) -> Decision:
+            if found is None or (found.master_id, found.master_epoch) != (master_id, master_epoch):
+                return Decision()  # of a mastership that is over
+            self.leases.resign(name, master_epoch)
+            self.live.forget((found.cluster, name, master_id))
+            living = self.living(found)
+            living.pop(master_id, None)
+            return self._decide(found, asked, living)
+
+        await self._elect(name, decide)
+
+    def _decide(self, found: BrokerSet | None, asked: Election, living: Live) -> Decision:
+        decision = decisions.elect(found, asked, living)
+        if found is None or not decision.changes:
+            return decision
+        return self._within_leases(found, asked, decision)
+
+    async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         decision, after = await self.change(name, decide)
         if decision.after is not None and decision.after.master_id is not None:
             self.leases.go_on(name)

@@ -58,7 +58,6 @@ class Requests:
         self.elections = elections
         self.store = elections.store
         self.live = elections.live
-        self.leases = elections.leases
         self.group = group
         self.config = config
 
@@ -188,7 +187,7 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     lease_ms = None
     if asker is None or resigns:
         if asker is not None:
-            await _resign(c, name, asker, epoch)
+            await c.elections.resign(name, asker, epoch)
         found, _ = await c.store.read(name)
     else:
         found, lease_ms = await c.elections.grant(name, asker, epoch, covered)
@@ -200,15 +199,6 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     fields = _master_fields(found) | {"rmqLeaseMillis": lease_ms}
     del fields["syncStateSetEpoch"]
     return request.reply(fields=fields, body=set_body(found))
-
-
-async def _resign(c: Requests, name: str, master_id: int, master_epoch: int) -> None:
-    found, _ = await c.store.read(name)
-    if found is None or (found.master_id, found.master_epoch) != (master_id, master_epoch):
-        return
-    c.leases.resign(name, master_epoch)
-    c.live.forget((found.cluster, name, master_id))
-    await c.elections.replace(name)
 
 
 @_handles(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET)

@@ -285,10 +285,18 @@ class ControlledRole:
         )
 
     async def _resign(self, info: ReplicaInfo, broker_id: int) -> ReplicaInfo:
-        """Who is master then. RocketMQ's controller does not take it: then it stays this one."""
+        """Who is master then. RocketMQ's controller does not take it: then it stays this one.
+        ControllerError: one that grants leases has not taken it, and is to be asked again."""
         log.info("this broker was master of epoch %d before it was started again: it resigns, and "
                  "is elected anew, or another one is", info.master_epoch)  # fmt: skip
-        await self.link.resign(broker_id, info.master_epoch)
+        after = await self.link.resign(broker_id, info.master_epoch)
+        is_kept = (after.master_id, after.master_epoch) == (broker_id, info.master_epoch)
+        if is_kept and self._grants_leases:
+            raise ControllerError(
+                None,
+                f"the controller has not taken the resignation of epoch {info.master_epoch}, which "
+                "this broker does not lead: its log may lack what the others have",
+            )
         self._has_resigned = True
         await self._heartbeats.announce(ANNOUNCE_S)
         return await self._elect(broker_id)

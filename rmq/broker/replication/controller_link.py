@@ -171,10 +171,15 @@ class ControllerLink:
                 asked_ms=asked_ms,
             )
 
-    async def resign(self, broker_id: int, master_epoch: int) -> None:
-        """It is master no more, and acknowledges nothing. RocketMQ's controller ignores it."""
+    async def resign(self, broker_id: int, master_epoch: int) -> ReplicaInfo:
+        """It is master no more, and acknowledges nothing; what is after that. RocketMQ's controller
+        ignores it."""
         asker = {"rmqBrokerId": broker_id, "rmqMasterEpoch": master_epoch, "rmqResign": True}
-        await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, {**self._names, **asker})
+        reply, asked_ms = await self._ask(
+            RequestCode.CONTROLLER_GET_REPLICA_INFO, {**self._names, **asker}
+        )
+        with _Checked():
+            return replica_info(reply, asked_ms)
 
     # ---- how they get there
 

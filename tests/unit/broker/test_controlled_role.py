@@ -311,6 +311,37 @@ async def test_a_restarted_master_that_lost_its_epoch_is_elected_anew(
         assert ("lead", 1, [1]) not in back.done and back.last[0] == "lead"
 
 
+@in_loop
+async def test_a_resignation_that_was_not_taken_is_said_again(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Until it is, nothing is led: the epoch is that of an earlier process, whose log was longer
+    perhaps."""
+    state = {"epoch": 3, "taken": 0}
+
+    def look(request: Command) -> object:
+        if request.fields.get("rmqResign") and state["taken"]:
+            state["epoch"] = 4
+        lease = {"rmqLeaseMillis": 5000} if "rmqResign" not in request.fields else {}
+        known = {"masterBrokerId": 1, "masterAddress": "127.0.0.1:20001",
+                 "masterEpoch": state["epoch"], **lease}  # fmt: skip
+        return known, json.dumps({"syncStateSet": [1], "syncStateSetEpoch": 5}).encode()
+
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "brokerIdentity").write_text("c#broker-a#1")
+    nobody = ({}, b'{"syncStateSet":[1],"syncStateSetEpoch":5}')
+    async with scripted(c1005=LEADS, c1003=nobody, c1002=look, c1004=look, c904={}) as server:
+        on = Stage(tmp_path, clock, server.address)
+        one = on.start(1, epoch=3, end=10)
+        await on.passing(lambda: "not taken the resignation" in one.role.problem)
+        await pass_seconds(clock, 3.0)
+        assert one.done == [] and not one.leases
+        state["taken"] = 1
+        await on.until(one, "lead", 4, [1])
+        await on.passing(lambda: one.leases and one.role.problem == "")
+        await one.role.stop()
+
+
 SHORT = [{}, {"epoch": 1, "end": 5, "newest": 2}]  # as after a new disk, and after a power cut
 
 

@@ -18,6 +18,7 @@ from support.driven_clock import DrivenClock
 from support.etcd_server import etcd_server
 from support.name_server import Client, in_loop
 
+from rmq.controller.broker_set import BrokerSet
 from rmq.controller.server import ControllerServer
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command, decode
@@ -322,6 +323,32 @@ async def test_who_resigns_is_replaced_at_once(clock: DrivenClock, tmp_path: Pat
         assert (await one.look(rmqMasterEpoch=1, **stale)).fields["masterBrokerId"] == "2"
         assert await one.renew(1) == 0
         assert await two.renew(2) == 5000
+
+
+@in_loop
+async def test_who_resigns_may_say_meanwhile_that_it_lives(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a restarted master does each second: that is no reason to keep it. The store answers when
+    its heartbeat has come."""
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+        Replica(server.port, 1) as beating,
+    ):
+        clock.advance(5.3)
+        await joined(one, two)
+        assert await one.renew(1) == 5000
+        read = server.store.read
+
+        async def read_slowly(name: str) -> tuple[BrokerSet | None, int]:
+            await beating.beat()
+            return await read(name)
+
+        monkeypatch.setattr(server.store, "read", read_slowly)
+        after = await one.look(rmqBrokerId=1, rmqMasterEpoch=1, rmqResign=True)
+        assert (after.fields["masterBrokerId"], after.fields["masterEpoch"]) == ("2", "2")
 
 
 @pytest.mark.parametrize("covered", [True, False])
