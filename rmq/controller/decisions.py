@@ -14,6 +14,7 @@ DefaultElectPolicy), which its brokers rely on. What differs, on purpose:
 
     log ends are compared as the 64 bits they are, not as their difference's low 32
     ids are not given anew because the same broker asks twice
+    a change of the sync state set that is asked for twice is a success both times
     a clean that would leave replicas and nobody in sync is refused: no election could end that
     who is cleaned is no master any more
     a member of the set whose log is empty, or has lost an epoch, is no candidate (electable())
@@ -144,6 +145,8 @@ def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live)
         return Decision(
             ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "this broker name is not known"
         )
+    if _is_made(found, asked):
+        return Decision()  # its answer was lost, the store's or ours
     refusal = _refused_alteration(found, asked, live)
     if refusal is not None:
         return refusal
@@ -151,6 +154,14 @@ def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live)
         after=msgspec.structs.replace(
             found, sync_state_set=asked.wanted, sync_state_set_epoch=found.sync_state_set_epoch + 1
         )
+    )
+
+
+def _is_made(found: BrokerSet, asked: Alteration) -> bool:
+    """The set is what was asked for, by this master, at the epoch that it has got by that."""
+    master = found.master_id, found.master_epoch
+    return master == (asked.master_id, asked.master_epoch) and (
+        found.sync_state_set == asked.wanted and found.sync_state_set_epoch == asked.set_epoch + 1
     )
 
 

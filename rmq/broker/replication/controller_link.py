@@ -146,8 +146,9 @@ class ControllerLink:
         is_covered: bool,
         is_new_epoch: bool = False,
     ) -> ReplicaInfo:
-        """The set after it, and a lease. A ControllerError of code None leaves open whether it was
-        made. `is_new_epoch`: the set may be the present one (SyncChange.is_open)."""
+        """The set after it, and a lease. A ControllerError leaves open whether it was made, but for
+        codes that say that it was not (sync_watch.REFUSALS). `is_new_epoch`: the set may be the
+        present one (SyncChange.is_open)."""
         fields = {
             **self._names,
             "masterBrokerId": master_id,

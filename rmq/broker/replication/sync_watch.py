@@ -26,9 +26,18 @@ from rmq.broker.replication.controller_link import ControllerError, ControllerLi
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
 from rmq.broker.replication.waiting_sends import WaitingSends
+from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
+
+REFUSALS = (
+    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+    ResponseCode.CONTROLLER_INVALID_MASTER,
+    ResponseCode.CONTROLLER_INVALID_REPLICAS,
+    ResponseCode.CONTROLLER_INVALID_REQUEST,
+    ResponseCode.CONTROLLER_BROKER_NOT_ALIVE,
+)
 
 log = logging.getLogger("rmq.broker.sync_watch")
 
@@ -170,17 +179,25 @@ class SyncWatch:
                 is_covered=acks_of_whole_set(self._settings), is_new_epoch=change.is_open,
             )  # fmt: skip
         except ControllerError as error:
-            if error.code is None:
-                change.lost()
-            else:
+            if self._is_refusal(error.code, goal):
                 change.refused()
                 self._joining = frozenset()
                 self.apply()
+            else:
+                change.lost()
             raise
         self._said = ""
         self._joining = frozenset()
         self.take(info.sync_state)
         self._altered(info)
+
+    def _is_refusal(self, code: int | None, goal: frozenset[int]) -> bool:
+        """Whether the controller has not made it for sure. Other failures may have come after its
+        store took the set: an answer of etcd's that was lost is one (1), and 2013 may say that the
+        set is what was asked for."""
+        if code == ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED:
+            return goal == self.members
+        return code in REFUSALS
 
     def _say(self, text: str) -> None:
         """The same only once."""

@@ -123,7 +123,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(
         others=st.frozensets(st.sampled_from(IDS[1:])),
-        fate=st.sampled_from(["answered", "answer lost", "late"]),
+        fate=st.sampled_from(["answered", "answer lost", "asked twice", "late"]),
     )
     def ask(self, others: frozenset[int], fate: str) -> None:
         members = others | {1}
@@ -136,6 +136,8 @@ class Changes(RuleBasedStateMachine):
             self.change.lost()
             return
         code, state = self._decide(asked)
+        if fate == "asked twice":  # by the controller, whose store did not answer
+            code, state = self._decide(asked)
         if fate == "answer lost":
             self.change.lost()
         elif code == ResponseCode.SUCCESS:

@@ -121,6 +121,22 @@ def test_only_the_present_master_changes_the_set(
     assert code(alter_sync_state_set(None, asked, live)) == 2013
 
 
+@pytest.mark.parametrize("is_new_epoch", [False, True])
+def test_a_change_of_the_set_that_was_made_is_a_success_again(is_new_epoch: bool) -> None:
+    """As when the store's answer to it was lost, and the controller asks that once more."""
+    asked = Alteration(1, 4, frozenset((1, 3)), 7, is_new_epoch)
+    made = alter_sync_state_set(SET, asked, LIVE).after
+    assert made is not None
+    again = alter_sync_state_set(made, asked, LIVE)
+    assert code(again) == 0 and not again.changes
+    for other, expected in (
+        ({"master_id": 2}, 2002), ({"master_epoch": 5}, 2000), ({"sync_state_set_epoch": 9}, 2001)
+    ):  # fmt: skip
+        found = msgspec.structs.replace(made, **other)  # type: ignore[arg-type]
+        expected = expected if is_new_epoch else 2013
+        assert code(alter_sync_state_set(found, asked, LIVE)) == expected
+
+
 # ------------------------------------------------------------------- who is master
 
 

@@ -1,0 +1,109 @@
+"""How the master watches who is in sync: what it tells the core, and asks the controller.
+
+Goal: the core waits for every replica that the controller may take for a member; one that joins has
+all that was answered without it. The controller here answers as it is told, the core is a note of
+what it was told.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.name_server import in_loop
+
+from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
+from rmq.broker.replication.sync_state import SyncState
+from rmq.broker.replication.sync_watch import Mastership, SyncWatch
+from rmq.broker.replication.waiting_sends import WaitingSends
+from rmq.config import load_properties
+
+
+class Core:
+    """A log that ends at `end`, and slaves that have it up to `acked`."""
+
+    def __init__(self) -> None:
+        self.end = 1000
+        self.acked: dict[int, int] = {}
+        self.others: list[int] = []  # whose acks an answer waits for
+
+    def log_range(self) -> tuple[int, int, int]:
+        return 0, self.end, self.end
+
+    def stats(self) -> dict[str, int]:
+        return {"log_dispatched": self.end}
+
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
+        return [(0, b"", 0, acked, 0, each) for each, acked in self.acked.items()]
+
+    def set_sync_state(self, others: list[int], short: int, wait: int) -> int:
+        self.others = others
+        return self.end
+
+
+class Link:
+    """A controller that takes what it is asked for, or fails with a code."""
+
+    def __init__(self) -> None:
+        self.state = SyncState(frozenset((1,)), 7)
+        self.fails: list[int | None] = []
+        self.asked: list[tuple[list[int], int, bool]] = []
+
+    async def alter_sync_state(
+        self, master_id: int, epoch: int, members: frozenset[int], set_epoch: int, *,
+        is_covered: bool, is_new_epoch: bool,
+    ) -> ReplicaInfo:  # fmt: skip
+        self.asked.append((sorted(members), set_epoch, is_new_epoch))
+        if self.fails:
+            code = self.fails.pop(0)
+            raise ControllerError(code, f"the controller answers {code}")
+        self.state = SyncState(members, self.state.epoch + 1)
+        return ReplicaInfo(1, "h:1", 4, self.state)
+
+
+class Stage:
+    """A master of id 1 that is alone in sync."""
+
+    def __init__(self) -> None:
+        self.core, self.link = Core(), Link()
+        self.watch = SyncWatch(
+            Mastership(1, 4, 0), self.link.state, load_properties(None, {}),
+            self.core, self.link,  # type: ignore[arg-type]
+            lambda _: None, lambda _: False, lambda: None, WaitingSends(),
+        )  # fmt: skip
+
+    async def look(self) -> None:
+        await self.watch._look()
+
+    async def fail(self, code: int | None) -> None:
+        """The controller is asked, and that fails."""
+        self.link.fails.append(code)
+        with pytest.raises(ControllerError):
+            await self.look()
+
+
+@pytest.mark.parametrize("code", [None, 1, 2001, 2013])
+@in_loop
+async def test_what_the_controller_may_have_made_is_waited_for(code: int | None) -> None:
+    """1: etcd did not answer it. 2001, 2013: the set is another one than is known here, perhaps the
+    one that was asked for."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    await on.fail(code)
+    assert on.core.others == [2]
+    del on.core.acked[2]  # it has no connection any more, and counts still
+    await on.fail(code)
+    assert on.core.others == [2]
+    assert on.link.asked == [([1, 2], 7, False), ([1], 7, True)]
+    await on.look()  # it is asked once more, and answered
+    assert on.watch.members == {1} and on.core.others == []
+
+
+@pytest.mark.parametrize("code", [2000, 2002, 2003, 2005, 2006])
+@in_loop
+async def test_a_refusal_is_not_waited_for(code: int) -> None:
+    on = Stage()
+    on.core.acked = {2: 1000}
+    await on.fail(code)
+    assert on.core.others == [] and on.watch.others == set()
+    await on.look()
+    assert on.watch.members == {1, 2} and on.core.others == [2]
+    assert on.link.asked == [([1, 2], 7, False)] * 2
