@@ -100,9 +100,11 @@ class SyncWatch:
         return len(self.members) < in_sync_min(self._settings)
 
     def take(self, state: SyncState) -> None:
-        """What the controller says."""
+        """What the controller says. Who is to join counted for acks until now, and does not by this
+        set: it begins anew, and has to have what is answered meanwhile."""
         if self._change.take(state):
             log.info("in sync: %s", sorted(state.members))
+            self._joining = frozenset()
             self.apply()
 
     def apply(self) -> int:
@@ -187,7 +189,6 @@ class SyncWatch:
                 change.lost()
             raise
         self._said = ""
-        self._joining = frozenset()
         self.take(info.sync_state)
         self._altered(info)
 

@@ -24,6 +24,7 @@ class Core:
         self.end = 1000
         self.acked: dict[int, int] = {}
         self.others: list[int] = []  # whose acks an answer waits for
+        self.answered = 1000  # up to there without those that joined last
 
     def log_range(self) -> tuple[int, int, int]:
         return 0, self.end, self.end
@@ -36,7 +37,7 @@ class Core:
 
     def set_sync_state(self, others: list[int], short: int, wait: int) -> int:
         self.others = others
-        return self.end
+        return self.answered
 
 
 class Link:
@@ -107,3 +108,34 @@ async def test_a_refusal_is_not_waited_for(code: int) -> None:
     await on.look()
     assert on.watch.members == {1, 2} and on.core.others == [2]
     assert on.link.asked == [([1, 2], 7, False)] * 2
+
+
+@in_loop
+async def test_one_who_joins_has_what_was_answered_before_it_counted() -> None:
+    on = Stage()
+    on.core.acked = {2: 1000}
+    on.core.answered = 1200
+    await on.look()
+    assert on.core.others == [2] and on.link.asked == []
+    on.core.acked = {2: 1200}
+    await on.look()
+    assert on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_one_who_joins_begins_anew_when_another_set_is_learned() -> None:
+    """By that set its acks did not count for a while."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    on.core.answered = 1200
+    await on.look()
+    on.link.state = SyncState(frozenset((1,)), 8)
+    on.watch.take(on.link.state)
+    assert on.core.others == []
+    on.core.end = on.core.answered = 5000
+    on.core.acked = {2: 4000}  # at the end of the last look
+    await on.look()
+    assert on.core.others == [2] and on.link.asked == []
+    on.core.acked = {2: 5000}
+    await on.look()
+    assert on.link.asked == [([1, 2], 8, False)] and on.watch.members == {1, 2}
