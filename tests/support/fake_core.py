@@ -184,6 +184,9 @@ class FakeCore:
     def remove_topic(self, name: bytes, kept_from: int = 2**63 - 1) -> int | None:
         self.topics.pop(name, None)
         self.mappings.pop(name, None)
+        if kept_from == 2**63 - 1:
+            for key in [key for key in self.queues if key[0] == name]:
+                del self.queues[key]
         return min(self.log_end, kept_from)
 
     def put_user(
@@ -319,6 +322,14 @@ class FakeCore:
 
     def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]:
         return [self.queue_range(topic, queue_id) or (0, 0) for queue_id in range(count)]
+
+    def queues_without_topic(self) -> list[tuple[bytes, int]]:
+        return [
+            (topic, queue_id)
+            for (topic, queue_id), entries in sorted(self.queues.items())
+            if topic not in self.topics
+            and len(entries) > self.queue_minimum.get((topic, queue_id), 0)
+        ]
 
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
         found = self.queue_range(topic, queue_id)

@@ -1,5 +1,5 @@
 """Queue calls. See queue_calls.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport NOT_FOUND, OK, raise_status
@@ -9,6 +9,7 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport UNIT_BYTES, queue_copy_units, queue_memory_offset
+from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
     RANGES_MAX = 1024           # queues that one call looks at
@@ -109,6 +110,36 @@ cdef void queue_snapshot(Appender s, QueueSnapshot* x) noexcept nogil:
     x.memory_offset = first
 
 
+# ---------------------------------------------------------------- queues_without_topic
+
+cdef struct LoneQueue:
+    int64_t at                  # where the table is looked through from; afterwards: from then on
+    # results
+    bint is_end                 # of the table
+    bint found
+    char topic[TOPIC_BYTES_MAX]
+    int32_t topic_length
+    int32_t queue_id
+
+
+cdef void lone_queue(Appender s, LoneQueue* x) noexcept nogil:
+    """The next one, if it is among so many."""
+    cdef int64_t end = min(x.at + RANGES_MAX, s.queues.queue_top)
+    cdef const Queue* queue
+    x.found = False
+    while x.at < end and not x.found:
+        queue = s.queues.queues[x.at]
+        x.at += 1
+        if (queue == NULL or queue.max_offset <= queue.min_offset
+                or name_map_find(&s.tables.topics, <const uint8_t*> queue.topic,
+                                 <uint32_t> queue.topic_length) != NULL):
+            continue
+        x.found = True
+        memcpy(x.topic, queue.topic, <size_t> queue.topic_length)
+        x.topic_length, x.queue_id = queue.topic_length, queue.queue_id
+    x.is_end = x.at >= s.queues.queue_top
+
+
 cdef class QueueCalls(TopicCalls):
     def queue_range(self, bytes topic, int32_t queue_id):
         cdef QueueRange x
@@ -131,6 +162,17 @@ cdef class QueueCalls(TopicCalls):
             raise_status(x.status, f"ranges of {topic!r}")
             numbers = block_numbers(&x.block)
             out += zip(numbers[::2], numbers[1::2])
+        return out
+
+    def queues_without_topic(self):
+        cdef LoneQueue x
+        out = []
+        x.at = 0
+        x.is_end = False
+        while not x.is_end:
+            self._call(<CallFn> lone_queue, <void*> self.appender, &x)
+            if x.found:
+                out.append((x.topic[:x.topic_length], x.queue_id))
         return out
 
     def queue_snapshot(self, bytes topic, int32_t queue_id):

@@ -78,6 +78,7 @@ class ControlledReplication(Replication):
             self,
         )
         self._lost_end = LostEnd(lost_end_path(settings))
+        self._topics = context.topics
         self._watch: SyncWatch | None = None  # of a master
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
@@ -209,6 +210,7 @@ class ControlledReplication(Replication):
         move_offsets = self.take_pops_over()
         if not await self._ready(core.promote):
             raise StoreError("this broker does not lead yet: its queues lack a part of its log")
+        await self._topics.make_for_queues()  # before slaves of this one copy its table
         move_offsets()
         self._offsets.copied = None
         watch.apply()  # what consumers see is set at a leader alone

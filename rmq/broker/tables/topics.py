@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import LogCalls, TopicCalls
+from rmq.broker.core_seam import LogCalls, QueueCalls, TopicCalls
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.tables import attributes
 from rmq.broker.tables.data_version import DataVersion
@@ -47,7 +47,7 @@ _UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
 REVIVE_QUEUES = 8
 
 
-class CoreCalls(LogCalls, TopicCalls, Protocol):
+class CoreCalls(LogCalls, QueueCalls, TopicCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -170,12 +170,7 @@ class TopicTable:
         store shall be within reach, at the queues where they are. known_too: also topics that are
         there with fewer queues; deleted_too: also those that were deleted, which a power cut may
         have left their queues."""
-        found: dict[str, int] = {}
-        for topic, queue_id in self._core.queue_names():
-            name = os.fsdecode(topic)
-            if queue_id < QUEUES_MAX and not names.topic_fault(name):
-                found[name] = max(found.get(name, 0), queue_id + 1)
-        for name, queues in found.items():
+        for name, queues in _queues_of(self._core.queue_names()).items():
             known = self._topics.get(name)
             if name in self._system or (known is not None and known.read_queues >= queues):
                 continue
@@ -191,6 +186,26 @@ class TopicTable:
                 "%s: topic %s is taken from its queues: %d, readable and writable; look whether it "
                 "had other settings", self._file.path, name, queues,
             )  # fmt: skip
+
+    async def make_for_queues(self) -> None:
+        """Of a slave that is to lead: makes the topics of what its log holds that were not copied
+        from the master; they are saved when this returns. Else nobody could read their messages,
+        and the old master, once it is back, would delete its own copy with the topic."""
+        found = {
+            name: queues
+            for name, queues in _queues_of(self._core.queues_without_topic()).items()
+            if not self.is_system(name)
+        }
+        for name, queues in found.items():
+            if name not in self._topics:  # else it could not be saved the last time
+                self._put(TopicConfig(name, queues, queues))
+                self._stamp(name)
+                log.warning(
+                    "topic %s, which was not copied before its master was lost, is taken from its "
+                    "queues: %d, readable and writable", name, queues,
+                )  # fmt: skip
+        if found:
+            await self._saver.saved()
 
     async def saved(self) -> None:
         await self._saver.saved()
@@ -440,3 +455,13 @@ class TopicTable:
             topics.append(TopicConfig(names.TIMER_TOPIC, 1, 1))
         self._system.update(topic.name for topic in topics)
         return topics
+
+
+def _queues_of(queues: Iterable[tuple[bytes, int]]) -> dict[str, int]:
+    """How many queues a topic needs to have these, by name."""
+    found: dict[str, int] = {}
+    for topic, queue_id in queues:
+        name = os.fsdecode(topic)
+        if queue_id < QUEUES_MAX and not names.topic_fault(name):
+            found[name] = max(found.get(name, 0), queue_id + 1)
+    return found

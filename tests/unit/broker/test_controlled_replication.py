@@ -19,6 +19,7 @@ from support.controllers import Replica, controller, seen
 from support.driven_clock import DrivenClock
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
+from support.stored_table import stored
 
 from rmq.broker.broker import Broker
 from rmq.broker.replication.controlled_replication import (
@@ -215,6 +216,36 @@ async def test_only_a_master_makes_topics_and_groups_by_itself(
         assert groups.find_or_create("g") is not None
         await topics.create(TopicConfig("t", 1, 1))
         assert "t" in topics
+
+
+@in_loop
+async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Made by a send to the master, and not copied before it was lost; the send's answer waited
+    for the slave's log alone. One that was deleted left no queue."""
+    async with stage(clock, tmp_path) as on:
+        topics = on.broker.topics
+        await topics.create(TopicConfig("t", 2, 2))
+        await topics.create(TopicConfig("gone", 2, 2))
+        on.core.store("gone", 0)
+        await topics.delete("gone")
+        await on.elect(2)
+        await on.passing(lambda: on.settings.brokerRole == "SLAVE")
+        for name, queue_id in (("t", 0), ("new", 2), ("new", 0), ("rmq_sys_x", 0)):
+            on.core.store(name, queue_id)
+        on.core.queues[b"blank", 0] = []
+        shown: list[tuple[TopicConfig | None, bool]] = []
+        on.replication.role_changed = lambda _: shown.append(
+            (topics.get("new"), b"new" in on.core.topics)
+        )
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: shown)
+        assert shown == [(TopicConfig("new", 3, 3), True)]
+        assert topics.require("t").read_queues == 2
+        assert not {"gone", "blank", "rmq_sys_x"} & set(topics.all())
+        assert "new" in stored(tmp_path / "1")["topicConfigTable"]
 
 
 @in_loop

@@ -158,10 +158,12 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
 
 @in_loop
 async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
-    """An Apache master is asked for its topics each 10 s: meanwhile 0 was said to be the end."""
+    """An Apache master is asked for its topics each 10 s: meanwhile 0 was said to be the end. One
+    that leads before the master was asked is told which topics it lacks."""
     async with served(tmp_path / "leader", mappedFileSizeCommitLog=SEGMENT_BYTES) as (_, client):
         for number in range(5):
             assert (await client.send("new", b"%d" % number, 1)).code == 0
+        assert (await client.send("newer", b"x", 3)).code == 0
     with replica_of(tmp_path) as replica:
         assert replica.core.demote()
         feed(replica, log_of(tmp_path / "leader", 1 << 40).rstrip(b"\0"), 0)
@@ -170,6 +172,11 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
         assert snapshot is not None and snapshot[:2] == (0, 5)
         assert replica.core.queue_range(b"new", 0) is None
         assert replica.core.queue_range(b"other" * 9999, 0) is None
+        assert sorted(replica.core.queues_without_topic()) == [(b"new", 1), (b"newer", 3)]
+        replica.topic("new", 4, 4)
+        assert replica.core.queues_without_topic() == [(b"newer", 3)]
+        replica.core.remove_topic(b"new")
+        assert replica.core.queues_without_topic() == [(b"newer", 3)]
 
 
 def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
