@@ -58,6 +58,12 @@ def wanted(command: Command, own_cluster: str) -> list[Wanted]:
 # ---- what rows are made of
 
 
+def _of_servers(command: Command, _: str) -> Iterable[Wanted]:
+    """Servers, which sign as a Super user, say where they are: what others are sent there is signed
+    as well, and whoever named an address of his own could use it as he likes."""
+    raise ProtocolError(f"request type {command.code} is for servers, which sign as a Super user")
+
+
 def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
     """Who sends to a retry topic consumes by its group, whatever group he says he is of."""
 
@@ -283,10 +289,10 @@ ROWS: dict[int, Row] = {
     Code.GET_KVLIST_BY_NAMESPACE: _CLUSTER_GET,
     Code.PUT_KV_CONFIG: _CLUSTER_UPDATE,
     Code.DELETE_KV_CONFIG: _CLUSTER_UPDATE,
-    Code.REGISTER_BROKER: _cluster(UPDATE, "clusterName"),
+    Code.REGISTER_BROKER: _of_servers,
     Code.UNREGISTER_BROKER: _cluster(UPDATE, "clusterName"),
     Code.QUERY_DATA_VERSION: _cluster(UPDATE, "clusterName"),  # it is a sign of life as well
-    Code.BROKER_HEARTBEAT: _cluster(UPDATE, "clusterName"),
+    Code.BROKER_HEARTBEAT: _of_servers,
     Code.GET_BROKER_MEMBER_GROUP: _cluster(GET, "clusterName"),
     Code.DELETE_TOPIC_IN_NAMESRV: _cluster(UPDATE, "clusterName"),
     Code.REGISTER_TOPIC_IN_NAMESRV: _CLUSTER_UPDATE,
@@ -296,10 +302,10 @@ ROWS: dict[int, Row] = {
     Code.GET_NAMESRV_CONFIG: _CLUSTER_GET,
     # controllers
     Code.CONTROLLER_ELECT_MASTER: _cluster(UPDATE, "clusterName"),
-    Code.CONTROLLER_REGISTER_BROKER: _cluster(UPDATE, "clusterName"),
+    Code.CONTROLLER_REGISTER_BROKER: _of_servers,
     Code.CLEAN_BROKER_DATA: _cluster(UPDATE, "clusterName"),
     Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster(GET, "clusterName"),
-    Code.CONTROLLER_APPLY_BROKER_ID: _cluster(UPDATE, "clusterName"),
+    Code.CONTROLLER_APPLY_BROKER_ID: _of_servers,
     # accounts; what they may see and change beside that is in rmq/auth/accounts.py
     **{code: _CLUSTER_UPDATE for code in (
         Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,

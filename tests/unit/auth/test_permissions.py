@@ -87,7 +87,6 @@ REQUESTS = [
     (105, {"topic": "t"}, [("Topic:t", "Get|Pub|Sub")]),
     (105, {"topic": "%RETRY%g"}, [("Group:g", "Get|Pub|Sub")]),
     (105, {"topic": "TBW102"}, []),
-    (103, {"clusterName": "Other"}, [("Cluster:Other", "Update")]),
     *((code, {"topic": "t"}, [("Topic:t", "Get|Sub")]) for code in (29, 30, 31, 32)),
     *((code, {"topic": "t"}, [("Topic:t", "Get")]) for code in (202, 300, 351, 354)),
     (323, {"topic": "t"}, [("Topic:t", "Update")]),
@@ -105,11 +104,11 @@ REQUESTS = [
     (400, {"consumerGroup": "g", "topic": "t"}, [("Group:g", "Sub")]),
     (200055, {"consumerGroup": "g", "topic": "t"}, [("Group:g", "Get"), ("Topic:t", "Get")]),
     *((code, {"clusterName": "Other"}, [("Cluster:Other", "Update")])
-      for code in (103, 104, 216, 322, 904, 1002, 1003, 1011, 1013)),
+      for code in (104, 216, 322, 1002, 1011)),
     *((code, {"clusterName": "Other"}, [("Cluster:Other", "Get")]) for code in (901, 1012)),
     *((code, {}, [(f"Cluster:{CLUSTER}", "Update")]) for code in (
-        25, 27, 50, 51, 53, 100, 102, 103, 104, 205, 213, 216, 217, 301, 302, 306, 316, 318, 322,
-        327, 329, 401, 513, 902, 903, 904, 905, 906, 908, 1001, 1002, 1003, 1008, 1009, 1011, 1013,
+        25, 27, 50, 51, 53, 100, 102, 104, 205, 213, 216, 217, 301, 302, 306, 316, 318, 322,
+        327, 329, 401, 513, 902, 903, 905, 906, 908, 1001, 1002, 1008, 1009, 1011,
         2001, 2002, 2004, 3001, 3002, 3003, 3006, 3007, 3008, 5001,
     )),
     *((code, {}, [(f"Cluster:{CLUSTER}", "Get")]) for code in (
@@ -118,16 +117,24 @@ REQUESTS = [
         1010, 1012, 2003, 3004, 3005, 3009, 3010,
     )),
 ]  # fmt: skip
+OF_SERVERS = {103, 904, 1003, 1013}  # test_where_servers_are_is_said_by_servers_alone
 BY_BODY = {18, 34, 41, 42, 200, 225, 200151}  # test_what_the_body_of_a_request_wants
 
 
 def test_no_row_is_without_an_expectation() -> None:
-    assert {code for code, _, _ in REQUESTS} | BY_BODY == set(ROWS)
+    assert {code for code, _, _ in REQUESTS} | BY_BODY | OF_SERVERS == set(ROWS)
 
 
 @pytest.mark.parametrize(("code", "fields", "expected"), REQUESTS)
 def test_what_a_request_wants(code: int, fields: dict[str, Any], expected: Any) -> None:
     assert asked(code, **fields) == expected
+
+
+@pytest.mark.parametrize("code", sorted(OF_SERVERS))
+def test_where_servers_are_is_said_by_servers_alone(code: int) -> None:
+    """Whoever is no Super user is refused, whatever he may do: the gate asks for no resource."""
+    with pytest.raises(ProtocolError, match="for servers, which sign as a Super user"):
+        asked(code, clusterName=CLUSTER)
 
 
 def test_what_the_body_of_a_request_wants() -> None:

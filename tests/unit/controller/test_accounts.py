@@ -91,7 +91,6 @@ async def test_the_cluster_that_is_named_has_to_be_the_brokers(
         asked = {"brokerName": "broker-a", "brokerId": 1, "brokerAddress": "127.0.0.1:1",
                  "designateElect": True, "isCleanLivingBroker": True}  # fmt: skip
         wrong = {1002: ResponseCode.CONTROLLER_INVALID_REQUEST,
-                 1003: ResponseCode.CONTROLLER_BROKER_ID_INVALID,
                  1011: ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA}  # fmt: skip
         async with Signing(server.port, 1, ALICE) as other:
             for code, refused in wrong.items():
@@ -99,6 +98,8 @@ async def test_the_cluster_that_is_named_has_to_be_the_brokers(
                 assert (reply.code, "is of cluster c" in str(reply.remark)) == (refused, True)
                 reply = await other.call(code, **asked)  # whichever the broker is of
                 assert reply.code == ResponseCode.NO_PERMISSION
+            registered = await other.call(1003, **asked, clusterName="d")  # for servers alone
+            assert registered.code == ResponseCode.NO_PERMISSION
         assert (await one.look()).fields == before.fields
         # Who may change all need not say which: mqadmin cleanBrokerMetadata -l does not.
         assert (await one.call(1011, **asked)).code == 0
