@@ -8,6 +8,10 @@ code, and tests/source/test_vocabulary.py compares the two. Leaf module: it impo
 # Of a whole frame that we take from a client or send to a broker, its four length bytes counted:
 # RocketMQ's frameMaxLength, above which its brokers close the connection.
 FRAME_BYTES_MAX = 16 << 20
+# Of a header that a server takes: it is read before anybody knows who sends it. Clients have 32 KiB
+# of properties in one, each byte of which six characters stand for at most. Answers have more: the
+# ids of all messages of a batch.
+REQUEST_HEADER_BYTES_MAX = 1 << 20
 # Of an answer to our own client. Brokers send as many messages as a pull asks for and one more, and
 # bound no answer of their own; so a client takes more than it may send.
 ANSWER_BYTES_MAX = 32 << 20

@@ -150,7 +150,7 @@ def _asked(request: Command) -> bytes:
 
 
 def _body(request: Command) -> Mapping[Any, Any]:
-    return fastjson.loads_object(request.body) if request.body else {}
+    return fastjson.request_object(request.body) if request.body else {}
 
 
 def _shown(request: Command, content: Any) -> Command:

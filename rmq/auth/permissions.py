@@ -121,7 +121,7 @@ def _nothing(command: Command, own_cluster: str) -> Iterator[Wanted]:
 
 def _body(read: Callable[[Mapping[Any, Any]], Iterable[Wanted]]) -> Row:
     def row(command: Command, _: str) -> Iterable[Wanted]:
-        return read(fastjson.loads_object(command.body))
+        return read(fastjson.request_object(command.body))
 
     return row
 

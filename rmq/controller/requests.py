@@ -232,7 +232,7 @@ class _SetBody(msgspec.Struct):
 
 def _wanted(body: bytes) -> dict[str, Any]:
     try:
-        read = msgspec.convert(fastjson.loads_object(body), _SetBody, strict=False)
+        read = msgspec.convert(fastjson.request_object(body), _SetBody, strict=False)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"sync state set: {error}") from None
     if not 0 <= read.syncStateSetEpoch <= I32_MAX:
@@ -294,7 +294,7 @@ async def _metadata(c: Requests, request: Command, connection: object) -> Comman
 
 @_handles(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA)
 async def _sync_state_data(c: Requests, request: Command, connection: object) -> Command:
-    names = fastjson.loads(request.body) if request.body else []
+    names = fastjson.loads(request.body, fastjson.LOOSE_REQUEST_BYTES_MAX) if request.body else []
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
         raise ProtocolError("the body is not a list of broker names")
     if len(names) > NAMES_MAX:

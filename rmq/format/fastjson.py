@@ -32,6 +32,11 @@ T = TypeVar("T")
 # wrote the file; RocketMQ's own bodies have 6 at most. cext/wire/header.pyx has the same.
 DEPTH_MAX = 64
 DIGITS_MAX = 64  # of a whole number
+# Of a request's body, and of any header, that is not plain JSON or has references: reading it takes
+# half a second for each MiB, in the thread that serves all others. RocketMQ's own are of some KiB,
+# but for registrations, which are read without this limit.
+LOOSE_REQUEST_BYTES_MAX = 256 << 10
+_NO_LIMIT = 1 << 62
 
 _FLAT = re.compile(r'\{"[^{}\[\]]*\}')  # perhaps an object of plain values: msgspec decides
 _SPACE = re.compile(r"[ \t\r\n\f\b]*")
@@ -103,12 +108,12 @@ def too_deep() -> ProtocolError:
     return ProtocolError(f"bad JSON: nested deeper than {DEPTH_MAX}")
 
 
-def loads_as(data: bytes, kind: type[T], what: str) -> T:
+def loads_as(data: bytes, kind: type[T], what: str, loose_bytes_max: int = _NO_LIMIT) -> T:
     """`data` as `kind`: in one step when it is plain JSON, by loads() otherwise. ProtocolError."""
     try:
         found = msgspec.json.decode(data, type=kind)
     except _NOT_STRICT:
-        value = loads(data)
+        value = loads(data, loose_bytes_max)
         try:
             return msgspec.convert(value, kind, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:
@@ -116,33 +121,54 @@ def loads_as(data: bytes, kind: type[T], what: str) -> T:
     if is_deep(data):
         raise too_deep()
     if _MANY_DIGITS.search(data):
-        loads(data)
+        loads(data, loose_bytes_max)
     return found
 
 
-def loads(data: bytes | bytearray | memoryview | str) -> Any:
-    """The value in `data`; ProtocolError when it is not even fastjson's idea of JSON."""
+def loads(data: bytes | bytearray | memoryview | str, loose_bytes_max: int = _NO_LIMIT) -> Any:
+    """The value in `data`; ProtocolError when it is not even fastjson's idea of JSON, or is longer
+    than `loose_bytes_max` and not plain JSON."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
     try:
         value = _strict.decode(raw)
     except _NOT_STRICT:
-        value = _Reader(raw).document()
+        value = _loose(raw, loose_bytes_max)
     else:
         if is_deep(raw):
             raise too_deep()
         if _MANY_DIGITS.search(raw):  # in a text perhaps; the reader knows
-            value = _Reader(raw).document()
+            value = _loose(raw, loose_bytes_max)
     if b'"$ref"' in raw:
+        _refuse_long(raw, loose_bytes_max)
         value = _References(value).resolved(value, [])
     return value
 
 
-def loads_object(data: bytes | bytearray | memoryview | str) -> dict[Any, Any]:
+def _loose(raw: bytes, bytes_max: int) -> Any:
+    _refuse_long(raw, bytes_max)
+    return _Reader(raw).document()
+
+
+def _refuse_long(raw: bytes, bytes_max: int) -> None:
+    if len(raw) > bytes_max:
+        raise ProtocolError(
+            f"bad JSON: {len(raw)} bytes that are not plain JSON, where {bytes_max} are the most"
+        )
+
+
+def loads_object(
+    data: bytes | bytearray | memoryview | str, loose_bytes_max: int = _NO_LIMIT
+) -> dict[Any, Any]:
     """The object in `data`; ProtocolError when it is anything else."""
-    value = loads(data)
+    value = loads(data, loose_bytes_max)
     if not isinstance(value, dict):
         raise ProtocolError(f"a JSON object was expected, not {type(value).__name__}")
     return value
+
+
+def request_object(body: bytes) -> dict[Any, Any]:
+    """The object in a request's body. ProtocolError."""
+    return loads_object(body, LOOSE_REQUEST_BYTES_MAX)
 
 
 class _Reader:

@@ -22,7 +22,8 @@ FOLLOW_BYTES_MAX = FRAME_BYTES_MAX - LENGTH_BYTES
 class FrameReader:
     """Of one connection; after a ProtocolError it is out of step, and the connection is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, header_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._header_bytes_max = header_bytes_max
         self._buffer = bytearray()
         self._needed = LENGTH_BYTES  # bytes in _buffer before it is worth looking again
 
@@ -55,4 +56,4 @@ class FrameReader:
             frame = bytes(view[LENGTH_BYTES : self._needed])
         del self._buffer[: self._needed]
         self._needed = LENGTH_BYTES
-        return decode(frame)
+        return decode(frame, self._header_bytes_max)

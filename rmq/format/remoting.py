@@ -41,6 +41,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _I32_MIN, _I32_MAX = -(2**31), 2**31 - 1
 _I64_MIN, _I64_MAX = -(2**63), 2**63 - 1
 _MISSING: Any = object()
+_HEADER_BYTES_MAX = 0xFFFFFF  # its length has 24 bits
 
 _BINARY_FIXED = struct.Struct(">hBhii")
 _FRAME_HEAD = struct.Struct(">iI")
@@ -147,7 +148,9 @@ def _field_text(value: Any) -> str:
 # ---- decode
 
 
-def decode(frame: bytes | bytearray | memoryview) -> Command:
+def decode(
+    frame: bytes | bytearray | memoryview, header_bytes_max: int = _HEADER_BYTES_MAX
+) -> Command:
     """The command in a frame without its four length bytes; ProtocolError if it is not one."""
     view = memoryview(frame)
     if view.nbytes < 4:
@@ -158,6 +161,8 @@ def decode(frame: bytes | bytearray | memoryview) -> Command:
         raise ProtocolError(
             f"header of {header_bytes} bytes in a frame with {view.nbytes - 4} bytes left"
         )
+    if header_bytes > header_bytes_max:
+        raise ProtocolError(f"header of {header_bytes} bytes: {header_bytes_max} are the most")
     header = bytes(view[4 : 4 + header_bytes])
     body = bytes(view[4 + header_bytes :])
     if serialize_type == JSON:
@@ -205,7 +210,7 @@ def _decode_json(header: bytes, body: bytes) -> Command:
 
 def _loose_header(header: bytes) -> _JsonHeader:
     """Headers with numbers as text, field values that are not text, or fastjson's liberties."""
-    members = fastjson.loads(header)
+    members = fastjson.loads(header, fastjson.LOOSE_REQUEST_BYTES_MAX)
     if not isinstance(members, dict):
         raise ProtocolError("the JSON header is not an object")
     if members.get("code") is None:
@@ -297,7 +302,7 @@ def encode(command: Command) -> bytes:
         header = _encode_binary(command)
     else:
         raise ProtocolError(f"serialize type {command.serialize_type} is unknown")
-    if len(header) > 0xFFFFFF:
+    if len(header) > _HEADER_BYTES_MAX:
         raise ProtocolError(f"header of {len(header)} bytes: 24 bits hold its length")
     length = 4 + len(header) + len(command.body)
     if length > _I32_MAX:

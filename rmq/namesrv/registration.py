@@ -118,7 +118,7 @@ def read(command: Command) -> Registration:
 
 def read_data_version(data: bytes) -> DataVersion:
     """The data version in the body of QUERY_DATA_VERSION."""
-    return fastjson.loads_as(data, DataVersion, "data version")
+    return fastjson.loads_as(data, DataVersion, "data version", fastjson.LOOSE_REQUEST_BYTES_MAX)
 
 
 def _read_body(command: Command) -> _Body:

@@ -269,7 +269,7 @@ def _delete_topic(ns: Requests, request: Command, connection: object) -> Command
 @_handles(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
 def _register_topic(ns: Requests, request: Command, connection: object) -> Command:
     topic = request.require("topic")
-    queues = fastjson.loads_object(request.body).get("queueDatas") if request.body else None
+    queues = fastjson.request_object(request.body).get("queueDatas") if request.body else None
     try:
         rows = msgspec.convert(queues or [], list[QueueData], strict=False)
     except msgspec.ValidationError as error:

@@ -6,8 +6,8 @@
 
 Example: two pipelined requests in one TCP segment are answered in their order, in one write or two.
 
-Limits: the largest frame; and what all connections together hold of frames that are not complete
-yet, of which its owner is told (listener.py).
+Limits: the largest frame, and its header; and what all connections together hold of frames that are
+not complete yet, of which its owner is told (listener.py).
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from rmq.base import clock
 from rmq.errors import ProtocolError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
+from rmq.limits import REQUEST_HEADER_BYTES_MAX
 from rmq.serving.tls import common_name
 
 UNKNOWN = "a client"
@@ -51,7 +52,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameReader()
+        self._frames = FrameReader(REQUEST_HEADER_BYTES_MAX)
         self.partial_bytes = 0  # that the owner knows of
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read

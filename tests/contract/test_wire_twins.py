@@ -263,6 +263,7 @@ def test_headers_may_be_nested_equally_deep(
         remoting.decode(len(data).to_bytes(4, "big") + data)
     except ProtocolError as error:
         assert not wanted, error
-        assert "nested deeper than" in str(error)
+        text = str(error)  # control reads no more than so much of what is not plain JSON
+        assert "nested deeper than" in text or (depth == 100_000 and "not plain JSON" in text)
     else:
         assert wanted

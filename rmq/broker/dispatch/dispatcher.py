@@ -45,6 +45,7 @@ from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
+from rmq.limits import REQUEST_HEADER_BYTES_MAX
 from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.dispatcher")
@@ -142,7 +143,7 @@ class Dispatcher(Generic[C]):
 
     async def for_sibling(self, frame: bytes) -> Command:
         """Answers a request (frame without its length bytes) that another shard passes on."""
-        command = decode(frame)
+        command = decode(frame, REQUEST_HEADER_BYTES_MAX)
         request = Request(Connection(-1, "0.0.0.0:0"), command, frame)
         handler = self._handlers.get(command.code)
         try:
@@ -165,7 +166,7 @@ class Dispatcher(Generic[C]):
 
     def _frame(self, connection: Connection, frame: bytes) -> None:
         try:
-            command = decode(frame)
+            command = decode(frame, REQUEST_HEADER_BYTES_MAX)
         except ProtocolError as error:
             quiet.warning("frame", "%s is closed: malformed frame: %s", connection.address, error)
             self._context.core.close_connection(connection.number)
@@ -269,7 +270,7 @@ class Dispatcher(Generic[C]):
 def _expects_answer(frame: bytes) -> bool:
     """Whether there would be an answer to a frame (without its length bytes)."""
     try:
-        command = decode(frame)
+        command = decode(frame, REQUEST_HEADER_BYTES_MAX)
     except ProtocolError:
         return True
     return not command.is_oneway and not command.is_response

@@ -51,7 +51,7 @@ class Request(msgspec.Struct):
         """The body as a JSON object; ProtocolError when it is none."""
         if not self.command.body:
             raise ProtocolError(f"request {self.command.code} has no body")
-        return fastjson.loads_object(self.command.body)
+        return fastjson.request_object(self.command.body)
 
 
 C = TypeVar("C", contravariant=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
+from support.name_server import in_loop
 
 from rmq.broker.requests import consumer_diagnosis
 from rmq.broker.requests.handlers import HANDLERS
@@ -86,3 +87,22 @@ def test_every_code_answers_bodies_no_client_means(
     caplog.set_level(logging.WARNING)
     asyncio.run(asyncio.wait_for(ask_all(tmp_path, sorted(HANDLERS)[part::4]), 120))
     assert not [record for record in caplog.records if record.exc_info]
+
+
+@in_loop
+async def test_what_takes_long_to_read_is_not_read(tmp_path: Path) -> None:
+    """Loose JSON is read by Python, in the thread that serves all others."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        plain = b'{"clientID":"c1","more":[%s[]]}' % (b"[]," * 100_000)
+        loose = plain.replace(b'"more"', b"more")
+        referring = plain.replace(b'"more"', b'"of":{"$ref":"$"},"more"')
+        many_digits = plain.replace(b'"more"', b'"of":"%s","more"' % (b"1" * 100))
+        assert (await client.call(34, plain)).code == 0
+        assert (await client.call(34, b'{clientID:"c1"}')).code == 0
+        for body in (loose, referring, many_digits):
+            reply = await client.call(34, body)
+            assert (reply.code, "that are not plain JSON" in (reply.remark or "")) == (1, True)
+        header = b'{"code":34,"nobody":"%s"}' % (b"x" * (1 << 20))
+        broker.core.report(0, client.number, len(header).to_bytes(4, "big") + header)
+        await broker.core.until(lambda: client.number in broker.core.closed)

@@ -24,8 +24,9 @@ from rmq.serving import listener
 GOOD = encode(Command(code=206, opaque=5))
 
 
-def framed(header: bytes) -> bytes:
-    return (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+def framed(header: bytes, kind: int = 0) -> bytes:
+    word = kind << 24 | len(header)
+    return (4 + len(header)).to_bytes(4, "big") + word.to_bytes(4, "big") + header
 
 
 BAD = [
@@ -56,6 +57,9 @@ BAD = [
     framed(b'{"code":NaN}'),
     framed(b'{"code":{}}'),
     framed(b'{"code":105,"extFields":[]}'),
+    framed(b"{code:105,nobody:[" + b"[]," * 100_000 + b"]}"),  # half a second's work for a MiB
+    framed(b'{"code":105,"nobody":"' + bytes(1 << 20).replace(b"\0", b"x") + b'"}'),
+    framed(b"\0\x69" + bytes(15) + (2_100_000).to_bytes(4, "big") + bytes(2_100_000), kind=1),
 ]
 
 
@@ -81,6 +85,19 @@ async def test_a_malformed_frame_closes_its_connection_and_no_other(
     assert "connection closed: " in line
     assert caplog.records[0].exc_info is None
     assert len(line) < 300
+
+
+@in_loop
+async def test_a_header_as_large_as_clients_have_one_is_read() -> None:
+    """32 KiB of properties, each byte of which is written as six."""
+    async with name_server() as server, Client(server.port) as client:
+        await client.register()
+        given = '"topic":"T","i":"' + "\\u0001" * 32767 + '"'
+        header = '{"code":105,"opaque":7,"extFields":{' + given + "}}"
+        for spelling in (header, header.replace('"code"', "code")):
+            await write(client, framed(spelling.encode()))
+            reply = await client.reply()
+            assert (reply.opaque, reply.code) == (7, 0)
 
 
 @in_loop

@@ -23,6 +23,7 @@ from rmq.codes import RequestCode
 from rmq.errors import ConfigError
 from rmq.format.remoting import field_texts
 from rmq.format.signature import Credentials
+from rmq.namesrv import kv_config
 
 BROKER = {
     "clusterName": "C",
@@ -184,7 +185,9 @@ async def test_a_value_that_cannot_be_kept_is_refused_and_not_shown(
         assert reply.code == 1
         assert "No space left" in str(reply.remark)
         assert (await client.call(101, namespace="N", key="k")).fields == {"value": "old"}
-        assert (await client.call(100, namespace="N", key="k", value="x" * 4_200_000)).code == 1
+        monkeypatch.setattr(kv_config, "BYTES_MAX", 1000)
+        reply = await client.call(100, namespace="N", key="k", value="x" * 1001)
+        assert (reply.code, "is full: 1000 bytes" in str(reply.remark)) == (1, True)
 
 
 @in_loop
