@@ -142,6 +142,9 @@ async def delete_topic(context: Context, request: Request) -> Reply:
     _refuse_system(context, topic)
     for group in context.groups.all():
         for retry in names.pop_retry_topics(group, topic):
+            # That of group eu and topic orders is also the retry topic of a group eu_orders.
+            if context.groups.get(retry.removeprefix(names.RETRY_PREFIX)) is not None:
+                continue
             if await context.topics.delete(retry):
                 context.offsets.remove_topic(retry)
     await context.topics.delete(topic)

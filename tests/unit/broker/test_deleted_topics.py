@@ -8,6 +8,8 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker.tables.deleted_topics import deleted_topics
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 
 CREATE = {
     "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
@@ -35,6 +37,22 @@ async def test_a_deletion_is_answered_when_the_file_says_where_the_log_was(tmp_p
         await client.call(17, topic="t", **CREATE)
         assert (await client.call(215, topic="t")).code == 0
         assert deleted_topics(tmp_path / "config")[b"t"][0] == 6000
+
+
+@in_loop
+async def test_the_retry_topic_of_a_group_does_not_go_with_another_ones_topic(
+    tmp_path: Path,
+) -> None:
+    """%RETRY%eu_orders is what group eu pops again of topic orders, or the retries of a group."""
+    retries = {"%RETRY%eu_orders", "%RETRY%us_orders", "%RETRY%us+orders"}
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for group in ("eu", "us", "eu_orders"):
+            await broker.groups.update(GroupConfig(group))
+        for topic in ("orders", *retries):
+            await broker.topics.create(TopicConfig(topic, 1, 1))
+        assert (await client.call(215, topic="orders")).code == 0
+        assert {topic for topic in retries if topic in broker.topics} == {"%RETRY%eu_orders"}
 
 
 @in_loop
