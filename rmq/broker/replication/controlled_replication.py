@@ -32,9 +32,9 @@ from rmq.broker.replication.greeting import greet_master, greet_slave
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
-from rmq.broker.replication.log_stream import SOON_TRIES, WIPE
+from rmq.broker.replication.log_stream import WIPE
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
-from rmq.broker.replication.master_search import Master
+from rmq.broker.replication.master_search import SOON_TRIES, Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
 from rmq.broker.replication.role import acks_of_whole_set
 from rmq.broker.replication.sync_state import SyncState
@@ -49,6 +49,7 @@ NO_LEASE = 2**63 - 1
 LOOK_S = 0.005  # while the core gets ready for its role
 READY_S = 5.0  # by then it is, or something is wrong with it
 SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
+TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets")  # the next one is to have
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
@@ -183,6 +184,8 @@ class ControlledReplication(Replication):
             return
         sample.replication_problem = self._role.problem
         ha_status.observe_members(sample, self._watch.members, self._settings, self._core)
+        problems = (sample.replication_problem, self._watch.problem)
+        sample.replication_problem = "; ".join(each for each in problems if each)
 
     # ---- roles: RoleActions
 
@@ -202,7 +205,8 @@ class ControlledReplication(Replication):
             self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
-            self._role.altered, self._learners.__contains__, self._count_acks, self.waiting_sends,
+            self._role.altered, self._learners.__contains__, self._has_tables, self._count_acks,
+            self.waiting_sends,
         )  # fmt: skip
         self._has_lease = False
         self.waiting_sends.begin(SENDS_WAIT_S)
@@ -214,6 +218,7 @@ class ControlledReplication(Replication):
         move_offsets()
         self._offsets.copied = None
         watch.apply()  # what consumers see is set at a leader alone
+        self.exchange.begin()
         self._watch = watch
         self._tasks = [asyncio.get_running_loop().create_task(watch.run())]
         self._show("SYNC_MASTER", 0, epoch, self._address)
@@ -231,7 +236,7 @@ class ControlledReplication(Replication):
         broker_id = self._role.broker_id
         assert broker_id is not None
         self._show("SLAVE", broker_id, epoch, master_address)
-        self._stream.tries_soon = SOON_TRIES
+        self._stream.tries_soon = self._copy.tries_soon = SOON_TRIES
         self._follow_master()
         log.info("slave of %s, master %d of epoch %d", master_address, master_id, epoch)
 
@@ -301,6 +306,10 @@ class ControlledReplication(Replication):
         """The stream of the log, and the copies of tables."""
         if self._watch is None:
             await self._end_tasks()
+
+    def _has_tables(self, broker_id: int) -> bool:
+        """RocketMQ's slaves do not say what they have."""
+        return broker_id in self._polling or self.exchange.has(broker_id, TABLES_OF_A_MASTER)
 
     def _count_acks(self) -> None:
         self._set_ha(max(self._settings.inSyncReplicas - 1, 0))

@@ -10,7 +10,8 @@ A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table
 wake(); the others are looked at once in LOOK_S.
 
 What a slave says it has is also the proof that it has it: settled() waits for that, so that a topic
-whose creation was answered is not lost with this machine.
+whose creation was answered is not lost with this machine; and where a controller elects masters
+nobody is in sync before it has() the tables.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Exchange:
         self._changed = asyncio.Event()
         self._is_closed = False
         self._known: dict[int, tuple[float, Versions]] = {}  # slave -> when it asked, what it has
+        self._least: dict[str, int] = {}  # what counts as a copy of this mastership's tables
 
     def versions(self) -> Versions:
         return {name: f"{self._start} {count()}" for name, count in self._tables.items()}
@@ -57,6 +59,17 @@ class Exchange:
         self._is_closed = True
         self.wake()
 
+    def begin(self) -> None:
+        """A mastership begins: slaves have copied these tables from another one last, or not at
+        all, and what they said before is of no use."""
+        self._known.clear()
+        self._least = {name: count() for name, count in self._tables.items()}
+
+    def has(self, slave: int, tables: Iterable[str]) -> bool:
+        """Whether the slave has said that it has these, as this mastership began or newer."""
+        _, known = self._known.get(slave, (0.0, {}))
+        return all(self._count(known.get(name, "")) >= self._least.get(name, 0) for name in tables)
+
     def slaves(self) -> int:
         """How many have asked within GONE_S."""
         now = clock.monotonic()
@@ -66,13 +79,16 @@ class Exchange:
         """How many have asked at all."""
         return len(self._known)
 
-    async def changed(self, slave: int, known: Mapping[str, str], wait_s: float) -> Versions:
-        """The versions as soon as they are others than the slave knows, or as they are then."""
+    async def changed(self, slave: int, known: Versions | None, wait_s: float) -> Versions:
+        """The versions as soon as they are others than the slave knows, or as they are then. None:
+        it does not say what it knows, as where it only looks who is there."""
         began = clock.monotonic()
         until = began + wait_s
-        if slave in self._known or len(self._known) < SLAVES_MAX:
-            self._known[slave] = (clock.monotonic(), dict(known))
+        if slave in self._known or self._has_room(began):
+            before = self._known.get(slave, (0.0, {}))[1]
+            self._known[slave] = (began, before if known is None else known)
             self.wake()  # who waits for this slave
+        known = known or {}
         while True:
             present, now = self.versions(), clock.monotonic()
             looked_at = PROMPT if now - began < LOOK_S else present.keys()
@@ -82,6 +98,15 @@ class Exchange:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._changed.wait(), min(left_s, LOOK_S))
+
+    def _has_room(self, now: float) -> bool:
+        """For one more slave: one that is gone makes it."""
+        if len(self._known) >= SLAVES_MAX:
+            oldest = min(self._known, key=lambda slave: self._known[slave][0])
+            if now - self._known[oldest][0] < GONE_S:
+                return False
+            del self._known[oldest]
+        return True
 
     async def settled(
         self, tables: Iterable[str], needed: int | frozenset[int], timeout_s: float

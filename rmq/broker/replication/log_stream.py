@@ -24,7 +24,7 @@ from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication.ha_port import ENFORCING
 from rmq.broker.replication.ha_socket import HASocket
-from rmq.broker.replication.master_search import Master, MasterSearch
+from rmq.broker.replication.master_search import SOON_S, Master, MasterSearch
 from rmq.config import Settings
 from rmq.errors import RmqError, StoreError
 from rmq.serving.remoting_client import parse_address
@@ -32,8 +32,6 @@ from rmq.serving.remoting_client import parse_address
 log = logging.getLogger("rmq.broker.log_stream")
 
 RETRY_S = 1.0
-SOON_S = 0.1  # where the controller says that the master is there
-SOON_TRIES = 20
 MEND_S = 5.0  # where somebody has to do something first
 NEW_EPOCH = 8
 CONNECT_S = 3.0

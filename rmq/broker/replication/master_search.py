@@ -26,6 +26,8 @@ from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 3.0
+SOON_S = 0.1  # until the next try, where the controller says that the master is there
+SOON_TRIES = 20
 # What a copy of the log has to have in common with it.
 SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
 

@@ -25,7 +25,7 @@ from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.replication.account_asks import new_ask
-from rmq.broker.replication.master_search import ANSWER_S, MasterSearch
+from rmq.broker.replication.master_search import ANSWER_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable
@@ -78,6 +78,7 @@ class MetadataCopy:
         self._context = context
         self._core = core
         self._search = search
+        self.tries_soon = 0  # so often it is tried again after a moment
         self._known: dict[str, str] = {}
         self._said = ""
         self._kept_back = ""  # why accounts are not copied
@@ -94,20 +95,24 @@ class MetadataCopy:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            link: RemotingClient | None = None
+            link, retry_s = None, RETRY_S
             try:
                 link = RemotingClient((await self._search.find()).address)
                 self._known.clear()
                 while True:
                     await self._round(link)
             except (RmqError, OSError) as error:
-                self._say(logging.WARNING, str(error))
+                if self.tries_soon > 0:  # the master gets ready, and nothing is wrong yet
+                    self.tries_soon -= 1
+                    retry_s = SOON_S
+                else:
+                    self._say(logging.WARNING, str(error))
             except Exception as error:  # whatever it is, a slave goes on trying
                 self._say(logging.ERROR, repr(error))
             finally:
                 if link is not None:
                     link.close()
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(retry_s)
 
     @property
     def problem(self) -> str:

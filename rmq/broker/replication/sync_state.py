@@ -4,7 +4,8 @@ The set is the controller's, which elects none but its members; the master asks 
 (1001) when a slave has caught up, or does not keep up:
 
     joins    its log reaches what is confirmed, and the beginning of the master's last epoch, and
-             the end of the log at the last look; never a learner
+             the end of the log at the last look; and it has copied the tables, which are in no
+             log (exchange.py), unless it is RocketMQ's. Never a learner
     leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s,
              or has less than is confirmed
 
@@ -45,6 +46,7 @@ class Slave(msgspec.Struct, frozen=True):
     caught_up_ms: int
     closed_ms: int | None = None  # since when it has no connection; None: it has one
     is_learner: bool = False
+    has_tables: bool = True
 
 
 class LogLook(msgspec.Struct, frozen=True):
@@ -90,7 +92,7 @@ def _stays(slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began
 
 
 def _joins(slave: Slave, look: LogLook) -> bool:
-    if slave.is_learner or slave.closed_ms is not None:
+    if slave.is_learner or slave.closed_ms is not None or not slave.has_tables:
         return False
     return slave.acked >= max(look.end, look.confirm, look.epoch_start)
 

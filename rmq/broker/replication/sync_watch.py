@@ -30,6 +30,8 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
+AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
+WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 
 REFUSALS = (
     ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
@@ -64,17 +66,21 @@ class SyncWatch:
         link: ControllerLink,
         altered: Callable[[ReplicaInfo], None],
         is_learner: Callable[[int], bool],
+        has_tables: Callable[[int], bool],
         count_acks: Callable[[], None],
         sends: WaitingSends,
     ) -> None:
-        """altered: hears what the controller answered; count_acks: where not the whole set has to
-        acknowledge, tells the core how many slaves do; sends: that wait where they are too few."""
+        """altered: hears what the controller answered; has_tables: of a slave, whether it has
+        copied them since this mastership began, or is one that never says; count_acks: where not
+        the whole set has to acknowledge, tells the core how many slaves do; sends: that wait where
+        they are too few."""
         self._mastership = mastership
         self._settings = settings
         self._core = core
         self._link = link
         self._altered = altered
         self._is_learner = is_learner
+        self._has_tables = has_tables
         self._count_acks = count_acks
         self._sends = sends
         self._change = SyncChange(state)
@@ -84,6 +90,8 @@ class SyncWatch:
         self._needed = 0  # what one who joins must have
         self._joining: frozenset[int] = frozenset()
         self._said = ""
+        self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
+        self.problem = ""  # who of them waits for too long
 
     @property
     def members(self) -> frozenset[int]:
@@ -131,6 +139,7 @@ class SyncWatch:
         now = now_ms()
         confirmed = self._confirmed()  # before the acks are read, which are beyond it
         self._note_slaves(now)
+        self._note_tables(now)
         look = LogLook(self._end, confirmed, self._mastership.start)
         self._end = self._core.log_range()[1]
         goal = wanted(
@@ -158,11 +167,35 @@ class SyncWatch:
             if row[3] >= self._end:
                 caught_up_ms = now
             self._slaves[broker_id] = Slave(
-                broker_id, row[3], caught_up_ms, is_learner=self._is_learner(broker_id)
-            )
+                broker_id, row[3], caught_up_ms, is_learner=self._is_learner(broker_id),
+                has_tables=self._has_tables(broker_id),
+            )  # fmt: skip
         for broker_id, known in self._slaves.items():
             if broker_id not in rows and known.closed_ms is None:
                 self._slaves[broker_id] = msgspec.structs.replace(known, closed_ms=now)
+
+    def _note_tables(self, now: int) -> None:
+        """A slave whose copies fail would join never, and nobody would know why."""
+        waiting = {
+            each.broker_id
+            for each in self._slaves.values()
+            if not (each.has_tables or each.is_learner or each.broker_id in self.members)
+            and each.closed_ms is None
+            and now - each.caught_up_ms <= AT_END_MS
+        }
+        self._waits_since = {each: self._waits_since.get(each, now) for each in waiting}
+        late = sorted(
+            each for each, since in self._waits_since.items() if now - since >= WITHOUT_TABLES_MS
+        )
+        problem = (
+            f"replicas {late} have the log and do not join the sync state set: they have not "
+            "copied the tables of topics, groups and offsets; their logs say why"
+            if late
+            else ""
+        )
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
 
     def _confirmed(self) -> int:
         """Of a set of one's own that is all there is; the end at the last look says no more. Where

@@ -85,7 +85,7 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     command = request.command
     slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
-    known = read_versions(command.text_field("rmqKnown")) or {}
+    known = read_versions(command.text_field("rmqKnown"))
     versions = await context.replication.exchange.changed(slave, known, wait_ms / 1000)
     text = msgspec.json.encode(versions).decode()
     return command.reply(fields={**_where(context), "rmqVersions": text})

@@ -44,7 +44,11 @@ class Core(FakeCore):
         self.is_leader = False
         self.refused = 0
         self.popped: dict[tuple[bytes, bytes, int], int] = {}
+        self.slaves: list[tuple[int, bytes, int, int, int, int]] = []
         self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
+
+    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
+        return self.slaves
 
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
         return self.popped
@@ -268,6 +272,30 @@ async def test_groups_that_popped_are_there_before_a_slave_leads(
         assert b"new" in on.core.groups_to_lead and "new" in on.broker.groups
         assert on.broker.offsets.query("new", "t", 0) == 1
         assert on.broker.offsets.copied is None
+
+
+@pytest.mark.parametrize("is_rmq", [True, False])
+@in_loop
+async def test_a_slave_joins_when_it_has_the_tables_too(
+    clock: DrivenClock, tmp_path: Path, is_rmq: bool
+) -> None:
+    """The next master has them from there. RocketMQ's slaves, which do not say what they have, join
+    by their log."""
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        if not is_rmq:
+            on.replication._polling.add(2)
+        on.core.slaves = [(7, b"", 0, on.core.log_end, 0, 2)]
+        if is_rmq:
+            await on.passing(lambda: "replicas [2] have the log" in on.problem)
+            assert (await client.call(906, rmqSlave=2, rmqWaitMillis=0)).code == 0
+            told = (await client.call(906, rmqSlave=2, rmqKnown="{}", rmqWaitMillis=0)).fields
+            assert on.core.sync_state == ([], 1)
+            await on.two.beat()
+            known = {"rmqKnown": told["rmqVersions"]}
+            assert (await client.call(906, rmqSlave=2, **known, rmqWaitMillis=0)).code == 0
+        await on.passing(lambda: on.core.sync_state == ([2], 0))
+        await on.passing(lambda: on.problem == "")
 
 
 @in_loop

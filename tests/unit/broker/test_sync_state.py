@@ -39,6 +39,7 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1}, [at_end(acked=510)], LOOK, {1, 2}),
         ({1}, [at_end(is_learner=True)], LOOK, {1}),
         ({1}, [at_end(closed_ms=NOW)], LOOK, {1}),
+        ({1}, [at_end(has_tables=False)], LOOK, {1}),
         ({1}, [at_end(acked=500)], LogLook(450, 510, 300), {1}),  # below what is confirmed
         ({1}, [at_end(acked=500)], LogLook(450, 400, 501), {1}),  # nothing of the last epoch
         ({1}, [at_end(1)], LOOK, {1}),
@@ -48,6 +49,7 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1, 2}, [at_end(acked=450, ago_ms=15_001)], LOOK, {1}),
         ({1, 2}, [at_end(acked=399)], LOOK, {1}),  # came back with less than is confirmed
         ({1, 2}, [at_end(acked=-1)], LOOK, {1, 2}),  # has said nothing yet
+        ({1, 2}, [at_end(has_tables=False)], LOOK, {1, 2}),  # its connection was lost
         ({1, 2}, [at_end(closed_ms=NOW - 1000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(closed_ms=NOW - 1001)], LOOK, {1}),
         ({1, 2}, [], LOOK, {1}),

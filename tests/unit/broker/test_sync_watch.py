@@ -8,6 +8,7 @@ what it was told.
 from __future__ import annotations
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
@@ -65,10 +66,12 @@ class Stage:
 
     def __init__(self) -> None:
         self.core, self.link = Core(), Link()
+        self.without_tables: set[int] = set()
         self.watch = SyncWatch(
             Mastership(1, 4, 0), self.link.state, load_properties(None, {}),
             self.core, self.link,  # type: ignore[arg-type]
-            lambda _: None, lambda _: False, lambda: None, WaitingSends(),
+            lambda _: None, lambda _: False, lambda each: each not in self.without_tables,
+            lambda: None, WaitingSends(),
         )  # fmt: skip
 
     async def look(self) -> None:
@@ -139,3 +142,34 @@ async def test_one_who_joins_begins_anew_when_another_set_is_learned() -> None:
     on.core.acked = {2: 5000}
     await on.look()
     assert on.link.asked == [([1, 2], 8, False)] and on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_who_has_the_log_alone_does_not_join_and_is_named(clock: DrivenClock) -> None:
+    on = Stage()
+    on.core.acked = {2: 1000, 3: 1000}
+    on.without_tables = {2}
+    await on.look()
+    assert on.watch.members == {1, 3} and on.watch.problem == ""
+    clock.advance(4.9)
+    await on.look()
+    assert on.watch.problem == ""
+    clock.advance(0.2)
+    await on.look()
+    assert "replicas [2] have the log" in on.watch.problem
+    on.without_tables = set()
+    await on.look()
+    assert on.watch.members == {1, 2, 3} and on.watch.problem == ""
+
+
+@in_loop
+async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
+    """Its connection was lost; what it has stays. Nor is one named whose log is on its way."""
+    on = Stage()
+    on.core.acked = {2: 1000, 3: 10}
+    await on.look()
+    on.without_tables = {2, 3}
+    for _ in range(8):
+        clock.advance(1.0)
+        await on.look()
+    assert on.watch.members == {1, 2} and on.watch.problem == ""

@@ -1,0 +1,79 @@
+"""What a master knows of its slaves' copies of the tables.
+
+Goal: a slave counts as one that has them by what it said itself, to this mastership, and by nothing
+else. The tables are numbers here; with brokers: test_replicas.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+
+from rmq.broker.replication.exchange import GONE_S, SLAVES_MAX, Exchange
+
+BOTH = ("topics", "offsets")
+
+
+@pytest.fixture
+def counts() -> dict[str, int]:
+    return {"topics": 5, "offsets": 70}
+
+
+@pytest.fixture
+def exchange(counts: dict[str, int]) -> Exchange:
+    return Exchange("1763726400.5", {name: lambda name=name: counts[name] for name in counts})
+
+
+@in_loop
+async def test_a_slave_has_what_it_says(exchange: Exchange, counts: dict[str, int]) -> None:
+    exchange.begin()
+    assert not exchange.has(2, BOTH)
+    await exchange.changed(2, {}, 0)
+    assert not exchange.has(2, BOTH)
+    await exchange.changed(2, {"topics": "1763726400.5 5", "offsets": "1763726400.5 69"}, 0)
+    assert exchange.has(2, ("topics",)) and not exchange.has(2, BOTH)
+    await exchange.changed(2, {"topics": "1763726400.5 5", "offsets": "1763726400.5 70"}, 0)
+    counts["offsets"] = 90  # it is on its way
+    assert exchange.has(2, BOTH) and not exchange.has(3, BOTH)
+
+
+@in_loop
+async def test_who_only_looks_says_nothing_new(exchange: Exchange) -> None:
+    """As for where the log is to be had, beside a question that is held."""
+    exchange.begin()
+    await exchange.changed(2, exchange.versions(), 0)
+    await exchange.changed(2, None, 0)
+    assert exchange.has(2, BOTH)
+    assert await exchange.settled(("topics",), frozenset((2,)), 0)
+    await exchange.changed(2, {}, 0)  # it begins anew
+    assert not exchange.has(2, BOTH)
+
+
+@in_loop
+async def test_what_was_said_before_this_mastership_does_not_count(
+    exchange: Exchange, counts: dict[str, int]
+) -> None:
+    """The slave has followed another one meanwhile; so has this broker."""
+    exchange.begin()
+    before = exchange.versions()
+    await exchange.changed(2, before, 0)
+    counts["topics"] = 9
+    exchange.begin()
+    assert not exchange.has(2, BOTH)
+    await exchange.changed(2, before, 0)
+    assert not exchange.has(2, BOTH)
+    await exchange.changed(2, exchange.versions(), 0)
+    assert exchange.has(2, BOTH)
+
+
+@in_loop
+async def test_a_slave_that_is_gone_makes_room(clock: DrivenClock, exchange: Exchange) -> None:
+    exchange.begin()
+    for slave in range(1, SLAVES_MAX + 2):
+        await exchange.changed(slave, exchange.versions(), 0)
+        clock.advance(0.1)
+    assert not exchange.has(SLAVES_MAX + 1, BOTH)
+    clock.advance(GONE_S)
+    await exchange.changed(SLAVES_MAX + 1, exchange.versions(), 0)
+    assert exchange.has(SLAVES_MAX + 1, BOTH) and not exchange.has(1, BOTH)
