@@ -4,7 +4,6 @@ from libc.string cimport memcpy
 
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport set_in_sync_short
 from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_lease cimport grant_lease
 from cext.flow.replication.ha_master cimport follow_master, leave_master
@@ -137,8 +136,7 @@ cdef struct SyncState:
 
 
 cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
-    x.needed = set_members(s, x.ids, x.count)
-    set_in_sync_short(s.turn, x.short)
+    x.needed = set_members(s, x.ids, x.count, x.short)
     s.turn.sends_wait = x.sends_wait
 
 

@@ -1,6 +1,7 @@
 """HA members. See ha_members.pxd."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
+from cext.flow.context.role cimport set_in_sync_short
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
 
 
@@ -44,7 +45,8 @@ cdef void move_by_members(HAService s) noexcept nogil:
         if acked == UNKNOWN:
             return
         low = min(low, acked)
-    s.append.log.marks.replicated = max(s.append.log.marks.replicated, low)
+    if not s.turn.in_sync_short:
+        s.append.log.marks.replicated = max(s.append.log.marks.replicated, low)
     if s.member_count > 0 and not s.turn.follower:
         s.append.log.marks.visible = max(s.append.log.marks.visible, low)
 
@@ -56,7 +58,8 @@ cdef void move_replicated(HAService s) noexcept nogil:
         move_by_number(s)
 
 
-cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count) noexcept nogil:
+cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count,
+                         bint short) noexcept nogil:
     cdef int32_t i
     if not s.turn.follower:
         if count == 0:
@@ -67,7 +70,8 @@ cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count) noexcep
         s.members[i] = ids[i]
     s.member_count = count
     s.by_members = True
-    s.turn.slaves_missing = False
+    set_in_sync_short(s.turn, short)
+    s.turn.slaves_missing = short
     s.turn.options.sync_replicas = count > 0
     move_by_members(s)
     return s.append.log.marks.appended

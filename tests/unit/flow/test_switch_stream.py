@@ -22,7 +22,7 @@ from rmq.base import clock as base_clock
 from rmq.broker.core_seam import REQUEST
 from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
 
-SYSTEM_ERROR, SYSTEM_BUSY, SERVICE_NOT_AVAILABLE = 1, 2, 14
+SYSTEM_ERROR, SYSTEM_BUSY, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE = 1, 2, 11, 14
 HEAD = struct.Struct(">iiqiqq")
 REPORT = struct.Struct(">iq")
 MALFORMED, ELSEWHERE, NEW_EPOCH = 2, 3, 8
@@ -180,6 +180,44 @@ def test_a_member_that_is_gone_stops_acks_until_it_is_no_member(leader: Leader) 
     leader.core.set_sync_state([], 0)
     assert client.reply().code == 0
     assert found(leader.connect()) == [b"a"]
+
+
+def test_a_set_that_became_too_small_promises_nothing(leader: Leader) -> None:
+    """The only slave is gone, and the master has the one copy of what was on its way to two."""
+    link = leader.joined(2)
+    leader.core.set_sync_state([2], 0)
+    client = leader.connect()
+    client.put(send("t", b"both", 4))
+    link.report(len(link.log(0, 1)))
+    assert client.reply().code == 0
+    link.close()
+    leader.until(lambda _: leader.rows() == [])
+    client.put(send("t", b"alone", 5), send("t", b"too", 6))
+    leader.until(lambda stats: stats["messages_in"] == 3)
+    assert client.is_silent()
+    leader.core.set_sync_state([], 1)
+    for opaque in (5, 6):
+        reply = client.reply()
+        assert (reply.opaque, reply.code) == (opaque, SLAVE_NOT_AVAILABLE)
+        assert reply.remark == "stored, but fewer slaves follow than are to have it"
+    assert found(leader.connect()) == [b"both", b"alone", b"too"]
+    leader.core.set_sync_state([], 0)  # minInSyncReplicas is 1 now
+    assert client.ask(send("t", b"enough")).code == 0
+
+
+def test_a_set_that_is_too_small_is_whole_again_with_a_member_that_has_all(leader: Leader) -> None:
+    end = fill(leader, 3)
+    leader.core.set_sync_state([], 1)
+    link = leader.joined(2, end)
+    leader.core.set_sync_state([2], 1)  # it counts, and is no member yet
+    leader.core.set_sync_state([2], 0)
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    end += len(link.log(end, end + 1))
+    assert client.is_silent()
+    link.report(end)
+    assert client.reply().code == 0
+    link.close()
 
 
 def test_who_joins_must_have_what_was_answered_without_it(leader: Leader) -> None:
