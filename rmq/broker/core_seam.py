@@ -448,12 +448,13 @@ class HACalls(Protocol):
     def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
         """(epoch, where in the log it begins), neither ever falling; all of the log's."""
 
-    def set_sync_state(self, others: list[int], short: int, sends_wait: int = 0) -> int:
+    def set_sync_state(self, others: list[int] | None, short: int, sends_wait: int = 0) -> int:
         """As master: every answer waits for each of these broker ids, and consumers see only what
-        all of them have. `short`: they are too few, so that nothing is taken, and what waits is
-        answered SLAVE_NOT_AVAILABLE. `sends_wait`: sends come to the control thread for the moment.
-        Returns the offset that one who is new in it must have: all that was answered without it is
-        below."""
+        all of them have; None: for as many slaves as set_ha() says, whoever they are. `short`: too
+        few are in sync, so that nothing is taken, and what waits for broker ids is answered
+        SLAVE_NOT_AVAILABLE. `sends_wait`: sends come to the control thread for the moment. Returns
+        the offset that one who is new in it must have: all that was answered without it is below.
+        """
 
     def set_lease(self, end_ms: int) -> None:
         """As master: nothing is taken or answered from this moment of the monotonic clock on;

@@ -567,7 +567,7 @@ class FakeCore:
     def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
         self.epochs = epochs
 
-    def set_sync_state(self, others: list[int], short: int, sends_wait: int = 0) -> int:
+    def set_sync_state(self, others: list[int] | None, short: int, sends_wait: int = 0) -> int:
         self.sync_state = (others, short)
         self.sends_wait = sends_wait
         return self.log_range()[1]

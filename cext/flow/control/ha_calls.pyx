@@ -4,6 +4,7 @@ from libc.string cimport memcpy
 
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.role cimport set_in_sync_short
 from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_lease cimport grant_lease
 from cext.flow.replication.ha_master cimport follow_master, leave_master
@@ -129,6 +130,7 @@ cdef void set_epochs(HAService s, const HAEpochs* x) noexcept nogil:
 cdef struct SyncState:
     int64_t ids[SLAVES_MAX]
     int32_t count
+    bint by_number              # of slaves, whoever they are
     bint short
     bint sends_wait
     # results
@@ -136,7 +138,13 @@ cdef struct SyncState:
 
 
 cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
-    x.needed = set_members(s, x.ids, x.count, x.short)
+    if x.by_number:
+        forget_members(s)
+        set_in_sync_short(s.turn, x.short)
+        move_replicated(s)
+        x.needed = 0
+    else:
+        x.needed = set_members(s, x.ids, x.count, x.short)
     s.turn.sends_wait = x.sends_wait
 
 
@@ -214,9 +222,11 @@ cdef class HACalls(ReplicaCalls):
             x.numbers[i], x.starts[i] = epochs[i]
         self._call(<CallFn> set_epochs, <void*> self.ha, &x)
 
-    def set_sync_state(self, list others, int short, int sends_wait=0):
+    def set_sync_state(self, others, int short, int sends_wait=0):
         cdef SyncState x
         cdef int32_t i
+        x.by_number = others is None
+        others = others or []
         if len(others) > SLAVES_MAX:
             raise StoreError(f"{len(others)} brokers beside this one in the sync state set, where "
                              f"{SLAVES_MAX} are the most")

@@ -120,7 +120,7 @@ class SyncWatch:
         short, wait = int(self.is_short), int(self._sends.is_on)
         if acks_of_whole_set(self._settings):
             return self._core.set_sync_state(sorted(self.others), short, wait)
-        self._core.set_sync_state([], short, wait)
+        self._core.set_sync_state(None, short, wait)
         self._count_acks()
         return 0
 

@@ -24,7 +24,7 @@ class Core:
     def __init__(self) -> None:
         self.end = 1000
         self.acked: dict[int, int] = {}
-        self.others: list[int] = []  # whose acks an answer waits for
+        self.others: list[int] | None = []  # whose acks an answer waits for
         self.answered = 1000  # up to there without those that joined last
 
     def log_range(self) -> tuple[int, int, int]:
@@ -36,7 +36,7 @@ class Core:
     def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return [(0, b"", 0, acked, 0, each) for each, acked in self.acked.items()]
 
-    def set_sync_state(self, others: list[int], short: int, wait: int) -> int:
+    def set_sync_state(self, others: list[int] | None, short: int, wait: int) -> int:
         self.others = others
         return self.answered
 
@@ -64,11 +64,12 @@ class Link:
 class Stage:
     """A master of id 1 that is alone in sync."""
 
-    def __init__(self) -> None:
+    def __init__(self, **given: object) -> None:
         self.core, self.link = Core(), Link()
         self.without_tables: set[int] = set()
         self.watch = SyncWatch(
-            Mastership(1, 4, 0), self.link.state, load_properties(None, {}),
+            Mastership(1, 4, 0), self.link.state,
+            load_properties(None, {key: str(value) for key, value in given.items()}),
             self.core, self.link,  # type: ignore[arg-type]
             lambda _: None, lambda _: False, lambda each: each not in self.without_tables,
             lambda: None, WaitingSends(),
@@ -173,3 +174,12 @@ async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
         clock.advance(1.0)
         await on.look()
     assert on.watch.members == {1, 2} and on.watch.problem == ""
+
+
+@in_loop
+async def test_where_a_number_of_slaves_counts_the_core_is_told_of_no_set() -> None:
+    """By an empty one all that waits would be answered."""
+    on = Stage(allAckInSyncStateSet="false")
+    on.core.acked = {2: 1000}
+    await on.look()
+    assert on.watch.members == {1, 2} and on.core.others is None

@@ -182,6 +182,26 @@ def test_a_member_that_is_gone_stops_acks_until_it_is_no_member(leader: Leader) 
     assert found(leader.connect()) == [b"a"]
 
 
+def test_where_a_number_of_slaves_counts_the_set_promises_nothing(leader: Leader) -> None:
+    """allAckInSyncStateSet=false: whoever leaves the set, or joins, is told to the core."""
+    leader.core.set_sync_state(None, 0)
+    leader.core.set_ha(**{**HA, "slaves_needed": 1})
+    link = leader.joined(2)
+    client = leader.connect()
+    client.put(send("t", b"a", 5))
+    end = len(link.log(0, 1))
+    leader.core.set_sync_state(None, 0)
+    assert client.is_silent()
+    leader.core.set_ha(**{**HA, "slaves_needed": 1})
+    assert client.is_silent()
+    link.report(end)
+    assert client.reply().code == 0
+    assert found(leader.connect()) == [b"a"]
+    leader.core.set_sync_state(None, 1)
+    assert client.ask(send("t", b"b")).remark == "in-sync replicas not enough"
+    link.close()
+
+
 def test_a_set_that_became_too_small_promises_nothing(leader: Leader) -> None:
     """The only slave is gone, and the master has the one copy of what was on its way to two."""
     link = leader.joined(2)
