@@ -9,6 +9,7 @@ import os
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.status cimport Status, raise_status
 from cext.store.deleted_topics cimport Deleted, DeletedTopics
+from cext.store.known_end cimport find_known_end, keep_known_end
 from cext.store.log.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.log.checkpoint import boot_id
 from cext.store.log.commit_log cimport CommitLog
@@ -72,16 +73,18 @@ cdef class Recovery:
     cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
     cdef LogProgress progress
     cdef DeletedTopics deleted
-    cdef str row
+    cdef int64_t known_end          # where the log once reached
+    cdef str row, root
     cdef list notes
 
     def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc,
-                  dict deleted):
-        self.log = log
+                  dict deleted, str root):
+        self.log, self.root = log, root
         self.queues = queues
         self.notes = []
         self.boot = boot_id()
         self.checkpoint = queues.checkpoint
+        self.known_end = find_known_end(root, &self.checkpoint, self.boot)
         self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
         for i in range(self.levels.count):
             self.levels.milliseconds[i] = delay_levels_ms[i]
@@ -625,6 +628,8 @@ cdef class Recovery:
             self.cut_beyond()
         self.keep_offsets()
         dispatch_from = self.start
+        if self.scan.position < self.known_end:
+            keep_known_end(self.root, self.known_end)
         self.finish(clean)
         return self.report(clean, dispatch_from, (monotonic_us() - began) // 1000)
 
@@ -754,12 +759,6 @@ cdef class Recovery:
         fields.queue_count = 0 if self.dispatched else self.queues.file_count
         raise_status(checkpoint_write(self.queues.checkpoint_fd, &fields), "checkpoint")
 
-    def known_end(self):
-        """Where the log reached, by the checkpoint: synced, or on this boot written."""
-        if not self.checkpoint.own_valid:
-            return 0
-        return self.checkpoint.synced_offset if self.thorough else self.checkpoint.persisted_offset
-
     def report(self, bint clean, int64_t dispatch_from, int64_t milliseconds) -> dict:
         cdef int64_t i
         damages = []
@@ -773,7 +772,7 @@ cdef class Recovery:
         return {
             "row": self.row, "own_checkpoint": bool(self.checkpoint.own_valid),
             "clean": bool(clean), "log_min": self.log_min,
-            "log_end": self.scan.position, "known_end": self.known_end(),
+            "log_end": self.scan.position, "known_end": self.known_end,
             "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
@@ -795,4 +794,5 @@ def recover(CommitLog log, QueueStore queues, root, bint clean,
     """
     if queues.checkpoint_fd < 0:
         queues.use_checkpoint(os.path.join(os.fspath(root), "checkpoint"))
-    return Recovery(log, queues, delay_levels_ms, check_crc, deleted or {}).run(clean)
+    return Recovery(log, queues, delay_levels_ms, check_crc, deleted or {},
+                    os.fspath(root)).run(clean)

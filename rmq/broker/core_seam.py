@@ -196,9 +196,10 @@ class QueueCalls(Protocol):
         """(min, max offset) of the queues from 0 on; (0, 0) of one that holds nothing yet, and of
         all of a topic that is unknown. Some queues a turn."""
 
-    def queues_without_topic(self) -> list[tuple[bytes, int]]:
-        """(topic, queue id) of those that hold messages of a topic that is unknown, as a slave has
-        them before it knows it. Some queues a turn."""
+    def queues_without_topic(self) -> list[tuple[bytes, int, int]]:
+        """(topic, queue id, log offset of the last message or -1) of those that hold messages of a
+        topic that is unknown, as a slave has them before it knows it, and when it was deleted
+        before. Some queues a turn."""
 
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
         """(min, max, first offset in memory, 20-byte units from there on), or None."""

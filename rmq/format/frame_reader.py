@@ -4,8 +4,9 @@
     reader.feed(data)                                   what the socket gave
     while (command := reader.next()) is not None: ..    every command that is there to its end
 
-The first 4 bytes of a frame say how many follow: 4 .. 16 MiB - 4. Whoever reads frames in Python
-reads them by this: the blocking client, the broker's client of name servers, the name server.
+The first 4 bytes of a frame say how many follow: 4 .. 16 MiB - 4, or more for who asks a server
+that it trusts. Whoever reads frames in Python reads them by this: the blocking client, the broker's
+client of name servers, the name server.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ FOLLOW_BYTES_MAX = FRAME_BYTES_MAX - LENGTH_BYTES
 class FrameReader:
     """Of one connection; after a ProtocolError it is out of step, and the connection is closed."""
 
-    def __init__(self, header_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self, header_bytes_max: int = FRAME_BYTES_MAX, follow_bytes_max: int = FOLLOW_BYTES_MAX
+    ) -> None:
         self._header_bytes_max = header_bytes_max
+        self._follow_bytes_max = follow_bytes_max
         self._buffer = bytearray()
         self._needed = LENGTH_BYTES  # bytes in _buffer before it is worth looking again
 
@@ -45,9 +49,10 @@ class FrameReader:
         if len(self._buffer) < self._needed:
             return None
         length = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)
-        if not FOLLOW_BYTES_MIN <= length <= FOLLOW_BYTES_MAX:
+        if not FOLLOW_BYTES_MIN <= length <= self._follow_bytes_max:
             raise ProtocolError(
-                f"a frame of {length} bytes: {FOLLOW_BYTES_MIN} to {FOLLOW_BYTES_MAX} are allowed"
+                f"a frame of {length} bytes: {FOLLOW_BYTES_MIN} to {self._follow_bytes_max} are "
+                "allowed"
             )
         self._needed = LENGTH_BYTES + length
         if len(self._buffer) < self._needed:

@@ -80,6 +80,7 @@ def cut_damage(core: Any, settings: Settings) -> None:
             settings,
             f"the log ends at {report['log_end']} and was on the disk up to {report['known_end']}",
         )
+    (Path(settings.storePathRootDir).expanduser() / "rmqKnownEnd").unlink(missing_ok=True)
     damages = report["damages"]
     if not damages:
         return

@@ -13,7 +13,7 @@ from typing import cast
 
 from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
-from rmq.format.frame_reader import FrameReader
+from rmq.format.frame_reader import FOLLOW_BYTES_MAX, FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.serving.identity import signed, tls
 
@@ -36,10 +36,16 @@ def parse_address(text: str) -> tuple[str, int]:
 class RemotingClient:
     """Owned by one event loop; one caller at a time."""
 
-    def __init__(self, address: str, on_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        address: str,
+        on_lost: Callable[[], None] = lambda: None,
+        answer_bytes_max: int = FOLLOW_BYTES_MAX,
+    ) -> None:
         """on_lost: the other side has closed a connection on which no call was under way."""
         self.address = address
         self._on_lost = on_lost
+        self._answer_bytes_max = answer_bytes_max
         self._opaques = itertools.count(1)
         self._link: _Link | None = None
 
@@ -81,7 +87,7 @@ class RemotingClient:
     async def _connected(self, timeout_s: float) -> "_Link":
         host, port = parse_address(self.address)
         connecting = asyncio.get_running_loop().create_connection(
-            lambda: _Link(self._lost), host, port, ssl=tls()
+            lambda: _Link(self._lost, self._answer_bytes_max), host, port, ssl=tls()
         )
         _, link = await within(connecting, min(CONNECT_S, timeout_s))
         return link
@@ -96,10 +102,10 @@ class _Link(asyncio.Protocol):
     """A connection; call() gives a future, so that an answer costs no task and no further turn of
     the loop."""
 
-    def __init__(self, on_lost: Callable[["_Link"], None]) -> None:
+    def __init__(self, on_lost: Callable[["_Link"], None], answer_bytes_max: int) -> None:
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameReader()
+        self._frames = FrameReader(follow_bytes_max=answer_bytes_max)
         self._answer: asyncio.Future[Command] | None = None
         self._opaque = 0
 

@@ -45,6 +45,7 @@ class FakeCore:
     def __init__(self) -> None:
         self.port = 26911
         self.control_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        self.lone_ends: dict[bytes, int] = {}  # topic -> log offset of its last message
         self.reports: list[tuple[int, int, bytes]] = []
         self.sent: list[tuple[int, Command]] = []
         self.resubmitted: list[tuple[int, Command]] = []
@@ -323,9 +324,9 @@ class FakeCore:
     def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]:
         return [self.queue_range(topic, queue_id) or (0, 0) for queue_id in range(count)]
 
-    def queues_without_topic(self) -> list[tuple[bytes, int]]:
+    def queues_without_topic(self) -> list[tuple[bytes, int, int]]:
         return [
-            (topic, queue_id)
+            (topic, queue_id, self.lone_ends.get(topic, -1))
             for (topic, queue_id), entries in sorted(self.queues.items())
             if topic not in self.topics
             and len(entries) > self.queue_minimum.get((topic, queue_id), 0)

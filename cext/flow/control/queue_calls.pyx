@@ -8,7 +8,8 @@ from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
-from cext.store.queues.consume_queue cimport UNIT_BYTES, queue_copy_units, queue_memory_offset
+from cext.store.queues.consume_queue cimport (
+    UNIT_BYTES, QueueEntry, queue_copy_units, queue_memory_offset, unit_load)
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
@@ -120,12 +121,22 @@ cdef struct LoneQueue:
     char topic[TOPIC_BYTES_MAX]
     int32_t topic_length
     int32_t queue_id
+    int64_t last_physical       # where its last message is in the log; -1: that is not in memory
+
+
+cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
+    cdef uint8_t unit[UNIT_BYTES]
+    cdef QueueEntry entry
+    if s.queues.read_units(queue, queue.max_offset - 1, 1, unit) != 1:
+        return -1
+    unit_load(unit, &entry)
+    return entry.physical_offset
 
 
 cdef void lone_queue(Appender s, LoneQueue* x) noexcept nogil:
     """The next one, if it is among so many."""
     cdef int64_t end = min(x.at + RANGES_MAX, s.queues.queue_top)
-    cdef const Queue* queue
+    cdef Queue* queue
     x.found = False
     while x.at < end and not x.found:
         queue = s.queues.queues[x.at]
@@ -137,6 +148,7 @@ cdef void lone_queue(Appender s, LoneQueue* x) noexcept nogil:
         x.found = True
         memcpy(x.topic, queue.topic, <size_t> queue.topic_length)
         x.topic_length, x.queue_id = queue.topic_length, queue.queue_id
+        x.last_physical = last_physical_of(s, queue)
     x.is_end = x.at >= s.queues.queue_top
 
 
@@ -172,7 +184,7 @@ cdef class QueueCalls(TopicCalls):
         while not x.is_end:
             self._call(<CallFn> lone_queue, <void*> self.appender, &x)
             if x.found:
-                out.append((x.topic[:x.topic_length], x.queue_id))
+                out.append((x.topic[:x.topic_length], x.queue_id, x.last_physical))
         return out
 
     def queue_snapshot(self, bytes topic, int32_t queue_id):

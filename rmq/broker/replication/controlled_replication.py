@@ -214,7 +214,9 @@ class ControlledReplication(Replication):
         move_offsets = self.take_pops_over()
         if not await self._ready(core.promote):
             raise StoreError("this broker does not lead yet: its queues lack a part of its log")
-        await self._topics.make_for_queues()  # before slaves of this one copy its table
+        # Before slaves of this one copy its table; then pops of these topics count, too.
+        if await self._topics.make_for_queues():
+            move_offsets = self.take_pops_over()
         move_offsets()
         self._offsets.copied = None
         watch.apply()  # what consumers see is set at a leader alone

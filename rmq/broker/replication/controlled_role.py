@@ -28,6 +28,9 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+import msgspec
+
+from rmq.base import clock
 from rmq.base.clock import now_ms
 from rmq.base.deadline import within
 from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
@@ -42,6 +45,7 @@ LOOK_S = 1.0  # between two questions
 LOOK_WITHOUT_LEASES_S = 5.0  # of RocketMQ's brokers
 LOOKS_PER_LEASE = 3
 ANNOUNCE_S = 1.0
+LOST_END_WAIT_S = 120.0  # for one that has what this log has lost; an empty log waits without end
 RESIGN_S = 3.0
 ID_ATTEMPTS = 8  # each lost to another replica that wanted the same id
 
@@ -73,6 +77,7 @@ class ControlledRole:
         self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
         self._has_resigned = False
+        self._looks_since = 0.0  # clock.monotonic(): for a successor; 0: not yet
         self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
         self._look_s = LOOK_S
         self._grants_leases = True  # the controller, until it was asked for one
@@ -215,7 +220,11 @@ class ControlledRole:
         others = sorted(info.sync_state.members - {broker_id})
         if broker_id not in info.sync_state.members or not others:
             return
-        if lacks := self._standing().lacks:
+        standing, now = self._standing(), clock.monotonic()
+        self._looks_since = self._looks_since or now
+        if now - self._looks_since > LOST_END_WAIT_S:  # after a power cut all may have lost it
+            standing = msgspec.structs.replace(standing, has_lost_end=False)
+        if lacks := standing.lacks:
             raise ControllerError(
                 None,
                 f"the log of this broker {lacks}, and {others} were in sync with it: one of them "

@@ -51,6 +51,7 @@ TABLE_S = 30.0
 REACH_S = 5.0
 REFUSED_S = 10.0  # then a master that gave no accounts is asked again
 BEHIND_LOG = ("offsets", "delays")
+TABLE_BYTES_MAX = 1 << 30  # a million topics take some 200 MB
 REACH_LOOK_S = 0.02
 
 
@@ -69,6 +70,10 @@ class CopyContext(Protocol):
     request_modes: RequestModes
     settings: Settings
     topics: TopicTable
+
+
+class Unreached(CallError):
+    """The log here does not come up to what a table speaks of."""
 
 
 class MetadataCopy:
@@ -97,7 +102,8 @@ class MetadataCopy:
         while True:
             link, retry_s = None, RETRY_S
             try:
-                link = RemotingClient((await self._search.find()).address)
+                address = (await self._search.find()).address
+                link = RemotingClient(address, answer_bytes_max=TABLE_BYTES_MAX)
                 self._known.clear()
                 while True:
                     await self._round(link)
@@ -142,7 +148,7 @@ class MetadataCopy:
                 f"{link.address}: its log ends below {own_end}, where this slave's does: it has "
                 "lost what is here, and its tables with it"
             )
-        await self._reach(told_end(reply))
+        await self._reach(told_written(reply))
         for name, (code, take) in self._takers.items():
             if versions is not None and versions.get(name) == self._known.get(name, ""):
                 continue
@@ -157,7 +163,15 @@ class MetadataCopy:
             if versions is not None and name in BEHIND_LOG:
                 # Offsets say what was done with the log up to now.
                 now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
-                await self._reach(told_end(await link.call(now, ANSWER_S)))
+                told = await link.call(now, ANSWER_S)
+                if name == "delays":  # of what could not be written, too
+                    try:
+                        await self._reach(told_end(told))
+                    except Unreached as error:
+                        lacks.append(str(error))
+                        continue
+                else:
+                    await self._reach(told_written(told))
             await take(content, link.address)
             if versions is not None:
                 self._known[name] = versions.get(name, "")
@@ -168,7 +182,7 @@ class MetadataCopy:
         if versions is None:
             await self._fired(link)
         else:
-            await self._others(link, versions)
+            lacks += await self._others(link, versions)
         if self._kept_back:
             lacks.append(self._kept_back)
         if lacks:
@@ -178,12 +192,19 @@ class MetadataCopy:
         if versions is None:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
 
-    async def _others(self, link: RemotingClient, versions: Mapping[str, str]) -> None:
-        """What no request of RocketMQ's asks for."""
-        for name, take in (("timers", self._timers), ("accounts", self._accounts)):
-            version = versions.get(name, "")
-            if version != self._known.get(name, "") or (name == "accounts" and self._is_due()):
-                await take(link, version)
+    async def _others(self, link: RemotingClient, versions: Mapping[str, str]) -> list[str]:
+        """What no request of RocketMQ's asks for; why some of it is not copied."""
+        lacks = []
+        version = versions.get("timers", "")
+        if version != self._known.get("timers", ""):
+            try:
+                await self._timers(link, version)
+            except Unreached as error:  # a master whose log could not be written never comes so far
+                lacks.append(str(error))
+        version = versions.get("accounts", "")
+        if version != self._known.get("accounts", "") or self._is_due():
+            await self._accounts(link, version)
+        return lacks
 
     def _is_due(self) -> bool:
         """Accounts were kept back a while ago, for what may be over: clocks that differ, say."""
@@ -242,11 +263,11 @@ class MetadataCopy:
     async def _reach(self, end: int) -> None:
         """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
         that was deleted may have messages on their way here, and an offset says that what is below
-        it was delivered. CallError: the log does not come so far, and nothing is copied."""
+        it was delivered. Unreached: the log does not come so far, and nothing is copied."""
         until = clock.monotonic() + REACH_S
         while self._core.log_range()[1] < end:
             if clock.monotonic() > until:
-                raise CallError(f"the log here does not come up to {end}, the master's end")
+                raise Unreached(f"the log here does not come up to {end}, the master's end")
             await asyncio.sleep(REACH_LOOK_S)
 
     async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
@@ -293,6 +314,12 @@ class MetadataCopy:
 def told_end(told: Command) -> int:
     """Where the master's log ended when it answered 906; 0: it does not say."""
     end: int = told.int_field("rmqLogEnd", 0, 0)
+    return end
+
+
+def told_written(told: Command) -> int:
+    """How much of it was written by then; what could not be written is on no slave."""
+    end: int = told.int_field("rmqLogWritten", told_end(told), 0)
     return end
 
 

@@ -114,6 +114,7 @@ def _where(context: Context) -> dict[str, object]:
         "masterFlushOffset": durable,
         "masterHaAddress": context.replication.ha_address or None,
         "rmqLogEnd": max(end, appended),
+        "rmqLogWritten": end,
         "rmqLogStart": begin,
         "rmqTimers": " ".join(map(str, timers)) if timers is not None else None,
     }

@@ -51,6 +51,10 @@ class DeletedTopics:
     def __contains__(self, name: str) -> bool:
         return name in self._ends
 
+    def end_of(self, name: str) -> int:
+        """Where the log ended when it was deleted; -1: it was not."""
+        return self._ends.get(name, (-1, 0))[0]
+
     def add(self, ends: Mapping[str, int]) -> None:
         """The reactor has deleted these topics when the log ended there."""
         if not ends:

@@ -45,6 +45,7 @@ log = logging.getLogger("rmq.broker.topics")
 _READ_WRITE = PERM_READ | PERM_WRITE
 _UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
 REVIVE_QUEUES = 8
+UNKNOWN_END = 1 << 62
 
 
 class CoreCalls(LogCalls, QueueCalls, TopicCalls, Protocol):
@@ -79,6 +80,7 @@ class TopicTable:
         self._saving: dict[str, TopicConfig | None] = {}  # changes that are being written
         self._created: set[str] = set()  # made by this shard itself, and not known everywhere yet
         self._kept_from: dict[str, int] = {}  # of those that a slave deletes: see copy()
+        self._copied_at = 0  # where the log ended when a master's table was copied last
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
@@ -187,14 +189,24 @@ class TopicTable:
                 "had other settings", self._file.path, name, queues,
             )  # fmt: skip
 
-    async def make_for_queues(self) -> None:
+    async def make_for_queues(self) -> bool:
         """Of a slave that is to lead: makes the topics of what its log holds that were not copied
-        from the master; they are saved when this returns. Else nobody could read their messages,
-        and the old master, once it is back, would delete its own copy with the topic."""
+        from the master; they are saved when this returns, which says whether there were any. Else
+        nobody could read their messages,
+        and the old master, once it is back, would delete its own copy with the topic. What ends
+        below where this log was when the table was copied last, or the topic deleted, is of one
+        that the master had deleted: replay makes queues of all."""
+        ends: dict[str, int] = {}
+        lone = self._core.queues_without_topic()
+        for topic, _, last in lone:
+            # Of a queue whose last entry is not in memory nothing is known: it counts as new.
+            name = os.fsdecode(topic)
+            ends[name] = max(ends.get(name, -1), last if last >= 0 else UNKNOWN_END)
         found = {
             name: queues
-            for name, queues in _queues_of(self._core.queues_without_topic()).items()
+            for name, queues in _queues_of(each[:2] for each in lone).items()
             if not self.is_system(name)
+            and ends[name] >= max(self._copied_at, self._deleted.end_of(name))
         }
         for name, queues in found.items():
             if name not in self._topics:  # else it could not be saved the last time
@@ -206,6 +218,7 @@ class TopicTable:
                 )  # fmt: skip
         if found:
             await self._saver.saved()
+        return bool(found)
 
     async def saved(self) -> None:
         await self._saver.saved()
@@ -296,6 +309,7 @@ class TopicTable:
                 self._put(topic)
                 log.info("topic as the master has it: %s", topic)
         await self._settled()
+        self._copied_at = log_end
         await self._deleted.saved()
 
     def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:

@@ -227,7 +227,8 @@ async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
     """Made by a send to the master, and not copied before it was lost; the send's answer waited
-    for the slave's log alone. One that was deleted left no queue."""
+    for the slave's log alone. One that was deleted left no queue, or one that ends below where
+    the log was when the master's table was copied."""
     async with stage(clock, tmp_path) as on:
         topics = on.broker.topics
         await topics.create(TopicConfig("t", 2, 2))
@@ -239,6 +240,10 @@ async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
         for name, queue_id in (("t", 0), ("new", 2), ("new", 0), ("rmq_sys_x", 0)):
             on.core.store(name, queue_id)
         on.core.queues[b"blank", 0] = []
+        await topics.copy(topics.all(), 100)
+        for name, end in (("old", 99), ("new", 100)):
+            on.core.store(name, 0)
+            on.core.lone_ends[name.encode()] = end
         shown: list[tuple[TopicConfig | None, bool]] = []
         on.replication.role_changed = lambda _: shown.append(
             (topics.get("new"), b"new" in on.core.topics)
@@ -248,7 +253,7 @@ async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
         await on.passing(lambda: shown)
         assert shown == [(TopicConfig("new", 3, 3), True)]
         assert topics.require("t").read_queues == 2
-        assert not {"gone", "blank", "rmq_sys_x"} & set(topics.all())
+        assert not {"gone", "blank", "rmq_sys_x", "old"} & set(topics.all())
         assert "new" in stored(tmp_path / "1")["topicConfigTable"]
 
 

@@ -23,10 +23,10 @@ from support.name_server import in_loop
 from support.scripted_controller import LEADS, scripted
 
 from rmq.base import clock as rmq_clock
-from rmq.broker.replication.controlled_role import ControlledRole
+from rmq.broker.replication.controlled_role import LOST_END_WAIT_S, ControlledRole
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
-from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
+from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.role_changes import RoleChanges
 from rmq.broker.replication.sync_state import SyncState
@@ -54,6 +54,7 @@ class Broker:
         self.end = standing.get("end", 0)
         self.newest = standing.get("newest", self.epoch)
         self.is_covered = True
+        self.has_lost_end = False
         self.can_copy = True  # whom it follows lives
         self.done: list[tuple[object, ...]] = []
         self.leases: list[int] = []
@@ -72,7 +73,7 @@ class Broker:
 
     def standing(self) -> Standing:
         newest = max(self.newest, self.epoch)
-        return Standing(self.epoch, self.end, self.end, self.is_covered, newest)
+        return Standing(self.epoch, self.end, self.end, self.is_covered, newest, self.has_lost_end)
 
     @property
     def last(self) -> tuple[object, ...]:
@@ -385,6 +386,24 @@ async def test_who_lost_what_it_acknowledged_waits_for_the_others(
         await on.passing(lambda: other.last[:1] == ("lead",) and other.leases)
         await on.passing(lambda: short.last[:2] == ("follow", 3 - number))
         assert short.role.refusal == "" and short.leases == []
+
+
+@in_loop
+async def test_at_rocketmqs_controller_one_that_lost_its_end_waits_for_a_while(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """It is not told there, and after a power cut all of them may have: then none would lead."""
+    async with all_stopped(clock, tmp_path) as on:
+        two = on.start(2, epoch=1, end=5)
+        await on.passing(lambda: two.role.known)
+        info = ReplicaInfo(1, "", 1, SyncState(frozenset({1, 2}), 2))
+        two.has_lost_end, two.role._grants_leases = True, False
+        for passed_s in (0.0, LOST_END_WAIT_S - 1):
+            clock.advance(passed_s)
+            with pytest.raises(ControllerError, match="has lost the end of its log"):
+                await two.role._look_back(info, 2)
+        clock.advance(2.0)
+        await two.role._look_back(info, 2)
 
 
 @in_loop

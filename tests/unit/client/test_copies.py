@@ -346,7 +346,9 @@ class Internal:
             "cext.store.queues.queue_store.QueueStore": lambda: QueueStore(folder),
             "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
             "cext.store.queues.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
-            "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True, {}),
+            "cext.store.recovery.Recovery": lambda: Recovery(
+                log, QueueStore(folder), (), True, {}, folder
+            ),
             "cext.store.timers.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.testing.broken_invariant.Pool": Pool,
             "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),

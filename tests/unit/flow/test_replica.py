@@ -172,11 +172,13 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
         assert snapshot is not None and snapshot[:2] == (0, 5)
         assert replica.core.queue_range(b"new", 0) is None
         assert replica.core.queue_range(b"other" * 9999, 0) is None
-        assert sorted(replica.core.queues_without_topic()) == [(b"new", 1), (b"newer", 3)]
+        lone = sorted(replica.core.queues_without_topic())
+        assert [each[:2] for each in lone] == [(b"new", 1), (b"newer", 3)]
+        assert 0 < lone[0][2] < lone[1][2] < replica.core.log_range()[1]  # the last of each
         replica.topic("new", 4, 4)
-        assert replica.core.queues_without_topic() == [(b"newer", 3)]
+        assert [each[:2] for each in replica.core.queues_without_topic()] == [(b"newer", 3)]
         replica.core.remove_topic(b"new")
-        assert replica.core.queues_without_topic() == [(b"newer", 3)]
+        assert [each[:2] for each in replica.core.queues_without_topic()] == [(b"newer", 3)]
 
 
 def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:

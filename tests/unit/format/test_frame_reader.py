@@ -76,3 +76,15 @@ def test_what_is_cleared_is_forgotten() -> None:
     assert reader.buffered == 0
     reader.feed(STREAM)
     assert [each.opaque for each in taken(reader)] == [1, 2, 3]
+
+
+def test_who_trusts_the_other_side_takes_more() -> None:
+    large = encode(Command(code=0, body=bytes(17 << 20)))
+    with pytest.raises(ProtocolError, match="are allowed"):
+        reader = FrameReader()
+        reader.feed(large)
+        reader.next()
+    reader = FrameReader(follow_bytes_max=18 << 20)
+    reader.feed(large)
+    (found,) = taken(reader)
+    assert len(found.body) == 17 << 20

@@ -213,7 +213,12 @@ def test_s9_a_log_shorter_than_the_checkpoint_says(image):
     _log, queues, report = open_store(image.root)
     assert report["row"] == "S9"
     assert report["log_end"] == end_of(image.records[399])
+    assert report["known_end"] == end_of(image.records[599])
     image.check(queues, image.records[:400])
+    # Until whoever reads this report takes it away, for the checkpoint says the log's end now.
+    assert open_store(image.root)[2]["known_end"] == end_of(image.records[599])
+    (image.root / "rmqKnownEnd").unlink()
+    assert open_store(image.root)[2]["known_end"] <= report["log_end"]
 
 
 def test_s9_an_offset_inside_a_record(image):

@@ -1,0 +1,17 @@
+# Known end: where the log once reached, by its checkpoint: what was synced, or, on the boot that
+# wrote the checkpoint, what was written. A log that ends below has lost something.
+#
+# Recovery writes the checkpoint anew. What it said before is kept in <root>/rmqKnownEnd, in decimal
+# digits, until whoever reads recovery's report takes the file away: a start may end before that.
+#
+# Example: synced up to 5000, a new disk under the log: known end 5000, log end 0, at each start.
+#
+# Calling thread, with the GIL.
+
+from libc.stdint cimport int64_t
+
+from cext.store.log.checkpoint cimport CheckpointFields
+
+# `boot`: 16 bytes, of the kernel that runs.
+cdef int64_t find_known_end(str root, const CheckpointFields* checkpoint, bytes boot) except -1
+cdef int keep_known_end(str root, int64_t known_end) except -1
