@@ -4,6 +4,7 @@ import os
 from libc.string cimport memcmp
 
 from cext.store.log.checkpoint cimport CheckpointFields
+from cext.store.log.commit_log import sync_path
 
 NAME = "rmqKnownEnd"
 
@@ -23,8 +24,15 @@ cdef int64_t find_known_end(str root, const CheckpointFields* checkpoint, bytes 
 
 
 cdef int keep_known_end(str root, int64_t known_end) except -1:
-    with open(os.path.join(root, NAME), "wb") as file:
-        file.write(b"%d" % known_end)
+    path, content = os.path.join(root, NAME), b"%d" % known_end
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read(20) == content:
+                return 0
+    with open(path + ".new", "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+    sync_path(root)
     return 0

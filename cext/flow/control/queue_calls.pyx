@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.base.status cimport ABSENT, NOT_FOUND, OK, raise_status
 from cext.flow.context.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
@@ -10,6 +10,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport (
     UNIT_BYTES, QueueEntry, queue_copy_units, queue_memory_offset, unit_load)
+from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
@@ -121,13 +122,17 @@ cdef struct LoneQueue:
     char topic[TOPIC_BYTES_MAX]
     int32_t topic_length
     int32_t queue_id
-    int64_t last_physical       # where its last message is in the log; -1: that is not in memory
+    int64_t last_physical       # where its last message is in the log; -1: that cannot be read
 
 
 cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
     cdef uint8_t unit[UNIT_BYTES]
     cdef QueueEntry entry
-    if s.queues.read_units(queue, queue.max_offset - 1, 1, unit) != 1:
+    cdef QueueName name = name_of(queue)
+    cdef int got = s.queues.read_units(queue, queue.max_offset - 1, 1, unit)
+    if got == ABSENT:                   # on the disk alone: it is asked before a slave leads
+        got = s.queues.sync_files.read_units(&name, queue.max_offset - 1, 1, False, unit)
+    if got != 1:
         return -1
     unit_load(unit, &entry)
     return entry.physical_offset

@@ -16,7 +16,7 @@ import msgspec
 
 from rmq.auth.guard import Guard
 from rmq.base import clock
-from rmq.broker.core_seam import DelayCalls, LogCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls, StatCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.controller_link import replica_info
@@ -34,7 +34,7 @@ from rmq.refusal import Refusal
 BROKER_ID_MAX = 2**31 - 1
 
 
-class CoreCalls(DelayCalls, LogCalls, Protocol):
+class CoreCalls(LogCalls, DelayCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -114,7 +114,8 @@ def _where(context: Context) -> dict[str, object]:
         "masterFlushOffset": durable,
         "masterHaAddress": context.replication.ha_address or None,
         "rmqLogEnd": max(end, appended),
-        "rmqLogWritten": end,
+        # What is in a store pool gets there by itself; after a failed write it never does.
+        "rmqLogWritten": end if context.core.stats().get("poisoned") else max(end, appended),
         "rmqLogStart": begin,
         "rmqTimers": " ".join(map(str, timers)) if timers is not None else None,
     }

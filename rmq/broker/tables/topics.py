@@ -192,16 +192,12 @@ class TopicTable:
     async def make_for_queues(self) -> bool:
         """Of a slave that is to lead: makes the topics of what its log holds that were not copied
         from the master; they are saved when this returns, which says whether there were any. Else
-        nobody could read their messages,
-        and the old master, once it is back, would delete its own copy with the topic. What ends
-        below where this log was when the table was copied last, or the topic deleted, is of one
-        that the master had deleted: replay makes queues of all."""
-        ends: dict[str, int] = {}
+        nobody could read their messages, and the old master, once it is back, would delete its own
+        copy with the topic. What ends below where this log was when the table was copied last, or
+        the topic deleted, is of one that the master had deleted: replay makes queues of all."""
         lone = self._core.queues_without_topic()
-        for topic, _, last in lone:
-            # Of a queue whose last entry is not in memory nothing is known: it counts as new.
-            name = os.fsdecode(topic)
-            ends[name] = max(ends.get(name, -1), last if last >= 0 else UNKNOWN_END)
+        ends = _ends_of(lone)
+        self._forget_lone(ends)
         found = {
             name: queues
             for name, queues in _queues_of(each[:2] for each in lone).items()
@@ -218,7 +214,18 @@ class TopicTable:
                 )  # fmt: skip
         if found:
             await self._saver.saved()
+        await self._deleted.saved()
         return bool(found)
+
+    def _forget_lone(self, ends: Mapping[str, int]) -> None:
+        """What the master had deleted before this slave could hear of it stays away, also after a
+        start. ends: of each topic that has queues and is in no table, where its last message is."""
+        self._deleted.add({
+            name: self._copied_at
+            for name, end in ends.items()
+            if self._deleted.end_of(name) <= end < self._copied_at
+            and not self.is_system(name) and not names.topic_fault(name)
+        })  # fmt: skip
 
     async def saved(self) -> None:
         await self._saver.saved()
@@ -309,7 +316,10 @@ class TopicTable:
                 self._put(topic)
                 log.info("topic as the master has it: %s", topic)
         await self._settled()
+        is_first = self._copied_at == 0
         self._copied_at = log_end
+        if is_first:  # later deletions are heard of
+            self._forget_lone(_ends_of(self._core.queues_without_topic()))
         await self._deleted.saved()
 
     def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:
@@ -479,3 +489,13 @@ def _queues_of(queues: Iterable[tuple[bytes, int]]) -> dict[str, int]:
         if queue_id < QUEUES_MAX and not names.topic_fault(name):
             found[name] = max(found.get(name, 0), queue_id + 1)
     return found
+
+
+def _ends_of(lone: Iterable[tuple[bytes, int, int]]) -> dict[str, int]:
+    """Where the last message of each topic is. Of a queue whose last entry cannot be read nothing
+    is known: it counts as new."""
+    ends: dict[str, int] = {}
+    for topic, _, last in lone:
+        name = os.fsdecode(topic)
+        ends[name] = max(ends.get(name, -1), last if last >= 0 else UNKNOWN_END)
+    return ends

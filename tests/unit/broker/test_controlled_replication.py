@@ -28,6 +28,7 @@ from rmq.broker.replication.controlled_replication import (
     ControlledReplication,
 )
 from rmq.broker.replication.sync_state import SyncState
+from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import Settings
 from rmq.demo.ports import free_port
@@ -254,6 +255,7 @@ async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
         assert shown == [(TopicConfig("new", 3, 3), True)]
         assert topics.require("t").read_queues == 2
         assert not {"gone", "blank", "rmq_sys_x", "old"} & set(topics.all())
+        assert b"old" in deleted_topics(tmp_path / "1" / "config"), "for good"
         assert "new" in stored(tmp_path / "1")["topicConfigTable"]
 
 
