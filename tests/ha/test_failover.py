@@ -185,16 +185,21 @@ def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     shutil.rmtree(wiped.store)
     wiped.store.mkdir()
     (wiped.store / "brokerIdentity").write_bytes(identity)
+    waits_for_the_others(trio, wiped, "(its log is empty) lacks what was acknowledged")
+    assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
+
+
+def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
+    """All were stopped, and this one is back first: another one leads, and it has what that has."""
     trio.controller.start()
-    wiped.start()
-    wait_until(lambda: "(its log is empty) lacks what was acknowledged" in wiped.log(), 60)
-    assert not wiped.is_master()
-    for node in others(trio, wiped):
+    first.start()
+    wait_until(lambda: why in first.log(), 60)
+    assert not first.is_master()
+    for node in others(trio, first):
         node.start()
     trio.settle()
-    assert trio.nodes["master"] is not wiped
-    wait_until(lambda: bodies(wiped) == [b"acked"], 60)
-    assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
+    assert trio.nodes["master"] is not first
+    wait_until(lambda: bodies(first) == [b"acked"], 60)
 
 
 def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
@@ -206,15 +211,7 @@ def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) ->
     for node in trio.nodes.values():
         node.stop()
     shutil.rmtree(old.store / "commitlog")
-    trio.controller.start()
-    old.start()
-    wait_until(lambda: "has lost the end of its log) lacks what was ack" in old.log(), 60)
-    assert not old.is_master()
-    for node in others(trio, old):
-        node.start()
-    trio.settle()
-    assert trio.nodes["master"] is not old
-    wait_until(lambda: bodies(old) == [b"acked"], 60)
+    waits_for_the_others(trio, old, "has lost the end of its log) lacks what was ack")
     wait_until(lambda: not (old.store / "rmqLostEnd").exists(), 60)
 
 

@@ -155,17 +155,18 @@ cdef inline bint is_whole_name(const PolicyEntry* e) noexcept nogil:
     return e.type != TYPE_ALL and e.pattern == PATTERN_LITERAL
 
 
-cdef const PolicyEntry* whole_entry(const User* user, const uint8_t* name, uint32_t length,
-                                    uint32_t actions, const uint8_t* address) noexcept nogil:
-    """The one that counts for a topic that patterns do not cover."""
+cdef inline const PolicyEntry* nearest(const User* user, ResourceType type, const uint8_t* name,
+                                       uint32_t length, uint32_t actions, const uint8_t* address,
+                                       bint by_whole_name) noexcept nogil:
+    """The entry that counts; `by_whole_name`: of those that are for no more than this name."""
     cdef const PolicyEntry* best = NULL
     cdef const PolicyEntry* e
     cdef int32_t i
     for i in range(user.entry_count):
         e = &user.entries[i]
-        if (is_whole_name(e) and covers(e, TYPE_TOPIC, name, length)
-                and e.actions & (actions | ACTION_ALL)
-                and (best == NULL or e.rank < best.rank) and is_from(e, address)):
+        if (covers(e, type, name, length) and e.actions & (actions | ACTION_ALL)
+                and (best == NULL or e.rank < best.rank) and is_from(e, address)
+                and (not by_whole_name or is_whole_name(e))):
             best = e
     return best
 
@@ -173,17 +174,10 @@ cdef const PolicyEntry* whole_entry(const User* user, const uint8_t* name, uint3
 cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* name,
                           uint32_t length, uint32_t actions,
                           const uint8_t* address) noexcept nogil:
-    cdef const PolicyEntry* best = NULL
-    cdef const PolicyEntry* e
-    cdef int32_t i
-    for i in range(user.entry_count):
-        e = &user.entries[i]
-        if (covers(e, type, name, length) and e.actions & (actions | ACTION_ALL)
-                and (best == NULL or e.rank < best.rank) and is_from(e, address)):
-            best = e
+    cdef const PolicyEntry* best = nearest(user, type, name, length, actions, address, False)
     if (best != NULL and not is_whole_name(best) and type == TYPE_TOPIC
             and is_inner_name(name, length)):
-        best = whole_entry(user, name, length, actions, address)
+        best = nearest(user, type, name, length, actions, address, True)
     if best == NULL:
         return VERDICT_NONE
     return VERDICT_DENY if best.denies else VERDICT_ALLOW

@@ -1,6 +1,8 @@
 """Clients: who is connected, in which groups, with which subscriptions and filters.
 
     connections         every connection: number, address, what is known of it
+    client              one of them, as of its last heartbeat
+    client_table        what the next two have in common
     producers           producer groups; where checks and replies find their producer
     consumers           consumer groups, their members and subscriptions
     subscription        one group's subscription of one topic

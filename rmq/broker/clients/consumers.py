@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.broker.clients.client import Client
+from rmq.broker.clients.client_table import ClientTable
 from rmq.broker.clients.connections import Connection
-from rmq.broker.clients.producers import Client
 from rmq.broker.clients.subscription import Subscription
 from rmq.broker.core_seam import GroupCalls
 
@@ -66,7 +66,7 @@ class ConsumerGroup(msgspec.Struct):
         return None
 
 
-class ConsumerTable:
+class ConsumerTable(ClientTable):
     """Owned by the control thread."""
 
     def __init__(
@@ -77,13 +77,13 @@ class ConsumerTable:
         wants_notice: Callable[[str], bool],
         compiled: Callable[[str, str], tuple[bytes, int]],
     ) -> None:
+        super().__init__()
         self._core = core
         self._notify = notify  # sends code 40
         self._may_read = may_read
         self._wants_notice = wants_notice
         self._compiled = compiled  # (type, expression) -> program and function, or ValueError
         self._groups: dict[str, ConsumerGroup] = {}
-        self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._to_notify: set[str] = set()
         self.on_members: Callable[[str], None] = lambda group: None
 
@@ -141,26 +141,8 @@ class ConsumerTable:
                 self._groups_of.pop(connection.number, None)
             self._member_gone(group)
 
-    def connection_closed(self, connection: Connection) -> None:
-        for name in tuple(self._groups_of.get(connection.number, ())):
-            self.unregister(name, connection)
-
-    def expire(self, silent_ms: int) -> list[Client]:
-        """Takes off the members that were silent for longer; returns them."""
-        limit = now_ms() - silent_ms
-        return self._take_off(lambda client: client.seen_ms < limit)
-
-    def users_gone(self, users: set[str]) -> list[Client]:
-        """Takes off the members whose heartbeats were theirs; returns them."""
-        return self._take_off(lambda client: client.user in users)
-
-    def _take_off(self, is_meant: Callable[[Client], bool]) -> list[Client]:
-        gone = []
-        for name, group in list(self._groups.items()):
-            for client in [each for each in group.clients.values() if is_meant(each)]:
-                self.unregister(name, client.connection)
-                gone.append(client)
-        return gone
+    def _all(self) -> list[tuple[str, Client]]:
+        return [(name, each) for name, of in self._groups.items() for each in of.clients.values()]
 
     def push_again(self, name: str, anew: bool = False) -> None:
         """Gives the reactor the group's subscriptions again; anew: and takes away all others."""

@@ -12,10 +12,9 @@ import logging
 from collections.abc import Callable
 from itertools import islice, repeat, zip_longest
 
-import msgspec
-
-from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.broker.clients.client import Client
+from rmq.broker.clients.client_table import ClientTable
 from rmq.broker.clients.connections import Connection
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.producers"))
@@ -30,30 +29,11 @@ PutClient = Callable[[bytes, int], None]  # (client id, its connection or 0): Sh
 PutProducers = Callable[[bytes, dict[int, bytes]], None]
 
 
-class Client(msgspec.Struct):
-    """A producer or consumer on one connection, as of its last heartbeat."""
-
-    connection: Connection
-    client_id: str
-    language: str
-    version: int
-    seen_ms: int
-    user: str = ""  # whose heartbeat it was; empty: nobody was asked
-
-    def members(self) -> dict[str, object]:
-        """A Connection object of codes 203 and 204."""
-        return {
-            "clientAddr": self.connection.address,
-            "clientId": self.client_id,
-            "language": self.language,
-            "version": self.version,
-        }
-
-
-class ProducerTable:
+class ProducerTable(ClientTable):
     """Owned by the control thread."""
 
     def __init__(self, put_client: PutClient, put_producers: PutProducers) -> None:
+        super().__init__()
         self._put_client = put_client
         self._put_producers = put_producers
         # group -> the connections that the reactor has, each with its user
@@ -61,7 +41,6 @@ class ProducerTable:
         self._groups: dict[str, dict[int, Client]] = {}
         # group -> user -> connections, those that come first
         self._of_user: dict[str, dict[str, dict[int, None]]] = {}
-        self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
         self._by_id: dict[str, dict[int, Client]] = {}  # client id -> connection -> client
 
@@ -126,26 +105,8 @@ class ProducerTable:
             self._groups_of.pop(connection.number, None)
             self._forget_ids(connection.number)
 
-    def connection_closed(self, connection: Connection) -> None:
-        for group in tuple(self._groups_of.get(connection.number, ())):
-            self.unregister(group, connection)
-
-    def expire(self, silent_ms: int) -> list[Client]:
-        """Takes off the clients that were silent for longer; returns them."""
-        limit = now_ms() - silent_ms
-        return self._take_off(lambda client: client.seen_ms < limit)
-
-    def users_gone(self, users: set[str]) -> list[Client]:
-        """Takes off the clients whose heartbeats were theirs; returns them."""
-        return self._take_off(lambda client: client.user in users)
-
-    def _take_off(self, is_meant: Callable[[Client], bool]) -> list[Client]:
-        gone = []
-        for group, members in list(self._groups.items()):
-            for client in [each for each in members.values() if is_meant(each)]:
-                self.unregister(group, client.connection)
-                gone.append(client)
-        return gone
+    def _all(self) -> list[tuple[str, Client]]:
+        return [(group, each) for group, of in self._groups.items() for each in of.values()]
 
     def clients(self, group: str) -> list[Client]:
         return list(self._groups.get(group, {}).values())

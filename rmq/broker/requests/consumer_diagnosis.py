@@ -14,8 +14,8 @@ from typing import Protocol
 from rmq.auth.permissions import SUB
 from rmq.broker.access import Access
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import ConsumerTable
-from rmq.broker.clients.producers import Client
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.siblings import Siblings

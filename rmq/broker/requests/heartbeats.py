@@ -23,6 +23,7 @@ from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.clients import subscription_filters
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import (
     BROADCASTING,
     CLUSTERING,
@@ -30,7 +31,7 @@ from rmq.broker.clients.consumers import (
     START_POINTS,
     ConsumerTable,
 )
-from rmq.broker.clients.producers import Client, ProducerTable
+from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.clients.subscription import TAG, Subscription, tag_codes
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import bool_member, int_member, list_member, text_member

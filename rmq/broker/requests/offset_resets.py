@@ -20,8 +20,8 @@ import logging
 from typing import Any, Protocol
 
 from rmq.broker.clients.broker_to_client import BrokerToClient
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import ConsumerTable
-from rmq.broker.clients.producers import Client
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
 from rmq.broker.requests.consumer_diagnosis import refuse_old

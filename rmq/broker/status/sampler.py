@@ -19,8 +19,9 @@ from typing import Protocol
 
 from rmq import names
 from rmq.base import clock
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
-from rmq.broker.clients.producers import Client, ProducerTable
+from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls
 from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.replication.replication import Replication

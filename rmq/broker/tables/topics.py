@@ -195,14 +195,12 @@ class TopicTable:
         nobody could read their messages, and the old master, once it is back, would delete its own
         copy with the topic. What ends below where this log was when the table was copied last, or
         the topic deleted, is of one that the master had deleted: replay makes queues of all."""
-        lone = self._core.queues_without_topic()
-        ends = _ends_of(lone)
-        self._forget_lone(ends)
+        lone = self._lone()
+        self._forget(lone)
         found = {
             name: queues
-            for name, queues in _queues_of(each[:2] for each in lone).items()
-            if not self.is_system(name)
-            and ends[name] >= max(self._copied_at, self._deleted.end_of(name))
+            for name, (queues, end) in lone.items()
+            if end >= max(self._copied_at, self._deleted.end_of(name))
         }
         for name, queues in found.items():
             if name not in self._topics:  # else it could not be saved the last time
@@ -217,14 +215,27 @@ class TopicTable:
         await self._deleted.saved()
         return bool(found)
 
-    def _forget_lone(self, ends: Mapping[str, int]) -> None:
+    def _lone(self) -> dict[str, tuple[int, int]]:
+        """Of topics that have queues and are in no table: how many, and where the last message is.
+        Of a queue whose last entry cannot be read nothing is known: it counts as new."""
+        lone = self._core.queues_without_topic()
+        ends: dict[str, int] = {}
+        for topic, _, last in lone:
+            name = os.fsdecode(topic)
+            ends[name] = max(ends.get(name, -1), last if last >= 0 else UNKNOWN_END)
+        return {
+            name: (queues, ends[name])
+            for name, queues in _queues_of(each[:2] for each in lone).items()
+            if not self.is_system(name)
+        }
+
+    def _forget(self, lone: Mapping[str, tuple[int, int]]) -> None:
         """What the master had deleted before this slave could hear of it stays away, also after a
-        start. ends: of each topic that has queues and is in no table, where its last message is."""
+        start."""
         self._deleted.add({
             name: self._copied_at
-            for name, end in ends.items()
+            for name, (_, end) in lone.items()
             if self._deleted.end_of(name) <= end < self._copied_at
-            and not self.is_system(name) and not names.topic_fault(name)
         })  # fmt: skip
 
     async def saved(self) -> None:
@@ -319,7 +330,7 @@ class TopicTable:
         is_first = self._copied_at == 0
         self._copied_at = log_end
         if is_first:  # later deletions are heard of
-            self._forget_lone(_ends_of(self._core.queues_without_topic()))
+            self._forget(self._lone())
         await self._deleted.saved()
 
     def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:
@@ -489,13 +500,3 @@ def _queues_of(queues: Iterable[tuple[bytes, int]]) -> dict[str, int]:
         if queue_id < QUEUES_MAX and not names.topic_fault(name):
             found[name] = max(found.get(name, 0), queue_id + 1)
     return found
-
-
-def _ends_of(lone: Iterable[tuple[bytes, int, int]]) -> dict[str, int]:
-    """Where the last message of each topic is. Of a queue whose last entry cannot be read nothing
-    is known: it counts as new."""
-    ends: dict[str, int] = {}
-    for topic, _, last in lone:
-        name = os.fsdecode(topic)
-        ends[name] = max(ends.get(name, -1), last if last >= 0 else UNKNOWN_END)
-    return ends

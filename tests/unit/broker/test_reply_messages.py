@@ -7,8 +7,9 @@ import pytest
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.connections import Connection
-from rmq.broker.clients.producers import Client, ProducerTable
+from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.requests import replies
 from rmq.format import fastjson
 from rmq.format.message import decode_message, decode_properties

@@ -7,8 +7,9 @@ from typing import Any
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
+from rmq.broker.clients.client import Client
 from rmq.broker.clients.connections import Connection
-from rmq.broker.clients.producers import CHECK_TARGETS_MAX, Client, ProducerTable
+from rmq.broker.clients.producers import CHECK_TARGETS_MAX, ProducerTable
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
