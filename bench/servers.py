@@ -25,6 +25,7 @@ from rounds import Slice
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format import remoting
 from rmq.load.cpu import with_descendants
@@ -61,20 +62,6 @@ def place_generator(placement: str) -> list[int]:
         return cpus
     os.sched_setaffinity(0, cpus[:1])
     return cpus[1:]
-
-
-def free_port(shards: int = 1) -> int:
-    """A free port for shard 0, such that those of the others, 10 apart, are free as well."""
-    for _ in range(100):
-        with contextlib.ExitStack() as opened:
-            listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = int(listener.getsockname()[1])
-            with contextlib.suppress(OSError, OverflowError):
-                for index in range(1, shards):
-                    other = ("127.0.0.1", port + PORT_STEP * index)
-                    opened.enter_context(socket.create_server(other))
-                return port
-    raise StartError(f"no {shards} free ports")
 
 
 class Server:
@@ -185,7 +172,11 @@ class Ours(Server):
         settings: dict[str, str] | None = None,
         shards: int = 1,
     ) -> None:
-        self.port, name_port = free_port(shards), free_port()
+        if shards == 1:
+            self.port = free_port(2, 1)  # with the fast port, and the one for replicas
+        else:
+            self.port = free_port(above=PORT_STEP * (shards - 1), step=PORT_STEP)
+        name_port = free_port()
         self.addresses = [f"127.0.0.1:{self.port + PORT_STEP * i}" for i in range(shards)]
         self.address = self.addresses[0]
         self.store = directory / "store"
