@@ -1,4 +1,4 @@
-"""Errors: the exception tree of rmq. Leaf module: it imports nothing of ours.
+"""Errors: the exception tree of rmq. It imports rmq.codes, and nothing else of ours.
 
 RmqError
 |-- ConfigError          a setting is unknown, malformed or out of range
@@ -17,7 +17,20 @@ RmqError
 `-- NotBuiltError        the compiled modules are missing or from another version
 """
 
+from collections.abc import Mapping
 from typing import Any
+
+from rmq.codes import ResponseCode
+
+# How the refusal of who asks ends (code 16), in RocketMQ's words, and what helps.
+ACCESS_REMEDIES = {
+    "username cannot be null.": "it is not signed: give access_key and secret_key",
+    "is not found.": "there is no such account there: look at access_key",
+    "is disabled.": "whoever is Super can enable the account",
+    "check signature failed.": "secret_key is not the one of this account",
+    "no matched policies.": "whoever is Super can allow it to this account",
+    "the decision is deny.": "an entry forbids it to this account",
+}
 
 
 def not_copied(thing: object, instead: str) -> TypeError:
@@ -61,6 +74,18 @@ class RemoteError(RmqError):
         super().__init__(f"code {code}: {remark}")
         self.code = code
         self.remark = remark
+
+    def __str__(self) -> str:
+        text, remedy = str(self.args[0]), self.of_access(ACCESS_REMEDIES)
+        return f"{text} ({remedy})" if remedy else text
+
+    def of_access(self, by_ending: Mapping[str, str]) -> str | None:
+        """What `by_ending` has for it, with the keys of ACCESS_REMEDIES; None: it is about
+        something else than who asks."""
+        if self.code != ResponseCode.NO_PERMISSION:
+            return None
+        remark = self.remark.strip()
+        return next((text for end, text in by_ending.items() if remark.endswith(end)), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is pickled as its class and `args`, which are the text alone.

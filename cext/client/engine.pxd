@@ -52,3 +52,4 @@ cdef class Engine(EngineBase):
     cdef Link* link_of(self, int32_t number) except NULL
     cdef object refusal(self)        # the exception when claim_slot gave none
     cdef str name_of(self, int32_t link)
+    cdef str tls_hint(self, int32_t link)

@@ -116,6 +116,7 @@ cdef int take_frame(EngineState* state, Link* link, const Frame* frame,
     cdef Header header
     cdef Slot* slot
     state.frames_received += 1
+    link.has_answered = True
     if read_reply_header(frame, &header) != Status.OK:
         return Status.MALFORMED
     if header.flag & FLAG_RESPONSE == 0:
@@ -676,7 +677,15 @@ cdef class Engine(EngineBase):
         if code in (errors.ECONNREFUSED, errors.ETIMEDOUT, errors.EHOSTUNREACH, errors.ENETUNREACH):
             return UnreachableError(f"{name}: cannot connect ({os.strerror(code).lower()})")
         why = os.strerror(code).lower() if code else "the peer closed the connection"
-        return UnreachableError(f"{name}: connection lost ({why})")
+        return UnreachableError(f"{name}: connection lost ({why}){self.tls_hint(link)}")
+
+    cdef str tls_hint(self, int32_t link):
+        """Why a server may have closed a connection before its first answer."""
+        if not 0 <= link < self.state.link_count or self.state.links[link].has_answered:
+            return ""
+        if self.state.links[link].only_given:
+            return "; if it asks for a certificate, give one by tls_cert_file"
+        return "; if it speaks TLS alone, ask by use_tls=True"
 
     def stats(self):
         """Counters, by name."""

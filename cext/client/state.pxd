@@ -139,6 +139,7 @@ cdef struct Link:
     uint32_t large_have
     int given_fd                     # lock: an open descriptor to take over, -1: none
     bint only_given                  # never connects by itself (TLS): what waits is lost
+    bint has_answered                # a frame has come from this address
     int64_t last_heard_us
     int64_t frame_began_us      # when the frame that is coming began; 0: none is
 

@@ -64,8 +64,8 @@ def asker() -> ClientKeywords:
     present = account.present()
     if present is not None:
         found["access_key"], found["secret_key"] = present.access_key, present.secret_key
-    if encryption.is_on():
-        said = encryption.client_tls()
+    said = encryption.client_tls()
+    if said is not None:
         found["use_tls"], found["tls_verify"] = True, said.verify
         found["tls_ca_file"], found["tls_cert_file"] = said.ca_file, said.cert_file
         found["tls_key_file"], found["tls_key_password"] = said.key_file, said.key_password

@@ -20,7 +20,6 @@ from typing import Any
 
 import click
 
-from rmq.codes import ResponseCode
 from rmq.errors import (
     ConfigError,
     NoControllerError,
@@ -102,8 +101,8 @@ def time_text(ms: int) -> str | None:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000)) + f".{ms % 1000:03d}"
 
 
-# The same where it is about who asks, by how the answer begins or ends.
-_ACCOUNT_HINTS = {
+# The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.
+ACCESS_HINTS = {
     "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
     "and RMQ_SECRET_KEY",
     "is not found.": "there is no such account there: see `rmq user list`",
@@ -114,18 +113,11 @@ _ACCOUNT_HINTS = {
 }
 
 
-def _account_hint(error: RemoteError) -> str | None:
-    if error.code != ResponseCode.NO_PERMISSION:
-        return None
-    remark = error.remark.strip()
-    return next((hint for end, hint in _ACCOUNT_HINTS.items() if remark.endswith(end)), None)
-
-
 def describe_error(error: RmqError) -> tuple[str, int]:
     """(what to print, exit code): the cause first, then the way out."""
     code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
     if isinstance(error, RemoteError):
-        hint = _account_hint(error) or _ANSWER_HINTS.get(error.code)
+        hint = error.of_access(ACCESS_HINTS) or _ANSWER_HINTS.get(error.code)
         text = f"refused with code {error.code}: {error.remark.strip()}"
         return (f"{text}\n  {hint}" if hint else text), code
     if isinstance(error, NoControllerError):

@@ -1,15 +1,57 @@
 """Client TLS: whom a client trusts that speaks TLS, and what it shows servers that ask for it.
 
-    ClientTls(ca_file="authority.pem", cert_file="client.pem").context()
+    tls = ClientTls(ca_file="authority.pem", cert_file="client.pem")
+    connection = tls.secured(plain, host, f"{host}:{port}", PARAMETERS)
 
 Example: a server with tls.server.need.client.auth=require closes a client without cert_file.
 """
 
 from __future__ import annotations
 
+import socket
 import ssl
 from dataclasses import dataclass, field
 from typing import NoReturn
+
+from rmq.errors import UnreachableError
+
+
+@dataclass(frozen=True)
+class TlsOptions:
+    """What the settings are called where the error is read."""
+
+    tls: str
+    authority: str
+    certificate: str
+    any_certificate: str
+
+    def refusal(self, error: Exception) -> str | None:
+        """Where the server says by an alert that it does not like our certificate: why, and the
+        remedy."""
+        alert = getattr(error, "reason", None) or ""
+        if not isinstance(error, ssl.SSLError) or "ALERT" not in alert:
+            return None
+        if "CERTIFICATE_REQUIRED" in alert or "HANDSHAKE_FAILURE" in alert:
+            return f"it asks for a certificate: give one by {self.certificate}"
+        if "UNKNOWN_CA" in alert or "CERTIFICATE" in alert:
+            return self.disliked
+        return None
+
+    @property
+    def disliked(self) -> str:
+        return f"it does not accept the certificate that it was shown ({self.certificate})"
+
+    def hint(self, tls: ClientTls | None) -> str:
+        """What may be the cause where a server closes a connection before its first answer: an
+        alert that says it does not always arrive."""
+        if tls is None:
+            return f"; if it speaks TLS alone, ask by {self.tls}"
+        if tls.cert_file:
+            return f"; it may be that {self.disliked}"
+        return f"; if it asks for a certificate, give one by {self.certificate}"
+
+
+PARAMETERS = TlsOptions("use_tls=True", "tls_ca_file", "tls_cert_file", "tls_verify=False")
 
 
 @dataclass(frozen=True)
@@ -45,6 +87,28 @@ class ClientTls:
                 key = f", key {self.key_file}" if self.key_file else ""
                 _refuse(f"certificate {self.cert_file}{key}", error)
         return context
+
+    def secured(
+        self, plain: socket.socket, host: str, address: str, options: TlsOptions
+    ) -> ssl.SSLSocket:
+        """The connection, by TLS; UnreachableError with cause and remedy, and `plain` is closed."""
+        try:
+            return self.context().wrap_socket(plain, server_hostname=host)
+        except (OSError, ValueError) as error:
+            plain.close()
+            raise UnreachableError(f"{address}: TLS failed ({_why(error, options)})") from None
+
+
+def _why(error: OSError | ValueError, options: TlsOptions) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted, {error.verify_message}: give the authority that has "
+            f"signed it by {options.authority}, ask the server by a name that its certificate has, "
+            f"or do without the check by {options.any_certificate}"
+        )
+    if isinstance(error, OSError):
+        return options.refusal(error) or f"{error}; does it speak TLS?"
+    return str(error)  # files that cannot be used
 
 
 def _refuse(what: str, error: OSError) -> NoReturn:

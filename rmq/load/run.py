@@ -10,7 +10,6 @@ second, for the progress line and for Ctrl-C.
 """
 
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from typing import Any
@@ -72,11 +71,12 @@ def connect(address: str) -> socket.socket:
     except OSError as error:
         raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    peer = encryption.secured(connected, split_address(address)[0], address)
-    if isinstance(peer, ssl.SSLSocket):
+    tls = encryption.client_tls()
+    if tls is not None:
         from rmq.client.connection.tls import carried
 
-        return carried(peer)
+        host = split_address(address)[0]
+        return carried(tls.secured(connected, host, address, encryption.COMMAND), address)
     connected.setblocking(False)
     return connected
 

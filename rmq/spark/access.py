@@ -8,19 +8,18 @@ An account signs every request (rmq/format/signature.py).
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.connection import Connection, split_address
+from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport
 from rmq.client.connection.replicas import Replicas
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError, UnreachableError
+from rmq.errors import RemoteError
 from rmq.format import remoting
-from rmq.format.client_tls import ClientTls
+from rmq.format.client_tls import ClientTls, TlsOptions
 from rmq.format.signature import Credentials
 from rmq.spark.options import Options
 
@@ -81,20 +80,16 @@ class Access:
 class GuardedConnection(Connection):
     """A connection that signs what it sends and speaks TLS when the options say so."""
 
+    _tls_options = TlsOptions("tls=true", "tlsCaFile", "tlsCertFile", "tlsVerify=false")
+
     def __init__(self, address: str, access: Access) -> None:
         self._access = access
         super().__init__(address)
         self.credentials = access.credentials
 
-    def _secured(self, plain: socket.socket) -> socket.socket:
-        if self._access.tls is None:
-            return plain
-        host = split_address(self.address)[0]
-        try:
-            return self._access.tls.context().wrap_socket(plain, server_hostname=host)
-        except (OSError, ValueError) as error:
-            plain.close()
-            raise UnreachableError(f"{self.address}: TLS failed ({error})") from None
+    @property
+    def _tls(self) -> ClientTls | None:
+        return self._access.tls
 
     @property
     def socket(self) -> Any:

@@ -6,9 +6,11 @@ tests/compat/test_setup_security.py, Spark: tests/spark/test_setup_security.py.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.broker_process import broker_process
@@ -17,13 +19,15 @@ from support.command_line import rmq
 from support.secured_broker import secured_broker
 from support.waiting import HANG_S
 
-from rmq import Message, Producer
-from rmq.errors import RmqError
+from rmq import Message, Producer, aio
+from rmq.errors import RemoteError, RmqError
 
 PRIVATE = {"authority.key", "server.key", "admin.json"}
 
 
-def test_a_server_starts_with_it_and_what_is_printed_works(tmp_path: Path) -> None:
+def test_a_server_starts_with_it_and_what_is_printed_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with secured_broker(tmp_path) as secured:
         folder, namesrv = secured.folder, secured.broker.namesrv
         modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
@@ -32,14 +36,47 @@ def test_a_server_starts_with_it_and_what_is_printed_works(tmp_path: Path) -> No
         assert "\n    producer.send" in secured.printed["Python"]
         exec(secured.printed["Python"], {})
         plain = {"namesrv_addr": namesrv, "access_key": "alice", "secret_key": secured.password}
-        with Producer("p", **plain) as producer, pytest.raises(RmqError):
+        with Producer("p", **plain) as producer, pytest.raises(RmqError, match="use_tls=True"):
             producer.send(Message("orders", b"x"))
         trusted = {"use_tls": True, "tls_ca_file": str(secured.authority)}
         with (
             Producer("p", namesrv_addr=namesrv, **trusted) as producer,
-            pytest.raises(RmqError, match="username cannot be null"),
+            pytest.raises(RmqError, match=r"cannot be null.*give access_key and secret_key"),
         ):
             producer.send(Message("orders", b"x"))
+        asyncio.run(wait_in_vain(plain | trusted))
+        (warning,) = [each for each in caplog.messages if "rebalance of orders" in each]
+        assert "Group:readers" in warning and "whoever is Super" in warning
+        secured.run("rmq acl allow alice Group:readers --actions Sub")
+        asyncio.run(send_and_consume(plain | trusted))
+
+
+async def wait_in_vain(given: dict[str, Any]) -> None:
+    """Nothing comes where the group is not allowed; the log says why, once."""
+    async with aio.PullConsumer("readers", **given) as consumer:
+        await consumer.subscribe("orders")
+        assert await consumer.poll(100) == []
+
+
+async def send_and_consume(given: dict[str, Any]) -> None:
+    """By rmq.aio: as alice, and with another password."""
+    first = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
+    async with (
+        aio.Producer("p", **given) as producer,
+        aio.PullConsumer("readers", **first, **given) as consumer,
+    ):
+        await consumer.subscribe("orders")
+        sent = {b"%d" % at for at in range(20)}
+        for body in sent:
+            await producer.send(Message("orders", body))
+        found: set[bytes] = set()
+        while not sent <= found:
+            found |= {bytes(each.body) for each in await consumer.poll(9_000)}
+        with pytest.raises(RemoteError, match=r"no matched policies.*whoever is Super"):
+            await producer.send(Message("payroll", b"x"))
+    async with aio.Producer("p", **(given | {"secret_key": "another"})) as producer:
+        with pytest.raises(RemoteError, match=r"signature failed.*secret_key is not"):
+            await producer.send(Message("orders", b"x"))
 
 
 def test_nothing_is_overwritten_and_mistakes_are_told(tmp_path: Path) -> None:

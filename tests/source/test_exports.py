@@ -35,7 +35,7 @@ def test_rmq_alone_imports_nothing_of_ours() -> None:
 
 
 def test_modules_of_another_version_are_refused_with_the_remedy(tmp_path: Path) -> None:
-    for name in ("rmq/__init__.py", "rmq/errors.py", "cext/__init__.py"):
+    for name in ("rmq/__init__.py", "rmq/errors.py", "rmq/codes.py", "cext/__init__.py"):
         copy = tmp_path / name
         copy.parent.mkdir(exist_ok=True)
         copy.write_text((ROOT / name).read_text())

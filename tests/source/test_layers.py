@@ -58,7 +58,7 @@ def test_imports_follow_the_layers() -> None:
         ("rmq.broker.topics", "from cext.flow.shard_core import ShardCore\n"),
         ("rmq.client.blocking.tail", "from . import cluster\n"),
         ("rmq.client.pull.puller", "from rmq.client.push import workers\n"),
-        ("rmq.errors", "import rmq.codes\n"),
+        ("rmq.codes", "import rmq.errors\n"),
     ],
 )
 def test_the_check_sees_a_planted_breach(tmp_path: Path, module: str, text: str) -> None:

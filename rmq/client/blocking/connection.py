@@ -23,6 +23,7 @@ from rmq.base import clock
 from rmq.client.blocking import account, encryption
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
+from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command
 
@@ -43,6 +44,8 @@ def split_address(address: str) -> tuple[str, int]:
 class Connection:
     """A socket, the frames read ahead from it, and the next opaque number."""
 
+    _tls_options = encryption.COMMAND  # what errors call them
+
     def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
         self.address = address
         self.credentials = account.present()  # what requests are signed with, if with anything
@@ -57,7 +60,13 @@ class Connection:
         self._socket = self._secured(plain)
 
     def _secured(self, plain: socket.socket) -> socket.socket:
-        return encryption.secured(plain, split_address(self.address)[0], self.address)
+        tls = self._tls
+        host = split_address(self.address)[0]
+        return tls.secured(plain, host, self.address, self._tls_options) if tls else plain
+
+    @property
+    def _tls(self) -> ClientTls | None:
+        return encryption.client_tls()
 
     def fileno(self) -> int:
         """For selectors: readable when `receive` has something, or the peer hung up."""
@@ -187,9 +196,10 @@ class Connection:
         return True
 
     def _lost(self, what: str, error: OSError | None = None) -> UnreachableError:
-        refused = encryption.refusal(error) if error is not None else None
+        options = self._tls_options
+        refused = options.refusal(error) if error is not None else None
         reason = f" ({refused or _reason(error)})" if error is not None else ""
-        hint = "" if self._has_heard or refused else encryption.hint(self._socket)
+        hint = "" if self._has_heard or refused else options.hint(self._tls)
         return UnreachableError(f"{self.address}: {what}{reason}{hint}")
 
 

@@ -10,6 +10,7 @@ until one of them closes. One thread a connection, and two more copies of the by
 from __future__ import annotations
 
 import contextlib
+import logging
 import select
 import socket
 import ssl
@@ -17,41 +18,46 @@ import threading
 
 from rmq.client.parameters import ClientParameters
 from rmq.errors import UnreachableError
-from rmq.format.client_tls import ClientTls
+from rmq.format.client_tls import PARAMETERS, ClientTls
 
+log = logging.getLogger("rmq.client")
 PIECE_BYTES = 64 << 10
 WAIT_MS = 60_000
 _LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
-def context_of(parameters: ClientParameters) -> ssl.SSLContext:
-    """ValueError, which names the file, for what cannot be used."""
+def client_tls(parameters: ClientParameters) -> ClientTls:
     return ClientTls(
         parameters.tls_ca_file, parameters.tls_verify, parameters.tls_cert_file,
         parameters.tls_key_file, parameters.tls_key_password,
-    ).context()  # fmt: skip
+    )  # fmt: skip
 
 
 def dial(host: str, port: int, parameters: ClientParameters) -> int:
-    """A descriptor for Engine.give; UnreachableError when there is no such connection."""
+    """A descriptor for Engine.give; UnreachableError when there is no such connection. What the
+    server does not like about the client's certificate it may say later, and the log then."""
+    address = f"{host}:{port}"
     timeout = parameters.mq_client_api_timeout / 1000
     try:
         plain = socket.create_connection((host, port), timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = context_of(parameters).wrap_socket(plain, server_hostname=host)
-    except (OSError, ValueError) as error:
-        raise UnreachableError(f"{host}:{port}: cannot connect with TLS ({error})") from None
-    return carried(peer).detach()
+    except OSError as error:
+        raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
+    return carried(
+        client_tls(parameters).secured(plain, host, address, PARAMETERS), address
+    ).detach()
 
 
-def carried(peer: socket.socket) -> socket.socket:
+def carried(peer: socket.socket, address: str = "") -> socket.socket:
     """Its other end without TLS, not blocking; a thread carries the bytes until one closes. A plain
     socket is carried as well, for those who compare."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     peer.setblocking(False)
-    thread = threading.Thread(target=_move, args=(theirs, peer), name="rmq-tls", daemon=True)
+    thread = threading.Thread(
+        target=_move, args=(theirs, peer, address), name="rmq-tls", daemon=True
+    )
     thread.start()
     return ours
 
@@ -69,34 +75,44 @@ def _ready(wanted: dict[socket.socket, int], wait_ms: int) -> dict[int, int]:
     return dict(poll.poll(wait_ms))
 
 
-def _move(plain: socket.socket, peer: socket.socket) -> None:
-    """Both ways until one side ends. `outward` goes to the peer, `inward` to the engine."""
+def _move(plain: socket.socket, peer: socket.socket, address: str) -> None:
+    """Both ways until one side ends. The log has the reason before the engine sees the end."""
+    with plain, peer:
+        try:
+            _move_bytes(plain, peer)
+        except OSError as error:
+            reason = PARAMETERS.refusal(error)
+            if reason is not None:
+                log.warning("%s: TLS failed (%s)", address, reason)
+
+
+def _move_bytes(plain: socket.socket, peer: socket.socket) -> None:
+    """`outward` goes to the peer, `inward` to the engine."""
     outward, inward = bytearray(), bytearray()
-    with contextlib.suppress(OSError), plain, peer:
-        while True:
-            has_room = len(inward) < PIECE_BYTES
-            held = isinstance(peer, ssl.SSLSocket) and peer.pending() > 0
-            plain_wants = _wanted(len(outward) < PIECE_BYTES, bool(inward))
-            ready = _ready(
-                {plain: plain_wants, peer: _wanted(has_room, bool(outward))},
-                0 if has_room and held else WAIT_MS,
-            )
-            if plain_wants & select.POLLIN and ready.get(plain.fileno(), 0) & ~select.POLLOUT:
-                data = plain.recv(PIECE_BYTES)
+    while True:
+        has_room = len(inward) < PIECE_BYTES
+        held = isinstance(peer, ssl.SSLSocket) and peer.pending() > 0
+        plain_wants = _wanted(len(outward) < PIECE_BYTES, bool(inward))
+        ready = _ready(
+            {plain: plain_wants, peer: _wanted(has_room, bool(outward))},
+            0 if has_room and held else WAIT_MS,
+        )
+        if plain_wants & select.POLLIN and ready.get(plain.fileno(), 0) & ~select.POLLOUT:
+            data = plain.recv(PIECE_BYTES)
+            if not data:
+                return
+            outward += data
+        if has_room:
+            try:
+                data = peer.recv(PIECE_BYTES)
                 if not data:
                     return
-                outward += data
-            if has_room:
-                try:
-                    data = peer.recv(PIECE_BYTES)
-                    if not data:
-                        return
-                    inward += data
-                except _LATER:
-                    pass
-            if outward:
-                with contextlib.suppress(*_LATER):
-                    del outward[: peer.send(outward)]
-            if inward:
-                with contextlib.suppress(BlockingIOError):
-                    del inward[: plain.send(inward)]
+                inward += data
+            except _LATER:
+                pass
+        if outward:
+            with contextlib.suppress(*_LATER):
+                del outward[: peer.send(outward)]
+        if inward:
+            with contextlib.suppress(BlockingIOError):
+                del inward[: plain.send(inward)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -15,6 +16,8 @@ import pytest
 from support.scripted_peer import ScriptedPeer
 
 from rmq import Message, Producer, UnreachableError
+from rmq.client.connection.tls import dial
+from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode as Code
 from rmq.format import fastjson
 from rmq.format.remoting import Command
@@ -104,7 +107,7 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_asked_for(certificat
     with cluster(certificate) as (address, peer):
         with (
             Producer("g", namesrv_addr=address, use_tls=True) as producer,
-            pytest.raises(UnreachableError, match="cannot connect with TLS"),
+            pytest.raises(UnreachableError, match=r"not trusted.* tls_ca_file.* tls_verify=False"),
         ):
             producer.send(Message("t", b"x"))
         assert peer.requests == []
@@ -112,9 +115,37 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_asked_for(certificat
             assert producer.send(Message("t", b"x")).is_ok
 
 
+def test_the_log_says_that_a_certificate_is_asked_for(
+    certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By TLS 1.3 a server says so after the client's handshake has ended well."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "certificate", certificate / "key")
+    context.load_verify_locations(certificate / "certificate")
+    context.verify_mode = ssl.CERT_REQUIRED
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            accepted, _ = listener.accept()
+            with accepted, contextlib.suppress(ssl.SSLError):
+                context.wrap_socket(accepted, server_side=True).close()
+
+        server = threading.Thread(target=refuse)
+        server.start()
+        port = listener.getsockname()[1]
+        trusted = ClientParameters(use_tls=True, tls_ca_file=str(certificate / "certificate"))
+        with socket.socket(fileno=dial("127.0.0.1", port, trusted)) as ours:
+            ours.setblocking(True)
+            assert ours.recv(1) == b""
+        server.join()
+    assert caplog.messages == [
+        f"127.0.0.1:{port}: TLS failed (it asks for a certificate: give one by tls_cert_file)"
+    ]
+
+
 def test_plain_clients_get_nowhere(certificate: Path) -> None:
     with cluster(certificate) as (address, peer):
         with Producer("g", namesrv_addr=address, mq_client_api_timeout=500) as producer, \
-                pytest.raises(UnreachableError):  # fmt: skip
+                pytest.raises(UnreachableError, match="ask by use_tls=True"):  # fmt: skip
             producer.send(Message("t", b"x"))
         assert peer.requests == []
