@@ -20,8 +20,9 @@ from rmq.base import clock, waits
 from rmq.client.connection.caller import Caller
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
+from rmq.client.connection.troubles import Troubles
 from rmq.codes import RequestCode
-from rmq.errors import ClosedError, RmqError
+from rmq.errors import ClosedError, RemoteError, RmqError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -61,6 +62,7 @@ class Heartbeats:
         self._greeted: set[str] = set()
         self._lost: set[str] = set()
         self._greeting = False
+        self._troubles = Troubles()
         self.returned_at = -math.inf  # when a broker that was lost last answered a heartbeat
         routes.watch(lambda topic, route: self._greet_new())
 
@@ -145,11 +147,16 @@ class Heartbeats:
         if error is None and reply is not None and reply.code == 0:
             self._greeted.add(address)
             self._routes.replicas.back(address)
+            self._troubles.end(f"heartbeat to {address}")
             if address in self._lost:
                 self._lost.discard(address)
                 self.returned_at = clock.monotonic()
+        elif reply is not None:
+            self._troubles.begin(
+                f"heartbeat to {address}", RemoteError(reply.code, reply.remark or "")
+            )
         else:
-            log.info("heartbeat to %s: %s", address, error or reply)
+            log.info("heartbeat to %s: %s", address, error)
 
     def _greet_new(self) -> None:
         """A broker that was not known yet hears of us soon, once for all that come together."""

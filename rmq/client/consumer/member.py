@@ -148,7 +148,7 @@ class Member(Generic[P]):
         try:
             instance.routes.of(subscription.topic)
         except RouteError as error:
-            log.info("%s; it is read as soon as it exists", error)
+            log.warning("%s; it is read as soon as it exists", error)
         instance.heartbeats.send(wait_ms=self.parameters.mq_client_api_timeout)
 
     # ---- what brokers ask (rmq/client/connection/broker_calls.py)

@@ -26,6 +26,7 @@ from rmq.client.allocation import strategy_of
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.connection.routes import Route
+from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, queue_offset
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.offset_stores import offset_store
@@ -71,6 +72,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
         self._rebalancing = threading.RLock()
         self._rebalance_is_due = False
+        self._troubles = Troubles()
 
     # ---- life
 
@@ -228,8 +230,9 @@ class PullConsumer(Member[PullConsumerParameters]):
                     route = self.instance.routes.of(name)
                     share = self._share(route)
                 except RmqError as error:
-                    log.info("rebalance of %s: %s", topic, error)
+                    self._troubles.begin(f"group {self.group}, rebalance of {topic}", error)
                     continue
+                self._troubles.end(f"group {self.group}, rebalance of {topic}")
                 if share is None:
                     self.instance.heartbeats.send()  # what there is stays until the broker knows us
                     continue

@@ -25,6 +25,7 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.routes import Route
 from rmq.client.connection.timers import Timer
+from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, TopicAssignment, assignment_of
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
@@ -90,6 +91,7 @@ class Rebalance:
         self._retry_pause_ms = AGAIN_MS
         self._again: Timer | None = None
         self._ended = False
+        self._troubles = Troubles()
         self._timers: list[Timer] = []
 
     # ---- life
@@ -103,7 +105,7 @@ class Rebalance:
                 instance.routes.of(topic)
             except RmqError as error:
                 if not topic.startswith(RETRY_PREFIX):
-                    log.info("%s; its queues are read as soon as there are some", error)
+                    log.warning("%s; its queues are read as soon as there are some", error)
         instance.heartbeats.send(wait_ms=self._consumer.parameters.mq_client_api_timeout)
         self._timers = [instance.timers.every(REBALANCE_MS, self.run, chore=True)]
         if self._has_locks:
@@ -168,16 +170,21 @@ class Rebalance:
             for queue in list(self._leaving.values()):
                 self.let_go(queue)
             for topic, subscription in subscriptions.items():
+                what = f"group {self._consumer.group}, rebalance of {topic}"
                 try:
                     self._share(topic, subscription)
                 except RouteError as error:
-                    log.info("rebalance of %s: %s", topic, error)
                     if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
+                        log.debug("%s: %s", what, error)
                         self._once_more(self._retry_pause_ms)
                         self._retry_pause_ms = min(2 * self._retry_pause_ms, REBALANCE_MS)
+                    else:
+                        self._troubles.begin(what, error)
                 except RmqError as error:
-                    log.info("rebalance of %s: %s", topic, error)
+                    self._troubles.begin(what, error)
                     self._once_more(AGAIN_MS)
+                else:
+                    self._troubles.end(what)
             if self._leaving:
                 self._once_more(LOCK_AGAIN_MS)
 

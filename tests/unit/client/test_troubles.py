@@ -1,0 +1,31 @@
+"""What goes wrong again and again: a warning once, until it goes well."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from rmq.client.connection.troubles import Troubles
+
+
+def test_a_trouble_is_a_warning_until_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rmq.client")
+    troubles = Troubles()
+    troubles.end("one")
+    for reason in ("refused", "refused", "late", "refused"):
+        troubles.begin("one", reason)
+    troubles.begin("two", "refused")
+    troubles.end("one")
+    troubles.end("one")
+    troubles.begin("one", "refused")
+    said = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert said == [
+        ("WARNING", "one: refused; it is tried again"),
+        ("INFO", "one: refused; it is tried again"),
+        ("WARNING", "one: late; it is tried again"),
+        ("WARNING", "one: refused; it is tried again"),
+        ("WARNING", "two: refused; it is tried again"),
+        ("INFO", "one: all is well again"),
+        ("WARNING", "one: refused; it is tried again"),
+    ]
