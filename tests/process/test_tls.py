@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
@@ -33,6 +34,7 @@ from rmq.spark.access import Access
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
         "i": "", "j": "0", "k": "false"}  # fmt: skip
 MIB = 1 << 20
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -276,6 +278,40 @@ def test_who_speaks_no_tls_at_all_is_closed(permissive: BrokerProcess) -> None:
                     raise EOFError
     with Client(permissive.address) as client:
         assert client.ask(310, b"x", **SEND).code == 0
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_a_handshake_may_come_byte_by_byte(
+    permissive: BrokerProcess, authority: Authority, where: str
+) -> None:
+    """Each byte a packet of its own, as through a slow tunnel: the hello, what ends the handshake,
+    and the first request."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    address = permissive.address if where == "broker" else permissive.namesrv
+    with Client(address) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def through(step: Callable[[], T]) -> T:
+            while True:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    flush()
+                    piece = client.socket.recv(65536)
+                    assert piece, "the server has hung up"
+                    incoming.write(piece)
+
+        def flush() -> None:
+            for byte in outgoing.read():
+                client.socket.send(bytes([byte]))
+
+        through(peer.do_handshake)
+        peer.write(encode(Command(code=105, fields={"topic": "SELF_TEST_TOPIC"})))
+        flush()
+        while (reply := client.frames.next()) is None:
+            client.frames.feed(through(lambda: peer.read(65536)))
+        assert reply.code in (0, 3, 17)
 
 
 def test_half_a_handshake_harms_nobody(permissive: BrokerProcess, authority: Authority) -> None:
