@@ -216,8 +216,17 @@ cdef int32_t language_number(const Text* value) noexcept nogil:
     return LANGUAGE_OTHER
 
 
+cdef inline void forget_fields(Header* header) noexcept nogil:
+    """Others come, or null."""
+    header.too_many = False
+    header.ext_count = 0
+    memset(header.letters, 0, sizeof(header.letters))
+
+
 cdef inline int set_member(Header* out, int member, const Text* value) noexcept nogil:
     if value.bytes == NULL:
+        if member == MEMBER_EXT_FIELDS:
+            forget_fields(out)
         return Status.OK
     if member == MEMBER_CODE:
         return text_i32(value, &out.code)
@@ -292,9 +301,7 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
                                  &pair.value.escaped)
         elif bytes[at] == c'{' and not inside and find_member(&pair.key) == MEMBER_EXT_FIELDS:
             inside = True
-            out.too_many = False
-            out.ext_count = 0
-            memset(out.letters, 0, sizeof(out.letters))
+            forget_fields(out)
             at = skip_space(bytes, length, at + 1)
             if at < length and bytes[at] == c'}':
                 status = close_object(bytes, length, &at, &inside)

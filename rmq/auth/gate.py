@@ -27,8 +27,9 @@ from rmq.format.signature import ACCESS_KEY, is_right
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    user: User | None  # who asks, where that is known
+    user: User | None  # who asks, where that is known, and what he may do counts
     refusal: str  # for the client; empty: it may be served
+    name: str = ""  # the account, also one of ACL 1.0 that its address alone lets in
 
 
 OPEN = Verdict(None, "")
@@ -66,7 +67,8 @@ class Gate:
         is_signed = bool(given.strip(" "))  # as the reactor has it
         name = given if is_signed else proved
         by = "signature" if is_signed else "certificate"
-        if self._is_trusted(request, peer):
+        trusted = self._trusted(given, peer)
+        if trusted is not None:
             by = "address"
         else:
             user, text = self._user(request, name, is_signed)
@@ -81,17 +83,19 @@ class Gate:
             asker = user.name if user is not None else ""
             about = request.fields.get("username") or request.fields.get("subject") or ""
             audit.allowed(request.code, asker, by, peer, found, about)
-        return Verdict(user, text)
+        return Verdict(user, text, user.name if user is not None else trusted or "")
 
-    def _is_trusted(self, request: Command, peer: str) -> bool:
-        """Whether ACL 1.0 lets everything in from there, or everything that gives this name."""
+    def _trusted(self, name: str, peer: str) -> str | None:
+        """The account, where ACL 1.0 lets everything in from there that gives this name; empty:
+        everything."""
         accounts = self.accounts
         fixed = accounts.fixed
         if not fixed.white and not fixed.unsigned:
-            return False
+            return None
         source = address(peer)
-        name = request.fields.get(ACCESS_KEY, "")
-        return fixed.lets_in(source) or (accounts.is_fixed(name) and fixed.trusts(name, source))
+        if fixed.lets_in(source):
+            return ""
+        return name if accounts.is_fixed(name) and fixed.trusts(name, source) else None
 
     def _user(self, request: Command, name: str, is_signed: bool) -> tuple[User | None, str]:
         """Who asks; else why that is not known."""

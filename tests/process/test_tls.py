@@ -34,6 +34,19 @@ from rmq.spark.access import Access
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
         "i": "", "j": "0", "k": "false"}  # fmt: skip
 MIB = 1 << 20
+# Written so that one reader may see another asker and other acks than the next one.
+_HEADER = (
+    b'{"code":200151,"opaque":1,"flag":0,"extFields":{"AccessKey":"admin","\\u0061":""},'
+    b'"extFields":null}'
+)
+_BODY = (
+    b'{"acks":[{"c":"billing","t":"bills","q":0,"rq":0,"so":0,"b":"AQ==","pt":1,"it":1,"r":"0"}],'
+    b'"acks":[]}'
+)
+ACKS_AS_ADMIN = (
+    (4 + len(_HEADER) + len(_BODY)).to_bytes(4, "big") + len(_HEADER).to_bytes(4, "big")
+    + _HEADER + _BODY
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -430,6 +443,9 @@ def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: P
             assert signed(client, 17, **{**made, "topic": "bills"}).code == 0, "who signs counts"
             wrong = Credentials("admin", "wrong").sign(dict(send), b"x")
             assert client.ask(310, b"x", **wrong).remark == "check signature failed."
+            client.socket.sendall(ACKS_AS_ADMIN)
+            reply = client.reply()
+            assert (reply.code, (reply.remark or "").partition(" has")[0]) == (16, "User:alice")
         for context, text_of_refusal in (
             (showing(bob), "User:bob is not found."),
             (showing(both), "username cannot be null."),

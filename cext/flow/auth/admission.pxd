@@ -11,8 +11,8 @@ its table (rmq/auth/permissions.py) says of these codes the rows here say, too. 
 judged here, names with backslashes and very long values with some, is control's: it has the gate.
 
 What control gives back (resubmitted) is judged here again, but for its signature, over what control
-may have changed: fields and bodies can be written so that the two read them differently, and what
-counts is what is served.
+may have changed: bodies can be written so that the two read them differently, and what counts is
+what is served. Its header is control's own writing.
 
 Example: 310 with b=orders and the key of alice, who may Pub on Topic:orders*: GO_ON.
 """

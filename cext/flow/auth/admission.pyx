@@ -46,7 +46,6 @@ from cext.wire.codes cimport (
     SYSTEM_BUSY,
     UPDATE_CONSUMER_OFFSET,
 )
-from cext.wire.frame cimport SERIALIZE_JSON
 from cext.wire.header cimport header_find
 from cext.wire.pop_request cimport pop_code
 from cext.wire.revive_entry cimport ReviveEntry, next_batch_ack
@@ -350,11 +349,6 @@ cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Na
     return refuse(s, c, h, name, False, text)
 
 
-cdef inline bint is_string(const Frame* f, const Text* value) noexcept nogil:
-    """And not a number, which control may have read as another text."""
-    return f.serialize_type != SERIALIZE_JSON or (value.bytes - 1)[0] == c'"'
-
-
 cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f,
                    bint resubmitted) noexcept nogil:
     cdef uint8_t buffer[NAME_BYTES]
@@ -380,7 +374,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         name.length = 0
     elif is_blank(&name):
         is_proved = has_proved(s, c, &name)
-    if is_blank(&name) or (resubmitted and not is_proved and not is_string(f, key)):
+    if is_blank(&name):
         name.length = 0
         return refuse(s, c, h, &name, False, b"username cannot be null.")
     user = user_find(&s.users, name.bytes, name.length)

@@ -144,7 +144,7 @@ class Dispatcher(Generic[C]):
     async def for_sibling(self, frame: bytes) -> Command:
         """Answers a request (frame without its length bytes) that another shard passes on."""
         command = decode(frame, REQUEST_HEADER_BYTES_MAX)
-        request = Request(Connection(-1, "0.0.0.0:0"), command, frame)
+        request = Request(Connection(-1, "0.0.0.0:0"), command)
         handler = self._handlers.get(command.code)
         try:
             if handler is None:
@@ -176,7 +176,7 @@ class Dispatcher(Generic[C]):
             return
         access = self._context.access
         verdict = access.verdict(command, connection.address, connection.proved)
-        request = Request(connection, command, frame, verdict.user)
+        request = Request(connection, command, verdict.user, verdict.name)
         if verdict.refusal:
             self._answer(request, command.reply(ResponseCode.NO_PERMISSION, verdict.refusal))
             return

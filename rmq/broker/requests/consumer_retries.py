@@ -29,7 +29,6 @@ from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message
-from rmq.format.remoting import encode
 from rmq.refusal import Refusal
 
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
@@ -81,7 +80,7 @@ async def send_back(context: Context, request: Request) -> Reply:
     context.groups.put_in_core(group.name)
     # The group's name as it is, should the client have escaped it.
     command.fields = {**command.fields, "group": group.name}
-    context.core.resubmit(request.connection.number, encode(command)[4:])
+    context.core.resubmit(request.connection.number, request.frame)
     return None
 
 

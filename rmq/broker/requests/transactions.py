@@ -21,7 +21,6 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format.message import decode_message, decode_message_id
-from rmq.format.remoting import encode
 from rmq.refusal import Refusal
 
 _HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
@@ -89,7 +88,7 @@ def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request
         "commitLogOffset": str(physical_offset),
         "tranStateTableOffset": str(queue_offset),
     }
-    return Request(request.connection, command, encode(command)[4:])
+    return Request(request.connection, command)
 
 
 def _number(text: str, otherwise: int) -> int:

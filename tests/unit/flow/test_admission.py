@@ -297,7 +297,6 @@ HEADER = b'{"code":%d,"extFields":{%s"AccessKey":%s,"Signature":"x"},"flag":2,"o
         (310, b'"b":"u",', b'"alice"', b"", False),
         (310, b'"b":007,', b'"alice"', b"", False),  # control reads another number
         (310, b'"b":"t",', b'"bob"', b"", False),
-        (310, b'"b":"t",', b"7", b"", False),  # as whom did control take him?
         (310, b'"b":"t",', b'"7"', b"", True),
         (200151, b"", b'"alice"', ACKS % b"g", True),
         (200151, b"", b'"alice"', ACKS % b"of-others", False),  # control reads the last acks

@@ -72,6 +72,8 @@ def test_the_later_of_two_equal_members_counts() -> None:
     header = header_parsed(doubled, JSON)
     assert (header["code"], header["fields"], header["letters"]) == (2, [(b"b", b"3")], {"b": 0})
     assert header_parsed(b'{"extFields":{"a":"1","a":"2"}}', JSON)["letters"] == {"a": 1}
+    emptied = header_parsed(b'{"code":1,"extFields":{"a":"1"},"extFields":null}', JSON)
+    assert (emptied["code"], emptied["fields"], emptied["letters"]) == (1, [], {})
 
 
 def test_keys_may_be_spelled_with_escapes() -> None:
