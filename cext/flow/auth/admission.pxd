@@ -32,6 +32,6 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
 # The bit of a code's row in AuthService.unauthenticated and unauthorized; 0: it has none.
 cdef uint32_t row_bit(int32_t code) noexcept nogil
 # Whether the user may end a transaction of the topic from where the connection comes: whom a check
-# back goes to. An empty name: it was let in without one.
+# back goes to. An empty name: nobody, unless from there, or with this code, anybody may.
 cdef bint may_end_transaction(AuthService s, const Connection* c, const uint8_t* user_name,
                               uint32_t length, const Text* topic) noexcept nogil

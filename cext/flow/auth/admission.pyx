@@ -409,13 +409,14 @@ cdef bint may_end_transaction(AuthService s, const Connection* c, const uint8_t*
     cdef Name name = Name(topic.bytes, topic.length)
     cdef ResourceType type = TYPE_TOPIC
     cdef User* user
-    # Without a name it was let in by control: its address or the white list of codes says so.
-    if (not s.authenticates or length == 0 or is_from(c, &s.white)
+    if (not s.authenticates or is_from(c, &s.white)
             or s.unauthenticated & row_bit(END_TRANSACTION)):
         return True
     user = user_find(&s.users, user_name, length)
     if user == NULL or not user.is_enabled:
         return False
+    if is_from(c, &user.white):
+        return True
     if not s.authorizes or user.is_super or s.unauthorized & row_bit(END_TRANSACTION):
         return True
     return verdict_on(c, user, &name, &type, ACTION_PUB) == VERDICT_ALLOW

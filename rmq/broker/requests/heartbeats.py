@@ -67,7 +67,7 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
         raise ProtocolError("clientID of the heartbeat is empty, too long or not printable")
     client = Client(
         request.connection, client_id, command.language, command.version, now_ms(),
-        request.user.name if request.user is not None else "",
+        request.account,
     )  # fmt: skip
     fingerprint = int_member(body, "heartbeatFingerprint", 0)
     without_subscriptions = fingerprint != 0 and bool_member(body, "withoutSub", False)

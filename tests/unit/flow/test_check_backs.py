@@ -13,7 +13,8 @@ from support.shard import MIB, OPENED, REQUEST, Client, Shard, bodies, pull, req
 from support.waiting import HANG_S
 
 from rmq.auth.accounts import Accounts
-from rmq.auth.packed import packed
+from rmq.auth.packed import packed, packed_addresses
+from rmq.auth.white_list import WhiteList
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message
 from rmq.format.remoting import Command
@@ -271,8 +272,11 @@ def test_who_may_not_end_a_transaction_is_not_asked_about_it(shard: Shard) -> No
     accounts.put_acl("User:alice", [{"policyType": "Custom", "entries": [pub]}])
     allowed = packed(accounts.acl("alice"))
 
-    def put(name: bytes, entries: bytes = b"", enabled: bool = True, super_: bool = False) -> None:
-        shard.core.put_user(name, b"x", super_, enabled, entries, b"")
+    def put(
+        name: bytes, entries: bytes = b"", enabled: bool = True, super_: bool = False,
+        white: bytes = b"",
+    ) -> None:  # fmt: skip
+        shard.core.put_user(name, b"x", super_, enabled, entries, white)
 
     def are_asked() -> tuple[int, int]:
         """How many questions each gets, of four."""
@@ -306,7 +310,13 @@ def test_who_may_not_end_a_transaction_is_not_asked_about_it(shard: Shard) -> No
     shard.core.remove_user(b"mallory")
     assert are_asked() == (0, 4)
     shard.core.put_producers(b"P", {one: b"", two: b"alice"})
-    assert are_asked() == (2, 2), "who was let in by his address"
+    assert are_asked() == (0, 4), "who needed no name, for a heartbeat alone"
+    shard.core.set_white_list(packed_addresses([WhiteList.of("127.0.0.1")]))
+    assert are_asked() == (2, 2), "who is let in from there, whoever he is"
+    shard.core.set_white_list(b"")
+    shard.core.put_producers(b"P", {one: b"mallory", two: b"alice"})
+    put(b"mallory", white=packed_addresses([WhiteList.of("127.0.0.1")]))
+    assert are_asked() == (2, 2), "an account that needs no signature from there"
     shard.core.put_producers(b"P", {one: b"nobody", two: b"alice"})
     shard.core.set_auth(True, True, [], [37])
     put(b"alice")
