@@ -139,6 +139,11 @@ def _locks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
         yield Wanted(topic(_name(queue, "topic")), SUB)
 
 
+def _assignment(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    yield Wanted(group(_name(body, "consumerGroup")), SUB)
+    yield Wanted(topic(_name(body, "topic")), SUB)
+
+
 def _acks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
     for each in _list(body, "acks"):
         yield Wanted(group(_name(each, "c")), SUB)
@@ -234,7 +239,7 @@ ROWS: dict[int, Row] = {
     Code.GET_CONSUMER_LIST_BY_GROUP: _group(SUB | GET),
     Code.LOCK_BATCH_MQ: _body(_locks),
     Code.UNLOCK_BATCH_MQ: _body(_locks),
-    Code.QUERY_ASSIGNMENT: _group(SUB),
+    Code.QUERY_ASSIGNMENT: _body(_assignment),
     # offsets
     Code.QUERY_CONSUMER_OFFSET: _all(_topic(SUB | GET), _group(SUB | GET)),
     Code.UPDATE_CONSUMER_OFFSET: _all(_topic(SUB | UPDATE), _group(SUB | UPDATE)),
@@ -306,6 +311,10 @@ ROWS: dict[int, Row] = {
     Code.CLEAN_BROKER_DATA: _cluster(UPDATE, "clusterName"),
     Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster(GET, "clusterName"),
     Code.CONTROLLER_APPLY_BROKER_ID: _of_servers,
+    # A master renews its lease by it, or resigns.
+    Code.CONTROLLER_GET_REPLICA_INFO: lambda command, own_cluster: (
+        _of_servers if "rmqBrokerId" in command.fields else _CLUSTER_GET
+    )(command, own_cluster),
     # accounts; what they may see and change beside that is in rmq/auth/accounts.py
     **{code: _CLUSTER_UPDATE for code in (
         Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
@@ -329,10 +338,9 @@ ROWS: dict[int, Row] = {
         Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
         Code.VIEW_BROKER_STATS_DATA, Code.GET_BROKER_CONSUME_STATS, Code.GET_ALL_PRODUCER_INFO,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON, Code.GET_ALL_MESSAGE_REQUEST_MODE,
-        Code.GET_BROKER_HA_STATUS, Code.CONTROLLER_GET_REPLICA_INFO,
-        Code.CONTROLLER_GET_METADATA_INFO, Code.CONTROLLER_GET_SYNC_STATE_DATA,
-        Code.GET_BROKER_EPOCH_CACHE, Code.GET_CONTROLLER_CONFIG,
-        Code.GET_COLD_DATA_FLOW_CTR_INFO,
+        Code.GET_BROKER_HA_STATUS, Code.CONTROLLER_GET_METADATA_INFO,
+        Code.CONTROLLER_GET_SYNC_STATE_DATA, Code.GET_BROKER_EPOCH_CACHE,
+        Code.GET_CONTROLLER_CONFIG, Code.GET_COLD_DATA_FLOW_CTR_INFO,
     )},
     # what changes it
     **{code: _CLUSTER_UPDATE for code in (

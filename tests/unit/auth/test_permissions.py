@@ -101,7 +101,6 @@ REQUESTS = [
     (353, OF_TOPIC_AND_GROUP, [("Group:g", "Update"), ("Topic:t", "Update")]),
     (309, {"consumerGroup": "g", "topic": "t"}, POPPED),
     (309, {"consumerGroup": "g"}, [("Group:g", "Sub")]),
-    (400, {"consumerGroup": "g", "topic": "t"}, [("Group:g", "Sub")]),
     (200055, {"consumerGroup": "g", "topic": "t"}, [("Group:g", "Get"), ("Topic:t", "Get")]),
     *((code, {"clusterName": "Other"}, [("Cluster:Other", "Update")])
       for code in (104, 216, 322, 1002, 1011)),
@@ -113,16 +112,17 @@ REQUESTS = [
     )),
     *((code, {}, [(f"Cluster:{CLUSTER}", "Get")]) for code in (
         13, 21, 22, 23, 26, 28, 43, 45, 47, 52, 60, 61, 101, 106, 201, 204, 206, 214, 219, 224, 304,
-        305, 311, 312, 313, 315, 317, 319, 328, 355, 402, 901, 907, 1004, 1005, 1006, 1007,
+        305, 311, 312, 313, 315, 317, 319, 328, 355, 402, 901, 907, 1005, 1006, 1007,
         1010, 1012, 2003, 3004, 3005, 3009, 3010,
     )),
 ]  # fmt: skip
 OF_SERVERS = {103, 904, 1003, 1013}  # test_where_servers_are_is_said_by_servers_alone
-BY_BODY = {18, 34, 41, 42, 200, 225, 200151}  # test_what_the_body_of_a_request_wants
+BY_FIELDS = {1004}  # test_who_asks_for_a_lease_is_a_server
+BY_BODY = {18, 34, 41, 42, 200, 225, 400, 200151}  # test_what_the_body_of_a_request_wants
 
 
 def test_no_row_is_without_an_expectation() -> None:
-    assert {code for code, _, _ in REQUESTS} | BY_BODY | OF_SERVERS == set(ROWS)
+    assert {code for code, _, _ in REQUESTS} | BY_BODY | BY_FIELDS | OF_SERVERS == set(ROWS)
 
 
 @pytest.mark.parametrize(("code", "fields", "expected"), REQUESTS)
@@ -137,7 +137,19 @@ def test_where_servers_are_is_said_by_servers_alone(code: int) -> None:
         asked(code, clusterName=CLUSTER)
 
 
+def test_who_asks_for_a_lease_is_a_server() -> None:
+    """1004 tells who is master; with a broker's id it renews that one's lease, or ends it."""
+    assert asked(1004) == [(f"Cluster:{CLUSTER}", "Get")]
+    for more in ({}, {"rmqResign": "true"}):
+        with pytest.raises(ProtocolError, match="for servers"):
+            asked(1004, rmqBrokerId="1", **more)
+
+
 def test_what_the_body_of_a_request_wants() -> None:
+    assignment = {"consumerGroup": "g", "topic": "t"}
+    assert asked(400, assignment, consumerGroup="of-mine") == [
+        ("Group:g", "Sub"), ("Topic:t", "Sub"),
+    ]  # fmt: skip
     consumer = {"groupName": "g", "subscriptionDataSet": [{"topic": "t"}, {"topic": "%RETRY%g"}]}
     beat = {"consumerDataSet": [consumer], "producerDataSet": [{"groupName": "p"}]}
     assert asked(34, beat) == [("Group:g", "Sub"), ("Topic:t", "Sub"), ("Group:g", "Sub")]
@@ -163,7 +175,7 @@ def test_what_the_body_of_a_request_wants() -> None:
         (34, {"consumerDataSet": [{}]}),
         (34, {"consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{}]}]}),
         (41, {"mqSet": []}), (41, {"consumerGroup": 5}), (200151, {"acks": [{"c": "g"}]}),
-        (18, {"topicConfigList": [{}]}), (200, {}),
+        (18, {"topicConfigList": [{}]}), (200, {}), (400, {"consumerGroup": "g"}),
     ],
 )  # fmt: skip
 def test_who_does_not_say_what_it_wants_is_refused(code: int, body: Any) -> None:

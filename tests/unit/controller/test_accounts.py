@@ -106,6 +106,31 @@ async def test_the_cluster_that_is_named_has_to_be_the_brokers(
 
 
 @in_loop
+async def test_who_only_looks_neither_renews_a_lease_nor_ends_it(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as one:
+        clock.advance(5.3)
+        user = json.dumps({"username": "alice", "password": "wonderland"})
+        assert (await one.call(3001, user.encode(), username="alice")).code == 0
+        entry = {"resource": "Cluster:*", "actions": ["Get"], "decision": "Allow"}
+        acl = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
+        assert (await one.call(3006, json.dumps(acl).encode(), subject="User:alice")).code == 0
+        await one.join()
+        assert (await one.elect()).code == 0
+        async with Signing(server.port, 1, ALICE) as other:
+            before = await other.call(1004, brokerName="broker-a")
+            assert (before.code, before.fields["masterBrokerId"]) == (0, "1")
+            for more in ({}, {"rmqResign": True}, {"rmqCovered": False}):
+                of_master = {"rmqBrokerId": 1, "rmqMasterEpoch": before.fields["masterEpoch"]}
+                reply = await other.call(1004, brokerName="broker-a", **of_master, **more)
+                assert reply.code == ResponseCode.NO_PERMISSION
+        after = await one.call(1004, brokerName="broker-a", **of_master)
+        assert int(after.fields["rmqLeaseMillis"]) > 0, "it leads as before"
+        assert after.fields["masterEpoch"] == before.fields["masterEpoch"]
+
+
+@in_loop
 async def test_who_is_deleted_is_refused_at_once(tmp_path: Path) -> None:
     async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as admin:
         user = json.dumps({"username": "root", "password": "r", "userType": "Super"})
