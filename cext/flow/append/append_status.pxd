@@ -21,5 +21,7 @@ cdef enum AppendStatus:
     TIMER_OFF = -105
     # NOT_READY of a log with a store pool: the pool is full.
     STORE_POOL_FULL = -106
+    # It is to delete a timed message of another topic.
+    DELETES_ELSEWHERE = -108
     # The log is a copy of another core's (cext/flow/context/role.pxd).
     NOT_LEADER = -107

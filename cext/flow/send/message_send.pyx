@@ -16,6 +16,7 @@ from cext.flow.append.ack_queue cimport (
 )
 from cext.flow.append.acknowledgement cimport reply_to
 from cext.flow.append.append_status cimport (
+    DELETES_ELSEWHERE,
     NOT_STARTED,
     NO_TRANSACTION,
     SPECIAL,
@@ -88,7 +89,7 @@ cdef extern from *:
     """
     void prefetch "rmq_prefetch" (const void* at) noexcept nogil
 
-cdef Refusal[11] refusals = [
+cdef Refusal[12] refusals = [
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
             b"service not available now: the broker's disk is full, no space for more of the "
             b"commit log; sends go on by themselves when space is freed"),
@@ -112,6 +113,8 @@ cdef Refusal[11] refusals = [
             b"nor go to a retry topic"),
     Refusal(TIMER_OFF, SYSTEM_ERROR,
             b"accurate timer message is not enabled, timerWheelEnable is false"),
+    Refusal(DELETES_ELSEWHERE, MESSAGE_ILLEGAL,
+            b"the message is illegal: TIMER_DEL_UNIQKEY has to begin with its own topic and a +"),
     Refusal(NO_TRANSACTION, NO_PERMISSION,
             b"the broker takes no such transaction message: it rejects all of them, or TRAN_MSG "
             b"or PGROUP is missing"),

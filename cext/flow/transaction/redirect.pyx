@@ -1,10 +1,12 @@
 """Sends that are stored under another topic first. See redirect.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp
 
 from cext.base.clock cimport wall_ms
 from cext.base.histogram_buckets cimport histogram_record
 from cext.base.status cimport OK
 from cext.flow.append.append_status cimport (
+    DELETES_ELSEWHERE,
     NOT_STARTED,
     NO_TRANSACTION,
     TIMER_ILLEGAL,
@@ -31,7 +33,7 @@ from cext.wire.system_topics cimport (
     TOPIC_HALF,
     TOPIC_TIMER,
 )
-from cext.wire.text cimport text_copy, text_i64, text_of
+from cext.wire.text cimport Text, text_copy, text_i64, text_of
 
 cdef enum:
     DUE_ALREADY = 1             # timed(): an ordinary message
@@ -157,6 +159,14 @@ cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Mes
     return OK
 
 
+cdef bint deletes_elsewhere(const Topic* topic, const SendProperties* found) noexcept nogil:
+    """Whoever may send to one topic may not take back what others have sent to another one."""
+    cdef const Text* key = &found.timer_delete_key
+    return found.has_timer and key.bytes != NULL and (
+        key.length <= topic.name_length or key.bytes[topic.name_length] != c'+'
+        or memcmp(key.bytes, topic.name, topic.name_length) != 0)
+
+
 cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,
                            bint committed,
                            Appended* out) noexcept nogil:
@@ -174,6 +184,8 @@ cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Mes
     status = scan_properties(s.delay.redirect.before, length, &found)
     if status != OK:
         return status
+    if not committed and not found.has_delay and deletes_elsewhere(topic, &found):
+        return DELETES_ELSEWHERE
     if found.has_transaction and not committed and not (m.reconsume_times > 0
                                                         and found.has_delay):
         status = half(s, topic, queue, m, &found, length)

@@ -109,7 +109,13 @@ async def test_what_cannot_be_served_is_refused_in_apaches_words(tmp_path: Path)
         broker.settings.set("timerMaxDelaySec", str(10 * 365 * 86400))
         broker.settings_changed(["timerMaxDelaySec"])
         assert (await client.send("t", i="TIMER_DELAY_SEC\x01300000000\x02")).code == 0
+        for key in ("U", "u+U", "t", "tt+U", "+t"):  # those of others, who may be somebody else's
+            marks = at(now_ms() + 4000, TIMER_DEL_UNIQKEY=key)
+            for more in ("", "TRAN_MSG\x01true\x02PGROUP\x01P\x02"):
+                reply = await client.send("t", i=marks + more)
+                assert (reply.code, "own topic and a +" in str(reply.remark)) == (13, True), key
         assert len(entries(broker, "t")) == 1
+        assert (await client.send("t", i=f"TIMER_DEL_UNIQKEY\x01{key}\x02")).code == 0, "no timer"
     async with served(tmp_path / "off", timerWheelEnable=False) as (broker, client):
         await client.send("t", b"make")
         reply = await client.send("t", i="TIMER_DELAY_SEC\x011\x02")
