@@ -24,7 +24,7 @@ from support.waiting import HANG_S, wait_until
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.message import decode_messages
 from rmq.format.store_files import Record, Segment, scan_segment
@@ -298,6 +298,30 @@ def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
     with Connection(master.address) as connection:
         table = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG).body
     assert b'"another"' in table
+
+
+def test_a_master_that_is_alone_promises_no_change_of_its_tables(trio: Trio) -> None:
+    """As with sends: what one disk has is lost with it."""
+    until_acked(trio, b"first")
+    trio.settle()
+    master = trio.nodes["master"]
+    for node in others(trio, master):
+        node.kill()
+    asked = {"topic": "alone", "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1,
+             "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}  # fmt: skip
+
+    def change() -> int:
+        with Connection(master.address) as connection:
+            code = RequestCode.UPDATE_AND_CREATE_TOPIC
+            return connection.ask(code, asked, timeout=HANG_S).code
+
+    codes: list[int] = []
+    wait_until(lambda: codes.append(change()) or codes[-1] == ResponseCode.SLAVE_NOT_AVAILABLE)
+    assert set(codes) <= {ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE}
+    for node in others(trio, master):
+        node.start()
+    trio.settle()
+    assert change() == ResponseCode.SUCCESS
 
 
 def offset(node: Broker, progress: dict[str, object]) -> int:

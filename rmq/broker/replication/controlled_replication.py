@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from rmq.base import clock
@@ -28,6 +29,7 @@ from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, S
 from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.epochs import consistent_point
+from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.greeting import greet_master, greet_slave
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
@@ -83,6 +85,7 @@ class ControlledReplication(Replication):
         self._watch: SyncWatch | None = None  # of a master
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
+        self._copies = Copies(self.exchange, self._polling)
         self._epoch = 0  # that of the role
         self._has_lease = False  # or needs none
         self._has_role = False
@@ -134,6 +137,8 @@ class ControlledReplication(Replication):
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         others = self._watch.others if self._watch is not None else frozenset[int]()
         others -= self._polling
+        if self._watch is not None and self._watch.is_short:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
         if not others or not acks_of_whole_set(self._settings):
             return None
         timeout_s = self._settings.slaveTimeout / 1000
@@ -205,7 +210,7 @@ class ControlledReplication(Replication):
             self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
-            self._role.altered, self._learners.__contains__, self._has_tables, self._count_acks,
+            self._role.altered, self._learners.__contains__, self._copies, self._count_acks,
             self.waiting_sends,
         )  # fmt: skip
         self._has_lease = False
@@ -309,15 +314,11 @@ class ControlledReplication(Replication):
         if self._watch is None:
             await self._end_tasks()
 
-    def _has_tables(self, broker_id: int) -> bool:
-        """RocketMQ's slaves do not say what they have."""
-        return broker_id in self._polling or self.exchange.has(broker_id, TABLES_OF_A_MASTER)
-
     def _count_acks(self) -> None:
         self._set_ha(max(self._settings.inSyncReplicas - 1, 0))
 
     def _standing(self) -> Standing:
-        stats, end = self._core.stats(), self._core.log_range()[1]
+        stats, (start, end, _) = self._core.stats(), self._core.log_range()
         return Standing(
             epoch=self._epochs.value.within(end).last_epoch,
             max_offset=end,
@@ -325,6 +326,7 @@ class ControlledReplication(Replication):
             is_covered=acks_of_whole_set(self._settings),
             newest_epoch=self._epochs.newest,
             has_lost_end=self._lost_end.has_lost(end),
+            log_start=start,
         )
 
     # ---- greetings
@@ -361,8 +363,13 @@ class ControlledReplication(Replication):
             )
         if point < end:
             await self._cut(point, end, master.address)
-        if self._standing().has_lost:  # which the epoch file does not say when it has learned
+        standing = self._standing()  # the epoch file does not say it when it has learned
+        if standing.has_lost:
             self._lost_end.note(f"the log of this broker ends at {end} and once had more")
+        elif standing.is_empty and theirs.log_end > end:
+            # A member whose store was wiped is one still when its first bytes are there.
+            why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
+            self._lost_end.note(why, logging.INFO)
         self._lost_end.follows(theirs.log_end)
         await self._epochs.learn(theirs.epochs, end)
         self._role.beat()
@@ -385,6 +392,20 @@ class ControlledReplication(Replication):
         self.cut(point)
         self._is_cut = True
         await asyncio.Event().wait()
+
+
+class Copies:
+    """What slaves have of the tables that the next master is to have (sync_watch.TableCopies)."""
+
+    def __init__(self, exchange: Exchange, polling: AbstractSet[int]) -> None:
+        """polling: RocketMQ's slaves, which do not say what they have."""
+        self._exchange, self._polling = exchange, polling
+
+    def counts(self) -> Mapping[str, int]:
+        return self._exchange.counts(TABLES_OF_A_MASTER)
+
+    def has(self, slave: int, least: Mapping[str, int]) -> bool:
+        return slave in self._polling or self._exchange.has(slave, least)
 
 
 def _cannot_cut(point: int) -> None:

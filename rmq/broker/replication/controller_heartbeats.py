@@ -51,6 +51,12 @@ class Standing(msgspec.Struct, frozen=True):
     is_covered: bool  # as master: each acknowledgement needs the whole sync state set
     newest_epoch: int = NO_EPOCH  # that its epoch file had, in the log or not
     has_lost_end: bool = False  # by what lost_end.py knows
+    log_start: int = 0  # where its first file begins
+
+    @property
+    def is_empty(self) -> bool:
+        """Also where the first file begins where its master's did."""
+        return self.epoch == NO_EPOCH and self.max_offset == self.log_start
 
     @property
     def has_lost(self) -> bool:
@@ -64,7 +70,7 @@ class Standing(msgspec.Struct, frozen=True):
             return f"has lost epoch {self.newest_epoch} in a power cut"
         if self.has_lost_end:
             return "has lost the end of its log"
-        return "is empty" if self.epoch == NO_EPOCH and self.max_offset == 0 else ""
+        return "is empty" if self.is_empty else ""
 
 
 class ControllerHeartbeats:
@@ -141,7 +147,7 @@ class ControllerHeartbeats:
         fields = {
             **self._fields,
             "epoch": now.epoch,
-            "maxOffset": now.max_offset,
+            "maxOffset": 0 if now.is_empty else now.max_offset,  # RocketMQ's word for empty
             "confirmOffset": now.confirm_offset,
             "rmqCovered": now.is_covered,
             "rmqLost": now.has_lost or None,

@@ -44,7 +44,6 @@ class Exchange:
         self._changed = asyncio.Event()
         self._is_closed = False
         self._known: dict[int, tuple[float, Versions]] = {}  # slave -> when it asked, what it has
-        self._least: dict[str, int] = {}  # what counts as a copy of this mastership's tables
 
     def versions(self) -> Versions:
         return {name: f"{self._start} {count()}" for name, count in self._tables.items()}
@@ -63,12 +62,15 @@ class Exchange:
         """A mastership begins: slaves have copied these tables from another one last, or not at
         all, and what they said before is of no use."""
         self._known.clear()
-        self._least = {name: count() for name, count in self._tables.items()}
 
-    def has(self, slave: int, tables: Iterable[str]) -> bool:
-        """Whether the slave has said that it has these, as this mastership began or newer."""
+    def counts(self, tables: Iterable[str]) -> dict[str, int]:
+        """How many changes each has seen by now."""
+        return {name: self._tables[name]() for name in tables}
+
+    def has(self, slave: int, least: Mapping[str, int]) -> bool:
+        """Whether the slave has said that it has these tables, with at least so many changes."""
         _, known = self._known.get(slave, (0.0, {}))
-        return all(self._count(known.get(name, "")) >= self._least.get(name, 0) for name in tables)
+        return all(self._count(known.get(name, "")) >= count for name, count in least.items())
 
     def slaves(self) -> int:
         """How many have asked within GONE_S."""
@@ -113,7 +115,7 @@ class Exchange:
     ) -> bool:
         """Whether so many slaves, or each of these, have these tables as they are now; waits for
         them so long."""
-        goal = {name: self._tables[name]() for name in tables}
+        goal = self.counts(tables)
         until = clock.monotonic() + timeout_s
         self.wake()
         while not self._have(goal, needed):

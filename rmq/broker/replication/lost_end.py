@@ -3,9 +3,9 @@
     <storePathRootDir>/rmqLostEnd    is there from the start at which it was found
                                      until the log has all that a master had when it was followed
 
-A new disk under the log, or damage that it was cut at, leaves the end of an epoch missing, which
-the epoch file cannot say: the replica says that it is of the newest epoch. Elected so, it would
-have the others cut what they have and it has not.
+A new disk under the log, or under all, or damage that it was cut at, leaves the end of an epoch
+missing, which the epoch file cannot say: the replica says that it is of the newest epoch. Elected
+so, it would have the others cut what they have and it has not.
 
 Example: the checkpoint says 5000, the log ends at 0: note(); a master that ends at 7000 is
 followed: follows(7000); has_lost(6000) is true, has_lost(7000) false from then on.
@@ -30,10 +30,10 @@ class LostEnd:
         self._is_noted = path.exists()
         self._whole_at: int | None = None  # log offset: what the master had that is followed
 
-    def note(self, why: str) -> None:
+    def note(self, why: str, level: int = logging.ERROR) -> None:
         """On the disk when it returns. OSError."""
         if not self._is_noted:
-            log.error("%s; this replica is elected after those that have it", why)
+            log.log(level, "%s; this replica is elected after those that have it", why)
             atomic_file.replace(self._path, f"{why}\n".encode())
         self._is_noted, self._whole_at = True, None
 

@@ -1,8 +1,9 @@
 """Sync watch: on the master, who has caught up and who has not, and the question to the controller.
 
 Each LOOK_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
-is to join first counts for acks, then has to have all that was answered without it, and then the
-controller is asked; one that is to leave counts until the controller has said yes.
+is to join first counts for acks, then has to have all that was answered without it, messages and
+changes of tables, and then the controller is asked; one that is to leave counts until the
+controller has said yes.
 
     look -> acks need {1, 2}; all below 5000 was answered by 1 alone
     look -> 2 has 5200: the controller is asked for {1, 2}
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -32,6 +34,7 @@ from rmq.config import Settings
 LOOK_S = 0.1
 AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
+LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
 REFUSALS = (
     ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
@@ -54,6 +57,16 @@ class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
 
+class TableCopies(Protocol):
+    """What slaves have of the tables, which are not in the log. One that never says has them."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many changes each table has seen by now."""
+
+    def has(self, slave: int, least: Mapping[str, int]) -> bool:
+        """With at least so many changes."""
+
+
 class SyncWatch:
     """Of one mastership. Owned by the control thread."""
 
@@ -66,28 +79,28 @@ class SyncWatch:
         link: ControllerLink,
         altered: Callable[[ReplicaInfo], None],
         is_learner: Callable[[int], bool],
-        has_tables: Callable[[int], bool],
+        copies: TableCopies,
         count_acks: Callable[[], None],
         sends: WaitingSends,
     ) -> None:
-        """altered: hears what the controller answered; has_tables: of a slave, whether it has
-        copied them since this mastership began, or is one that never says; count_acks: where not
-        the whole set has to acknowledge, tells the core how many slaves do; sends: that wait where
-        they are too few."""
+        """altered: hears what the controller answered; count_acks: where not the whole set has to
+        acknowledge, tells the core how many slaves do; sends: that wait where they are too few."""
         self._mastership = mastership
         self._settings = settings
         self._core = core
         self._link = link
         self._altered = altered
         self._is_learner = is_learner
-        self._has_tables = has_tables
+        self._copies = copies
         self._count_acks = count_acks
         self._sends = sends
         self._change = SyncChange(state)
         self._slaves: dict[int, Slave] = {}
         self._end = core.log_range()[1]  # of the log at the last look
         self._began_ms = now_ms()
-        self._needed = 0  # what one who joins must have
+        self._needed = 0  # what one who joins must have: of the log, and of the tables
+        self._needed_tables: Mapping[str, int] = {}
+        self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: frozenset[int] = frozenset()
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
@@ -155,11 +168,20 @@ class SyncWatch:
         if joining := goal - self.members - self._joining:
             self._joining |= joining
             self._change.ask(goal)
-            self._needed = self.apply()
-        if all(self._slaves[each].acked >= self._needed for each in self._joining):
+            self._needed, self._needed_tables = self.apply(), self._copies.counts()
+        if all(self._has_needed(each) for each in self._joining):
             await self._ask(goal)
 
+    def _has_needed(self, joining: int) -> bool:
+        """Changes of tables are answered as messages are: those from now on wait for it, too."""
+        has_log = self._slaves[joining].acked >= self._needed
+        return has_log and self._copies.has(joining, self._needed_tables)
+
     def _note_slaves(self, now: int) -> None:
+        if not self._counts or now - self._counts[-1][0] >= AT_END_MS:
+            self._counts.append((now, self._copies.counts()))
+        while now - self._counts[0][0] > LATE_TABLES_MS and len(self._counts) > 1:
+            self._counts.popleft()
         rows = {row[5]: row for row in self._core.ha_slaves() if row[5] > 0}
         for broker_id, row in rows.items():
             known = self._slaves.get(broker_id)
@@ -168,7 +190,7 @@ class SyncWatch:
                 caught_up_ms = now
             self._slaves[broker_id] = Slave(
                 broker_id, row[3], caught_up_ms, is_learner=self._is_learner(broker_id),
-                has_tables=self._has_tables(broker_id),
+                has_tables=self._copies.has(broker_id, self._counts[0][1]),
             )  # fmt: skip
         for broker_id, known in self._slaves.items():
             if broker_id not in rows and known.closed_ms is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmq.broker.replication.controller_heartbeats import Standing
+from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.broker.replication.lost_end import LostEnd
 
 
@@ -50,6 +51,14 @@ def test_who_leads_all_the_same_has_lost_nothing_any_more(path: Path) -> None:
     lost.note("first")
     lost.forget()
     assert not lost.has_lost(0) and not LostEnd(path).has_lost(0)
+
+
+def test_a_log_without_a_byte_is_empty_wherever_it_begins() -> None:
+    for start in (0, 3 << 30):
+        empty = Standing(NO_EPOCH, start, start, True, NO_EPOCH, False, start)
+        assert (empty.lacks, empty.is_empty, empty.has_lost) == ("is empty", True, False)
+        begun = Standing(NO_EPOCH, start + 9, start, True, NO_EPOCH, False, start)
+        assert (begun.lacks, begun.is_empty) == ("", False)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ what it was told.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
@@ -61,18 +63,31 @@ class Link:
         return ReplicaInfo(1, "h:1", 4, self.state)
 
 
+class Copies:
+    """What slaves have of tables that have seen `count` changes: all, unless it is said here."""
+
+    def __init__(self) -> None:
+        self.count = 7
+        self.had: dict[int, int] = {}
+
+    def counts(self) -> dict[str, int]:
+        return {"topics": self.count}
+
+    def has(self, slave: int, least: Mapping[str, int]) -> bool:
+        return self.had.get(slave, self.count) >= least["topics"]
+
+
 class Stage:
     """A master of id 1 that is alone in sync."""
 
     def __init__(self, **given: object) -> None:
         self.core, self.link = Core(), Link()
-        self.without_tables: set[int] = set()
+        self.copies = Copies()
         self.watch = SyncWatch(
             Mastership(1, 4, 0), self.link.state,
             load_properties(None, {key: str(value) for key, value in given.items()}),
             self.core, self.link,  # type: ignore[arg-type]
-            lambda _: None, lambda _: False, lambda each: each not in self.without_tables,
-            lambda: None, WaitingSends(),
+            lambda _: None, lambda _: False, self.copies, lambda: None, WaitingSends(),
         )  # fmt: skip
 
     async def look(self) -> None:
@@ -149,7 +164,7 @@ async def test_one_who_joins_begins_anew_when_another_set_is_learned() -> None:
 async def test_who_has_the_log_alone_does_not_join_and_is_named(clock: DrivenClock) -> None:
     on = Stage()
     on.core.acked = {2: 1000, 3: 1000}
-    on.without_tables = {2}
+    on.copies.had = {2: -1}
     await on.look()
     assert on.watch.members == {1, 3} and on.watch.problem == ""
     clock.advance(4.9)
@@ -158,9 +173,54 @@ async def test_who_has_the_log_alone_does_not_join_and_is_named(clock: DrivenClo
     clock.advance(0.2)
     await on.look()
     assert "replicas [2] have the log" in on.watch.problem
-    on.without_tables = set()
+    on.copies.had.clear()
     await on.look()
     assert on.watch.members == {1, 2, 3} and on.watch.problem == ""
+
+
+@in_loop
+async def test_one_who_joins_has_the_changes_that_were_answered_before_it_counted(
+    clock: DrivenClock,
+) -> None:
+    """A slave whose copies stand still, and which was out of sync while tables changed."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    on.copies.had = {2: 7}
+    on.copies.count = 8  # a topic was deleted, and nobody waited for 2
+    await on.look()
+    assert on.watch.members == {1} and on.link.asked == []
+    clock.advance(3.0)
+    await on.look()
+    assert on.link.asked == []
+    on.copies.had = {2: 8}
+    await on.look()
+    assert on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_who_joins_waits_for_no_change_that_waits_for_it(clock: DrivenClock) -> None:
+    """Offsets change all the time: what changes once its ack counts is answered with it."""
+    on = Stage()
+    on.core.acked, on.core.answered = {2: 1000}, 1200
+    await on.look()
+    assert on.core.others == [2] and on.link.asked == []
+    on.copies.had, on.copies.count = {2: 7}, 9
+    on.core.acked = {2: 1200}
+    await on.look()
+    assert on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_who_joins_and_has_old_tables_is_not_waited_for(clock: DrivenClock) -> None:
+    on = Stage()
+    on.core.acked, on.core.answered = {2: 1000}, 1200
+    await on.look()
+    assert on.core.others == [2], "its acks count"
+    on.copies.had = {2: 7}
+    for on.copies.count in range(8, 17):
+        clock.advance(10.0)
+        await on.look()
+    assert on.core.others == [] and on.link.asked == [], "its copies stand still"
 
 
 @in_loop
@@ -169,7 +229,7 @@ async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
     on = Stage()
     on.core.acked = {2: 1000, 3: 10}
     await on.look()
-    on.without_tables = {2, 3}
+    on.copies.had = {2: -1, 3: -1}
     for _ in range(8):
         clock.advance(1.0)
         await on.look()
