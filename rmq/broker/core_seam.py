@@ -201,6 +201,10 @@ class QueueCalls(Protocol):
         topic that is unknown, as a slave has them before it knows it, and when it was deleted
         before. Some queues a turn."""
 
+    def drop_older_queues(self, topic: bytes, end: int) -> int:
+        """Of a topic, known or not, that was deleted when the log ended there, and made anew since:
+        how many queues have gone, those whose newest message is older. Held pulls are answered."""
+
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
         """(min, max, first offset in memory, 20-byte units from there on), or None."""
 

@@ -332,6 +332,13 @@ class FakeCore:
             and len(entries) > self.queue_minimum.get((topic, queue_id), 0)
         ]
 
+    def drop_older_queues(self, topic: bytes, end: int) -> int:
+        older = [each for each in self.queues
+                 if each[0] == topic and self.lone_ends.get(topic, -1) < end]  # fmt: skip
+        for each in older:
+            del self.queues[each]
+        return len(older)
+
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
         found = self.queue_range(topic, queue_id)
         if found is None:

@@ -27,6 +27,7 @@ from rmq.broker.core_seam import DelayCalls, LogCalls
 from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.master_search import ANSWER_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.tables.deleted_topics import read_marks
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.queue_mappings import QueueMappings, read_table
@@ -271,7 +272,8 @@ class MetadataCopy:
             await asyncio.sleep(REACH_LOOK_S)
 
     async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
-        reply = await link.call(Command(code=code), TABLE_S)
+        fields = {"rmqDeleted": "true"} if code == RequestCode.GET_ALL_TOPIC_CONFIG else {}
+        reply = await link.call(Command(code=code, fields=fields), TABLE_S)
         if reply.code != ResponseCode.SUCCESS:
             raise CallError(f"{link.address}: request {code}: code {reply.code}: {reply.remark}")
         return fastjson.loads_object(reply.body) if reply.body else {}
@@ -287,7 +289,9 @@ class MetadataCopy:
             await self._context.queue_mappings.copy(
                 {topic: mapping for topic, mapping in mappings.items() if topic in table}
             )
-        await self._context.topics.copy(table, self._asked_at)
+        unseen = self._context.topics.unseen(read_marks(content))  # RocketMQ's has none
+        await self._reach(max((end for end, _ in unseen.values()), default=0))
+        await self._context.topics.copy(table, self._asked_at, unseen)
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:
         table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin)

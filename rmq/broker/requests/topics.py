@@ -162,6 +162,7 @@ def get_all_topics(context: Context, request: Request) -> Reply:
     count = command.int_field("maxTopicNum", len(table), 0)
     version = context.topics.version
     mappings = context.queue_mappings
+    deleted = context.topics.deleted() if command.bool_field("rmqDeleted", False) else None
 
     def make() -> bytes:
         names = sorted(table)[first : first + count]
@@ -176,11 +177,16 @@ def get_all_topics(context: Context, request: Request) -> Reply:
                     if (mapping := mappings.get(name)) is not None
                 },
                 "topicQueueMappingInfoMap": {},
+                **({} if deleted is None else {"rmqDeletedTopics": deleted}),
             }
         )
 
     of = (version.key, mappings.version.key, len(mappings), len(table), first, count)
-    body = context.bodies.of_version("topics", of, make)
+    if deleted is None:
+        body = context.bodies.of_version("topics", of, make)
+    else:  # what was deleted is known when the reactor has deleted it
+        known = context.topics.registered.version.counter
+        body = context.bodies.of_version("topics of a slave", (of, known), make)
     return command.reply(fields={"totalTopicNum": len(table)}, body=body)
 
 

@@ -70,6 +70,22 @@ class DeletedTopics:
             del self._ends[next(iter(self._ends))]
         self._saver.changed(*ends)  # those that went before go from the file when it is written
 
+    def members(self) -> dict[str, list[int]]:
+        """name: [log offset, ms]"""
+        return {name: list(entry) for name, entry in self._ends.items()}
+
+    def take(self, marks: Mapping[str, tuple[int, int]]) -> None:
+        """As slave: the master's."""
+        low = self._core.log_range()[0]
+        news = {name: mark for name, mark in marks.items() if mark[0] > low}
+        for name in news:
+            self._ends.pop(name, None)
+        self._ends |= news
+        while len(self._ends) > TOPICS_MAX:
+            del self._ends[next(iter(self._ends))]
+        if news:
+            self._saver.changed(*news)
+
     async def saved(self) -> None:
         await self._saver.saved()
 
@@ -86,6 +102,11 @@ class DeletedTopics:
             self._file.path.name,
             {MEMBER: {name: entry and list(entry) for name, entry in ends.items()}},
         )
+
+
+def read_marks(content: Mapping[Any, Any]) -> dict[str, tuple[int, int]]:
+    """(log offset, ms) by topic, of what a master says of its topics."""
+    return _entries({MEMBER: content.get("rmqDeletedTopics")})
 
 
 def deleted_topics(config_directory: Path) -> dict[bytes, tuple[int, int]]:
@@ -105,7 +126,8 @@ def _file(config_directory: Path) -> JsonFile:
 
 def _entries(content: Mapping[Any, Any] | None) -> dict[str, tuple[int, int]]:
     found = {}
-    for name, pair in ((content or {}).get(MEMBER) or {}).items():
+    table = (content or {}).get(MEMBER)
+    for name, pair in table.items() if isinstance(table, Mapping) else ():
         if (
             isinstance(name, str)
             and isinstance(pair, list)

@@ -312,10 +312,35 @@ class TopicTable:
         self._publish(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
-    async def copy(self, topics: Mapping[str, TopicConfig], log_end: int) -> None:
+    def deleted(self) -> dict[str, list[int]]:
+        """Where the log ended, and when it was (ms), when each was deleted, made anew or not."""
+        return self._deleted.members()
+
+    def unseen(self, marks: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        """The master's deletions that this slave has not seen, as of a topic made anew at once."""
+        return {
+            name: mark
+            for name, mark in marks.items()
+            if mark[0] > self._deleted.end_of(name) and not self.is_system(name)
+        }
+
+    async def copy(
+        self,
+        topics: Mapping[str, TopicConfig],
+        log_end: int,
+        unseen: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         """Makes this table, a slave's, the master's; returns when file and reactor have it.
         log_end: where the log here ended before the master was asked. What comes behind of a topic
-        that is deleted can be of another one, made since under the name: it stays."""
+        that is deleted can be of another one, made since under the name: it stays. unseen: the
+        log here has what they are about."""
+        if unseen:
+            lone = self._lone()
+            for name, (end, _) in unseen.items():
+                is_here = name in lone or (name in self._topics and name in topics)
+                if is_here and (dropped := self._core.drop_older_queues(name.encode(), end)):
+                    log.info("topic made anew by the master: %s, %d older queues", name, dropped)
+            self._deleted.take(unseen)
         for name in [name for name in self._topics if name not in topics]:
             if not self.is_system(name):
                 del self._topics[name]

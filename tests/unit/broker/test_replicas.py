@@ -116,6 +116,68 @@ async def test_a_topic_is_deleted_again_and_again_while_its_messages_come(tmp_pa
 
 
 @in_loop
+@pytest.mark.parametrize("starts_between", [False, True])
+async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_messages(
+    tmp_path: Path, starts_between: bool
+) -> None:
+    """The slave sees no table without it. Queue 0 has a message of the new one, the others none."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        for queue in range(3):
+            for _ in range(3):
+                assert (await client.send("t", b"old", queue)).code == SUCCESS
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until_same_log(master, slave)
+            assert slave.core.queue_range(b"t", 1) == (0, 3)
+        assert (await client.call(215, topic="t")).code == SUCCESS
+        await client.call(17, topic="t", **TOPIC)
+        assert (await client.send("t", b"new", 0)).code == SUCCESS
+        if starts_between:  # and takes the log, but no tables
+            async with slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave:
+                assert slave.core.queue_range(b"t", 1) == (0, 3)
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until_same_log(master, slave)
+            await until(lambda: slave.core.queue_range(b"t", 1) in (None, (0, 0)))
+            assert [each.body for each in records(slave, "t")] == [b"new"]
+            assert slave.core.queue_range(b"t", 2) in (None, (0, 0))
+            # The next deletion is another one, and what comes after the first stays.
+            assert (await client.send("t", b"newer", 1)).code == SUCCESS
+            await client.call(17, topic="another", **TOPIC)
+            await until_same_log(master, slave)
+            for queue, body in ((0, b"new"), (1, b"newer")):
+                assert [each.body for each in records(slave, "t", queue)] == [body]
+        async with slave_of(master, tmp_path / "s") as slave:  # nor is it older after a start
+            await client.call(17, topic="a-third", **TOPIC)
+            await until_same_log(master, slave)
+            for queue, body in ((0, b"new"), (1, b"newer")):
+                assert [each.body for each in records(slave, "t", queue)] == [body]
+
+
+@in_loop
+async def test_a_new_slave_has_no_messages_of_a_topic_that_was_deleted(tmp_path: Path) -> None:
+    """The log brings them all the same; the topic is made anew when the slave has them."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        assert (await client.send("t", b"old", 1)).code == SUCCESS
+        assert (await client.call(215, topic="t")).code == SUCCESS
+        await client.call(17, topic="u", **TOPIC)
+        assert (await client.send("u", b"kept", 1)).code == SUCCESS
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until_same_log(master, slave)
+            await until(lambda: slave.core.queues_without_topic() == [])
+            await client.call(17, topic="t", **TOPIC)
+            await until(lambda: "t" in slave.topics)
+            assert slave.core.queue_range(b"t", 1) in (None, (0, 0))
+            assert [each.body for each in records(slave, "u", 1)] == [b"kept"]
+
+
+@in_loop
 async def test_a_slave_takes_neither_messages_nor_changes_and_says_where_they_belong(
     tmp_path: Path,
 ) -> None:
