@@ -300,6 +300,26 @@ def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
     assert b'"another"' in table
 
 
+@pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
+def test_a_master_whose_log_takes_nothing_is_replaced(trio: Trio, operation: str) -> None:
+    """Nobody restarts it: it resigns. Started again it is a slave."""
+    until_acked(trio, b"first")
+    trio.settle()
+    old = trio.nodes["master"]
+    old.disk.fail(operation, errno.EIO, path="commitlog/", count=1)
+    wait_until(lambda: send(old, b"lost") and old.disk.hits(0))
+    wait_until(lambda: any(send(node, b"second") == 0 for node in others(trio, old)))
+    assert send(old, b"refused") != 0
+    wait_until(lambda: trio.nodes["master"] is not old)
+    assert "this replica leads and follows no more" in old.log()
+    old.kill()
+    old.start()
+    trio.settle()
+    until_acked(trio, b"third")
+    wait_until(lambda: bodies(old) == bodies(trio.nodes["master"]))
+    assert {b"first", b"second", b"third"} <= set(bodies(old))
+
+
 def test_a_master_that_is_alone_promises_no_change_of_its_tables(trio: Trio) -> None:
     """As with sends: what one disk has is lost with it."""
     until_acked(trio, b"first")

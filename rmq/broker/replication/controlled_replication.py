@@ -271,6 +271,12 @@ class ControlledReplication(Replication):
     async def fenced(self) -> None:
         self._core.set_lease(0)
 
+    async def retired(self, epoch: int) -> None:
+        self._core.set_lease(0)
+        await self._end_watch()
+        await self._leave()
+        self._show("SLAVE", self._role.broker_id or 0, epoch, "")
+
     def _show(self, role: str, broker_id: int, epoch: int, master_address: str) -> None:
         """To clients, name servers and operators."""
         self._settings.set("brokerRole", role)
@@ -327,6 +333,7 @@ class ControlledReplication(Replication):
             newest_epoch=self._epochs.newest,
             has_lost_end=self._lost_end.has_lost(end),
             log_start=start,
+            is_poisoned=bool(stats.get("poisoned")),
         )
 
     # ---- greetings

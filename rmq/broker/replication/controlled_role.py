@@ -77,6 +77,7 @@ class ControlledRole:
         self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
         self._has_resigned = False
+        self._is_retired = False
         self._looks_since = 0.0  # clock.monotonic(): for a successor; 0: not yet
         self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
         self._look_s = LOOK_S
@@ -105,13 +106,26 @@ class ControlledRole:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if not self._is_retired:
+            await self._end()
+        self.link.close()
+
+    async def _end(self) -> None:
         resigns = self.changes is not None and await self.changes.stop()
         await self._heartbeats.stop()  # the next one would have it live
         if resigns and self.broker_id is not None and self.known is not None:
             with contextlib.suppress(ControllerError, asyncio.TimeoutError):
                 work = self.link.resign(self.broker_id, self.known.master_epoch)
                 await within(work, RESIGN_S)
-        self.link.close()
+
+    async def _retire(self) -> None:
+        """Its log takes nothing any more: another one is to be master."""
+        log.error("a write or sync of the log failed: this replica leads and follows no more; "
+                  "restart it when its disk is sound")  # fmt: skip
+        self.problem = "its log takes nothing any more: restart it when its disk is sound"
+        await self._end()
+        self._is_retired = True
+        await self._actions.retired(self.known.master_epoch if self.known is not None else 0)
 
     def notified(self, info: ReplicaInfo) -> None:
         """A notice said so (1008): it is asked for."""
@@ -130,7 +144,7 @@ class ControlledRole:
     # ---- asking
 
     async def _run(self) -> None:
-        while True:
+        while not self._standing().is_poisoned:
             self._soon.clear()
             pause_s = LOOK_S
             try:
@@ -149,6 +163,7 @@ class ControlledRole:
                 self._say(repr(error))
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._soon.wait(), min(pause_s, self._look_s))
+        await self._retire()
 
     async def _look(self) -> None:
         broker_id = self.broker_id if self.broker_id is not None else await self._get_id()

@@ -52,6 +52,7 @@ class Standing(msgspec.Struct, frozen=True):
     newest_epoch: int = NO_EPOCH  # that its epoch file had, in the log or not
     has_lost_end: bool = False  # by what lost_end.py knows
     log_start: int = 0  # where its first file begins
+    is_poisoned: bool = False  # a write or sync failed: it takes nothing until it is opened again
 
     @property
     def is_empty(self) -> bool:

@@ -58,6 +58,9 @@ class RoleActions(Protocol):
         """As master: it acknowledges nothing until lease(), or it leads anew; other than when a
         lease ends, also at the end of this replica."""
 
+    async def retired(self, epoch: int) -> None:
+        """It is nothing any more until it is started again: its log takes nothing."""
+
 
 class _Role(NamedTuple):
     kind: str  # "lead" | "follow" | "wait"
