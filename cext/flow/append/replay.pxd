@@ -27,6 +27,8 @@ from libc.stdint cimport int64_t
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender, Dispatch
 from cext.flow.append.dispatch_hook cimport dispatch_news
+from cext.flow.tables.topic_table cimport Topic
+from cext.store.queues.consume_queue cimport Queue
 
 cdef enum:
     REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
@@ -44,6 +46,10 @@ cdef inline int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
 
 # From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it. POISONED.
 cdef int replay(Appender s, int64_t end) noexcept nogil
+
+# The queue goes, with its files; who waits at it is woken. `topic`: its own, NULL where that is in
+# no table.
+cdef void drop_queue(Appender s, Topic* topic, Queue* queue) noexcept nogil
 
 # How far dispatch may go.
 cdef inline int64_t dispatch_limit(Appender s) noexcept nogil:

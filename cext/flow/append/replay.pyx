@@ -218,6 +218,10 @@ cdef void drop_older(Appender s, Topic* topic, Queue* queue) noexcept nogil:
     check(s.dispatch_first == s.dispatch_count,
           b"replay: nothing that this core appended waits for a queue that begins anew",
           s.dispatch_first, s.dispatch_count)
+    drop_queue(s, topic, queue)
+
+
+cdef void drop_queue(Appender s, Topic* topic, Queue* queue) noexcept nogil:
     dispatch_gone(s, queue)
     if topic != NULL and queue.queue_id < topic.queue_slots:
         topic.queues[queue.queue_id] = NULL

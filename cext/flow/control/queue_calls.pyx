@@ -1,19 +1,17 @@
 """Queue calls. See queue_calls.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from cext.base.status cimport ABSENT, NOT_FOUND, OK, raise_status
 from cext.flow.append.dispatch cimport write_and_dispatch
-from cext.flow.append.dispatch_hook cimport dispatch_gone
+from cext.flow.append.replay cimport drop_queue
 from cext.flow.context.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, QueueEntry, queue_copy_units, queue_memory_offset, unit_load)
+    UNIT_BYTES, QueueEntry, queue_copy_units, queue_is_of, queue_memory_offset, unit_load)
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
@@ -173,8 +171,7 @@ cdef struct OlderQueues:
 cdef bint is_older(Appender s, Queue* queue, const OlderQueues* x) noexcept nogil:
     """Its newest message was there when the topic was deleted. One that cannot be read stays."""
     cdef int64_t last
-    if queue.topic_length != <int32_t> x.topic.length or memcmp(
-            queue.topic, x.topic.bytes, x.topic.length) != 0:
+    if not queue_is_of(queue, <const char*> x.topic.bytes, <int32_t> x.topic.length):
         return False
     if queue.max_offset <= queue.min_offset:        # they have left the log since
         return queue.max_offset > 0
@@ -182,23 +179,18 @@ cdef bint is_older(Appender s, Queue* queue, const OlderQueues* x) noexcept nogi
     return 0 <= last < x.end
 
 
-cdef void drop_older_queues(PopService s, OlderQueues* x) noexcept nogil:
+cdef void drop_older_queues(Appender s, OlderQueues* x) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
     cdef int64_t i
     x.dropped = 0
-    write_and_dispatch(s.append)
+    write_and_dispatch(s)
     topic = <Topic*> name_map_find(&s.tables.topics, x.topic.bytes, x.topic.length)
-    for i in range(s.append.queues.queue_top):
-        queue = s.append.queues.queues[i]
-        if queue == NULL or not is_older(s.append, queue, x):
-            continue
-        if topic != NULL and queue.queue_id < topic.queue_slots:
-            wake_all(s.pull, queue)
-            topic.queues[queue.queue_id] = NULL
-        dispatch_gone(s.append, queue)
-        s.append.queues.delete_queue(queue)
-        x.dropped += 1
+    for i in range(s.queues.queue_top):
+        queue = s.queues.queues[i]
+        if queue != NULL and is_older(s, queue, x):
+            drop_queue(s, topic, queue)
+            x.dropped += 1
 
 
 cdef class QueueCalls(TopicCalls):
@@ -240,7 +232,7 @@ cdef class QueueCalls(TopicCalls):
         cdef OlderQueues x
         x.topic = borrowed(topic)
         x.end = end
-        self._call(<CallFn> drop_older_queues, <void*> self.pops, &x)
+        self._call(<CallFn> drop_older_queues, <void*> self.appender, &x)
         return x.dropped
 
     def queue_snapshot(self, bytes topic, int32_t queue_id):

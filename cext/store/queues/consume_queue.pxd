@@ -23,6 +23,7 @@ It reads topic, queue_id and serial (never changed) and the units of the chunks 
 changed either, since units are only added).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
 from cext.base.status cimport Status
@@ -120,6 +121,12 @@ cdef inline int unit_check(QueueEntry* entry, int64_t log_end) noexcept nogil:
             | (entry.physical_offset > log_end - entry.size)):
         return Status.CORRUPT
     return Status.OK
+
+
+cdef inline bint queue_is_of(const Queue* queue, const char* topic,
+                             int32_t topic_length) noexcept nogil:
+    return queue.topic_length == topic_length and memcmp(
+        queue.topic, topic, <size_t> topic_length) == 0
 
 
 # First logical offset that is in memory; max_offset when none is.

@@ -15,7 +15,7 @@ cimport cython
 from libc.errno cimport errno
 from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
 from posix.unistd cimport close
 
@@ -28,7 +28,7 @@ from cext.store.log.checkpoint cimport checkpoint_read
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.queues.consume_queue cimport (
     UNIT_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at,
-    queue_destroy, queue_memory_offset, queue_release, unit_load, unit_store)
+    queue_destroy, queue_is_of, queue_memory_offset, queue_release, unit_load, unit_store)
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.store.queues.queue_repair cimport (
     REPAIR_FREE, REPAIR_OVER, REPAIR_TOPIC_BYTES, REPAIR_WRITING, REPAIRS_MAX, repair_move)
@@ -169,10 +169,8 @@ cdef class QueueStore(QueueTable):
         used[0] = False
         for i in range(self.queue_top):
             queue = self.queues[i]
-            if (queue == NULL or queue.topic_length != topic_length
-                    or queue.begun_at >= kept_from):
-                continue
-            if memcmp(queue.topic, topic, <size_t> topic_length) == 0:
+            if (queue != NULL and queue.begun_at < kept_from
+                    and queue_is_of(queue, topic, topic_length)):
                 used[0] = used[0] or queue.next_offset > 0 or queue.max_offset > 0
                 self.delete_queue(queue)
                 deleted += 1
