@@ -115,6 +115,15 @@ def _cluster(actions: frozenset[Action], name: str | None = None) -> Row:
     return row
 
 
+def _either(is_first: Callable[[Command], object], first: Row, otherwise: Row) -> Row:
+    """One of two rows, by what the request's fields say."""
+
+    def row(command: Command, own_cluster: str) -> Iterable[Wanted]:
+        return (first if is_first(command) else otherwise)(command, own_cluster)
+
+    return row
+
+
 def _nothing(command: Command, own_cluster: str) -> Iterator[Wanted]:
     return iter(())
 
@@ -282,13 +291,15 @@ ROWS: dict[int, Row] = {
     Code.CONSUME_MESSAGE_DIRECTLY: _all(_group(SUB), _topic(SUB, optional=True)),
     Code.RESUME_CHECK_HALF_MESSAGE: _topic(UPDATE),
     # A message by its place: of whatever topic, where none is named.
-    Code.VIEW_MESSAGE_BY_ID: lambda command, own_cluster: (
-        _topic(GET) if command.text_field("topic") else _CLUSTER_GET
-    )(command, own_cluster),
+    Code.VIEW_MESSAGE_BY_ID: _either(
+        lambda command: command.text_field("topic"), _topic(GET), _CLUSTER_GET
+    ),
     # routes: whoever may use the topic in any way; of what topics are made from, everybody
-    Code.GET_ROUTEINFO_BY_TOPIC: lambda command, own_cluster: (
-        _nothing if command.text_field("topic") == names.AUTO_CREATE_TOPIC else _topic(ANY_USE)
-    )(command, own_cluster),
+    Code.GET_ROUTEINFO_BY_TOPIC: _either(
+        lambda command: command.text_field("topic") == names.AUTO_CREATE_TOPIC,
+        _nothing,
+        _topic(ANY_USE),
+    ),
     # name servers
     Code.GET_KV_CONFIG: _CLUSTER_GET,
     Code.GET_KVLIST_BY_NAMESPACE: _CLUSTER_GET,
@@ -312,9 +323,9 @@ ROWS: dict[int, Row] = {
     Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster(GET, "clusterName"),
     Code.CONTROLLER_APPLY_BROKER_ID: _of_servers,
     # A master renews its lease by it, or resigns.
-    Code.CONTROLLER_GET_REPLICA_INFO: lambda command, own_cluster: (
-        _of_servers if "rmqBrokerId" in command.fields else _CLUSTER_GET
-    )(command, own_cluster),
+    Code.CONTROLLER_GET_REPLICA_INFO: _either(
+        lambda command: "rmqBrokerId" in command.fields, _of_servers, _CLUSTER_GET
+    ),
     # accounts; what they may see and change beside that is in rmq/auth/accounts.py
     **{code: _CLUSTER_UPDATE for code in (
         Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,

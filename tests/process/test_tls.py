@@ -20,6 +20,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority, Pair
 from support.command_line import rmq
 from support.waiting import HANG_S, wait_until
+from support.wire_frames import frame
 
 from rmq import Message, Producer, PullConsumer
 from rmq.client.blocking import encryption
@@ -35,18 +36,12 @@ SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1
         "i": "", "j": "0", "k": "false"}  # fmt: skip
 MIB = 1 << 20
 # Written so that one reader may see another asker and other acks than the next one.
-_HEADER = (
+ACKS_AS_ADMIN = frame(
     b'{"code":200151,"opaque":1,"flag":0,"extFields":{"AccessKey":"admin","\\u0061":""},'
-    b'"extFields":null}'
-)
-_BODY = (
+    b'"extFields":null}',
     b'{"acks":[{"c":"billing","t":"bills","q":0,"rq":0,"so":0,"b":"AQ==","pt":1,"it":1,"r":"0"}],'
-    b'"acks":[]}'
+    b'"acks":[]}',
 )
-ACKS_AS_ADMIN = (
-    (4 + len(_HEADER) + len(_BODY)).to_bytes(4, "big") + len(_HEADER).to_bytes(4, "big")
-    + _HEADER + _BODY
-)  # fmt: skip
 T = TypeVar("T")
 
 

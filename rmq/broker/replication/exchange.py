@@ -128,11 +128,7 @@ class Exchange:
 
     def _have(self, goal: Mapping[str, int], needed: int | frozenset[int]) -> bool:
         """They have them, or have newer ones."""
-        found = {
-            slave
-            for slave, (_, known) in self._known.items()
-            if all(self._count(known.get(name, "")) >= count for name, count in goal.items())
-        }
+        found = {slave for slave in self._known if self.has(slave, goal)}
         return len(found) >= needed if isinstance(needed, int) else found >= needed
 
     def _count(self, version: str) -> int:

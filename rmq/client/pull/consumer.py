@@ -226,13 +226,14 @@ class PullConsumer(Member[PullConsumerParameters]):
                 return
             for name, subscription in list(self.subscriptions.items()):
                 topic = unwrap(self.parameters.namespace, name)
+                what = f"group {self.group}, rebalance of {topic}"
                 try:
                     route = self.instance.routes.of(name)
                     share = self._share(route)
                 except RmqError as error:
-                    self._troubles.begin(f"group {self.group}, rebalance of {topic}", error)
+                    self._troubles.begin(what, error)
                     continue
-                self._troubles.end(f"group {self.group}, rebalance of {topic}")
+                self._troubles.end(what)
                 if share is None:
                     self.instance.heartbeats.send()  # what there is stays until the broker knows us
                     continue

@@ -25,21 +25,24 @@ def exchange(counts: dict[str, int]) -> Exchange:
     return Exchange("1763726400.5", {name: lambda name=name: counts[name] for name in counts})
 
 
+def is_up_to_date(exchange: Exchange, slave: int, tables: tuple[str, ...] = BOTH) -> bool:
+    """Whether it has said that it has what there is now."""
+    return exchange.has(slave, exchange.counts(tables))
+
+
 @in_loop
 async def test_a_slave_has_what_it_says(exchange: Exchange, counts: dict[str, int]) -> None:
     exchange.begin()
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
     await exchange.changed(2, {}, 0)
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
     await exchange.changed(2, {"topics": "1763726400.5 5", "offsets": "1763726400.5 69"}, 0)
-    assert exchange.has(2, exchange.counts(("topics",))) and not exchange.has(
-        2, exchange.counts(BOTH)
-    )
+    assert is_up_to_date(exchange, 2, ("topics",)) and not is_up_to_date(exchange, 2)
     await exchange.changed(2, {"topics": "1763726400.5 5", "offsets": "1763726400.5 70"}, 0)
     before = exchange.counts(BOTH)
     counts["offsets"] = 90
     assert exchange.has(2, before) and not exchange.has(3, before)
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
 
 
 @in_loop
@@ -48,10 +51,10 @@ async def test_who_only_looks_says_nothing_new(exchange: Exchange) -> None:
     exchange.begin()
     await exchange.changed(2, exchange.versions(), 0)
     await exchange.changed(2, None, 0)
-    assert exchange.has(2, exchange.counts(BOTH))
+    assert is_up_to_date(exchange, 2)
     assert await exchange.settled(("topics",), frozenset((2,)), 0)
     await exchange.changed(2, {}, 0)  # it begins anew
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
 
 
 @in_loop
@@ -64,11 +67,11 @@ async def test_what_was_said_before_this_mastership_does_not_count(
     await exchange.changed(2, before, 0)
     counts["topics"] = 9
     exchange.begin()
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
     await exchange.changed(2, before, 0)
-    assert not exchange.has(2, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, 2)
     await exchange.changed(2, exchange.versions(), 0)
-    assert exchange.has(2, exchange.counts(BOTH))
+    assert is_up_to_date(exchange, 2)
 
 
 @in_loop
@@ -77,9 +80,7 @@ async def test_a_slave_that_is_gone_makes_room(clock: DrivenClock, exchange: Exc
     for slave in range(1, SLAVES_MAX + 2):
         await exchange.changed(slave, exchange.versions(), 0)
         clock.advance(0.1)
-    assert not exchange.has(SLAVES_MAX + 1, exchange.counts(BOTH))
+    assert not is_up_to_date(exchange, SLAVES_MAX + 1)
     clock.advance(GONE_S)
     await exchange.changed(SLAVES_MAX + 1, exchange.versions(), 0)
-    assert exchange.has(SLAVES_MAX + 1, exchange.counts(BOTH)) and not exchange.has(
-        1, exchange.counts(BOTH)
-    )
+    assert is_up_to_date(exchange, SLAVES_MAX + 1) and not is_up_to_date(exchange, 1)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.wire_frames import JSON, frame
 
 from cext.testing.frame_probe import header_parsed
 from rmq.broker.clients.connections import Connection
 from rmq.broker.dispatch.request import Request
 from rmq.format.remoting import Command, decode, encode
-
-JSON = 0
-
-
-def frame_of(header: bytes, body: bytes = b"") -> bytes:
-    return len(header).to_bytes(4, "big") + header + body
 
 
 @pytest.mark.parametrize(
@@ -27,15 +22,15 @@ def frame_of(header: bytes, body: bytes = b"") -> bytes:
     ],
 )
 def test_the_hot_path_reads_what_was_judged(header: bytes, fields: dict[str, str]) -> None:
-    command = decode(frame_of(header, b"body"))
+    command = decode(frame(header, b"body")[4:])
     assert command.fields == fields
-    frame = Request(Connection(1, "10.0.0.1:1"), command).frame
-    length = int.from_bytes(frame[1:4], "big")
-    found = header_parsed(frame[4 : 4 + length], JSON)
+    written = Request(Connection(1, "10.0.0.1:1"), command).frame
+    length = int.from_bytes(written[1:4], "big")
+    found = header_parsed(written[4 : 4 + length], JSON)
     assert found["code"] == 7
-    assert decode(frame).fields == fields
+    assert decode(written).fields == fields
     assert {key.decode(): value.decode() for key, value in found["fields"]} == fields
-    assert frame.endswith(b"body")
+    assert written.endswith(b"body")
 
 
 @pytest.mark.parametrize("serialize_type", [0, 1])

@@ -44,6 +44,17 @@ class Signing(Replica):
         await super().send(request)
 
 
+async def begin_with_alice(one: Signing, resource: str, action: str) -> None:
+    """Alice may do this much, and 1 is master."""
+    user = json.dumps({"username": "alice", "password": "wonderland"})
+    assert (await one.call(3001, user.encode(), username="alice")).code == 0
+    entry = {"resource": resource, "actions": [action], "decision": "Allow"}
+    acl = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
+    assert (await one.call(3006, json.dumps(acl).encode(), subject="User:alice")).code == 0
+    await one.join()
+    assert (await one.elect()).code == 0
+
+
 @in_loop
 async def test_brokers_that_sign_elect_and_all_others_are_refused(
     clock: DrivenClock, tmp_path: Path
@@ -80,13 +91,7 @@ async def test_the_cluster_that_is_named_has_to_be_the_brokers(
     """A user who may change one cluster names it, and a broker of another."""
     async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as one:
         clock.advance(5.3)
-        user = json.dumps({"username": "alice", "password": "wonderland"})
-        assert (await one.call(3001, user.encode(), username="alice")).code == 0
-        entry = {"resource": "Cluster:d", "actions": ["Update"], "decision": "Allow"}
-        acl = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
-        assert (await one.call(3006, json.dumps(acl).encode(), subject="User:alice")).code == 0
-        await one.join()
-        assert (await one.elect()).code == 0
+        await begin_with_alice(one, "Cluster:d", "Update")
         before = await one.look()
         asked = {"brokerName": "broker-a", "brokerId": 1, "brokerAddress": "127.0.0.1:1",
                  "designateElect": True, "isCleanLivingBroker": True}  # fmt: skip
@@ -111,13 +116,7 @@ async def test_who_only_looks_neither_renews_a_lease_nor_ends_it(
 ) -> None:
     async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as one:
         clock.advance(5.3)
-        user = json.dumps({"username": "alice", "password": "wonderland"})
-        assert (await one.call(3001, user.encode(), username="alice")).code == 0
-        entry = {"resource": "Cluster:*", "actions": ["Get"], "decision": "Allow"}
-        acl = {"policies": [{"policyType": "Custom", "entries": [entry]}]}
-        assert (await one.call(3006, json.dumps(acl).encode(), subject="User:alice")).code == 0
-        await one.join()
-        assert (await one.elect()).code == 0
+        await begin_with_alice(one, "Cluster:*", "Get")
         async with Signing(server.port, 1, ALICE) as other:
             before = await other.call(1004, brokerName="broker-a")
             assert (before.code, before.fields["masterBrokerId"]) == (0, "1")
