@@ -23,7 +23,7 @@ import msgspec
 from rmq.auth.authorization import address
 from rmq.auth.guard import Guard
 from rmq.base import clock
-from rmq.broker.core_seam import DelayCalls, LogCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls, StatCalls
 from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.master_search import ANSWER_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
@@ -52,11 +52,13 @@ TABLE_S = 30.0
 REACH_S = 5.0
 REFUSED_S = 10.0  # then a master that gave no accounts is asked again
 BEHIND_LOG = ("offsets", "delays")
+# Of a master whose log could not be written: it speaks of what is in no log.
+AHEAD_OF_LOG = ("topics", "delays")
 TABLE_BYTES_MAX = 1 << 30  # a million topics take some 200 MB
 REACH_LOOK_S = 0.02
 
 
-class CoreCalls(LogCalls, DelayCalls, Protocol):
+class CoreCalls(LogCalls, DelayCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -161,19 +163,18 @@ class MetadataCopy:
                     raise
                 lacks.append(str(error))  # RocketMQ 4 knows no request modes
                 continue
-            if versions is not None and name in BEHIND_LOG:
-                # Offsets say what was done with the log up to now.
-                now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
-                told = await link.call(now, ANSWER_S)
-                if name == "delays":  # of what could not be written, too
-                    try:
-                        await self._reach(told_end(told))
-                    except Unreached as error:
-                        lacks.append(str(error))
-                        continue
-                else:
-                    await self._reach(told_written(told))
-            await take(content, link.address)
+            try:
+                if versions is not None and name in BEHIND_LOG:
+                    # Offsets say what was done with the log up to now.
+                    now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
+                    told = await link.call(now, ANSWER_S)
+                    await self._reach(told_end(told) if name == "delays" else told_written(told))
+                await take(content, link.address)
+            except Unreached as error:
+                if name not in AHEAD_OF_LOG:
+                    raise
+                lacks.append(str(error))
+                continue
             if versions is not None:
                 self._known[name] = versions.get(name, "")
             if name == "groups":
@@ -265,11 +266,11 @@ class MetadataCopy:
         """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
         that was deleted may have messages on their way here, and an offset says that what is below
         it was delivered. Unreached: the log does not come so far, and nothing is copied."""
-        until = clock.monotonic() + REACH_S
-        while self._core.log_range()[1] < end:
-            if clock.monotonic() > until:
-                raise Unreached(f"the log here does not come up to {end}, the master's end")
-            await asyncio.sleep(REACH_LOOK_S)
+        if await _up_to(lambda: self._core.log_range()[1], end) < end:
+            raise Unreached(f"the log here does not come up to {end}, the master's end")
+
+    def _dispatched(self) -> int:
+        return self._core.stats()["log_dispatched"]
 
     async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
         fields = {"rmqDeleted": "true"} if code == RequestCode.GET_ALL_TOPIC_CONFIG else {}
@@ -290,8 +291,15 @@ class MetadataCopy:
                 {topic: mapping for topic, mapping in mappings.items() if topic in table}
             )
         unseen = self._context.topics.unseen(read_marks(content))  # RocketMQ's has none
-        await self._reach(max((end for end, _ in unseen.values()), default=0))
-        await self._context.topics.copy(table, self._asked_at, unseen)
+        end = max((end for end, _ in unseen.values()), default=0)
+        in_queues = await _up_to(self._dispatched, end)
+        seen = {topic: mark for topic, mark in unseen.items() if mark[0] <= in_queues}
+        await self._context.topics.copy(table, self._asked_at, seen)
+        if len(seen) < len(unseen):
+            raise Unreached(
+                f"a topic was deleted when the master's log ended at {end}, and the queues here "
+                f"have {in_queues}: its older messages, if it was made anew, stay until then"
+            )
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:
         table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin)
@@ -313,6 +321,14 @@ class MetadataCopy:
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))
+
+
+async def _up_to(position: Callable[[], int], end: int) -> int:
+    """Waits for REACH_S until it is there; how far it is."""
+    until = clock.monotonic() + REACH_S
+    while (now := position()) < end and clock.monotonic() <= until:
+        await asyncio.sleep(REACH_LOOK_S)
+    return now
 
 
 def told_end(told: Command) -> int:

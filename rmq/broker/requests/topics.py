@@ -162,7 +162,7 @@ def get_all_topics(context: Context, request: Request) -> Reply:
     count = command.int_field("maxTopicNum", len(table), 0)
     version = context.topics.version
     mappings = context.queue_mappings
-    deleted = context.topics.deleted() if command.bool_field("rmqDeleted", False) else None
+    with_deleted = command.bool_field("rmqDeleted", False)
 
     def make() -> bytes:
         names = sorted(table)[first : first + count]
@@ -177,16 +177,16 @@ def get_all_topics(context: Context, request: Request) -> Reply:
                     if (mapping := mappings.get(name)) is not None
                 },
                 "topicQueueMappingInfoMap": {},
-                **({} if deleted is None else {"rmqDeletedTopics": deleted}),
+                **({"rmqDeletedTopics": context.topics.deleted()} if with_deleted else {}),
             }
         )
 
     of = (version.key, mappings.version.key, len(mappings), len(table), first, count)
-    if deleted is None:
+    if with_deleted:
+        of_deleted = (of, context.topics.deletions)
+        body = context.bodies.of_version("topics of a slave", of_deleted, make)
+    else:
         body = context.bodies.of_version("topics", of, make)
-    else:  # what was deleted is known when the reactor has deleted it
-        known = context.topics.registered.version.counter
-        body = context.bodies.of_version("topics of a slave", (of, known), make)
     return command.reply(fields={"totalTopicNum": len(table)}, body=body)
 
 

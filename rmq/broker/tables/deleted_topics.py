@@ -36,6 +36,7 @@ class DeletedTopics:
         self._saver = JournaledTable(journal, self._file, whole=self._whole, part=self._part)
         self._ends: dict[str, tuple[int, int]] = {}
         self._low = 0  # where the log began when they were last looked through
+        self.changes = 0  # of them, since the start
 
     def load(self) -> None:
         """After recovery: none lies behind the end of the log, where new messages come."""
@@ -57,34 +58,35 @@ class DeletedTopics:
 
     def add(self, ends: Mapping[str, int]) -> None:
         """The reactor has deleted these topics when the log ended there."""
-        if not ends:
+        now = now_ms()
+        self.take({name: (end, now) for name, end in ends.items()})
+
+    def members(self) -> dict[str, list[int]]:
+        """name: [log offset, ms]"""
+        low = self._core.log_range()[0]
+        return {name: list(entry) for name, entry in self._ends.items() if entry[0] > low}
+
+    def unseen(self, marks: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        """Those of the master's that are not here yet. Of what left the log here since, nobody has
+        a message: an empty queue may be the older topic's, or long since the newer one's."""
+        low = self._core.log_range()[0]
+        return {name: mark for name, mark in marks.items() if mark[0] > max(low, self.end_of(name))}
+
+    def take(self, marks: Mapping[str, tuple[int, int]]) -> None:
+        """(log offset, ms) by topic."""
+        if not marks:
             return
-        now, low = now_ms(), self._core.log_range()[0]
-        for name, end in ends.items():
+        low = self._core.log_range()[0]
+        for name, mark in marks.items():
             self._ends.pop(name, None)
-            self._ends[name] = (end, now)  # the newest are the last
+            self._ends[name] = mark  # the newest are the last
         if low != self._low:
             self._low = low
             self._ends = {name: entry for name, entry in self._ends.items() if entry[0] > low}
         while len(self._ends) > TOPICS_MAX:
             del self._ends[next(iter(self._ends))]
-        self._saver.changed(*ends)  # those that went before go from the file when it is written
-
-    def members(self) -> dict[str, list[int]]:
-        """name: [log offset, ms]"""
-        return {name: list(entry) for name, entry in self._ends.items()}
-
-    def take(self, marks: Mapping[str, tuple[int, int]]) -> None:
-        """As slave: the master's."""
-        low = self._core.log_range()[0]
-        news = {name: mark for name, mark in marks.items() if mark[0] > low}
-        for name in news:
-            self._ends.pop(name, None)
-        self._ends |= news
-        while len(self._ends) > TOPICS_MAX:
-            del self._ends[next(iter(self._ends))]
-        if news:
-            self._saver.changed(*news)
+        self.changes += 1
+        self._saver.changed(*marks)  # those that went before go from the file when it is written
 
     async def saved(self) -> None:
         await self._saver.saved()

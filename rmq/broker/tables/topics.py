@@ -316,12 +316,17 @@ class TopicTable:
         """Where the log ended, and when it was (ms), when each was deleted, made anew or not."""
         return self._deleted.members()
 
+    @property
+    def deletions(self) -> int:
+        """A number that changes when what was deleted does."""
+        return self._deleted.changes
+
     def unseen(self, marks: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
         """The master's deletions that this slave has not seen, as of a topic made anew at once."""
         return {
             name: mark
-            for name, mark in marks.items()
-            if mark[0] > self._deleted.end_of(name) and not self.is_system(name)
+            for name, mark in self._deleted.unseen(marks).items()
+            if not self.is_system(name)
         }
 
     async def copy(

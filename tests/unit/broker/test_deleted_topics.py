@@ -40,6 +40,21 @@ async def test_a_deletion_is_answered_when_the_file_says_where_the_log_was(tmp_p
 
 
 @in_loop
+async def test_a_slave_is_told_of_what_is_taken_from_the_master_that_was(tmp_path: Path) -> None:
+    """The table of topics is as it was."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        broker.core.log_end = 5000
+        for marks in ({"t": (4000, 7)}, {"u": (4500, 8)}):
+            await broker.topics.copy(broker.topics.all(), 5000, marks)
+            told = json.loads((await client.call(21, rmqDeleted="true")).body)["rmqDeletedTopics"]
+            assert marks.keys() <= told.keys()
+        assert told == {"t": [4000, 7], "u": [4500, 8]}
+        plain = json.loads((await client.call(21)).body)
+        assert "rmqDeletedTopics" not in plain
+
+
+@in_loop
 async def test_the_retry_topic_of_a_group_does_not_go_with_another_ones_topic(
     tmp_path: Path,
 ) -> None:

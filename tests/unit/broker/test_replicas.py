@@ -157,6 +157,67 @@ async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_me
 
 
 @in_loop
+async def test_a_topic_that_was_made_anew_keeps_its_offsets_when_its_messages_have_left(
+    tmp_path: Path,
+) -> None:
+    """Retention emptied its queue. It is not the older topic's, which left the log with them."""
+    segment = int(SMALL["mappedFileSizeCommitLog"])
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        async with slave_of(master, tmp_path / "s") as slave:
+            for body in (b"old", b"new"):
+                await client.call(17, topic="t", **TOPIC)
+                assert (await client.send("t", body, 1)).code == SUCCESS
+                await until_same_log(master, slave)
+                if body == b"old":
+                    assert (await client.call(215, topic="t")).code == SUCCESS
+            assert [each.body for each in records(slave, "t", 1)] == [b"new"]
+            await client.call(17, topic="other", **TOPIC)
+            while master.core.log_range()[1] < segment + segment // 2:
+                assert (await client.send("other", bytes(900_000))).code == SUCCESS
+            await until_same_log(master, slave)
+            for core in (master.core, slave.core):
+                await until(lambda core=core: core.drop_segments(2**62, 1, 1))
+                await until(lambda core=core: core.queue_range(b"t", 1) == (1, 1))
+            assert master.topics.deleted() == slave.topics.deleted() == {}
+        async with slave_of(master, tmp_path / "s") as slave:  # its file has no deletion any more
+            for number in range(2):
+                await client.call(17, topic=f"another{number}", **TOPIC)
+                await until(lambda number=number: f"another{number}" in slave.topics)
+            assert slave.core.queue_range(b"t", 1) == (1, 1)
+
+
+@in_loop
+async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a master whose last writes failed. It is taken when the log is there."""
+    monkeypatch.setattr("rmq.broker.replication.metadata_copy.REACH_S", 0.05)
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        assert (await client.send("TBW102")).code == SUCCESS
+        await until_same_log(master, slave)
+        end = master.core.log_range()[1]
+        mark = {"ghost": (end + 1, 7)}
+        await master.topics.copy(master.topics.all(), end, mark)
+        await client.call(17, topic="t", **TOPIC)
+        await until(lambda: "t" in slave.topics)
+        await until(lambda: f"log ended at {end + 1}" in slave.replication.copy_problem)
+        assert slave.topics.deleted() == {}
+        group = fastjson.dumps({"groupName": "g"})
+        await client.call(200, group)
+        await until(lambda: "g" in slave.groups)
+        assert (await client.send("TBW102")).code == SUCCESS
+        await until(lambda: slave.topics.deleted() == {"ghost": [end + 1, 7]})
+        await until(lambda: slave.replication.copy_problem == "")
+
+
+@in_loop
 async def test_a_new_slave_has_no_messages_of_a_topic_that_was_deleted(tmp_path: Path) -> None:
     """The log brings them all the same; the topic is made anew when the slave has them."""
     async with (
