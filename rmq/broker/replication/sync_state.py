@@ -6,6 +6,7 @@ The set is the controller's, which elects none but its members; the master asks 
     joins    its log reaches what is confirmed, and the beginning of the master's last epoch, and
              the end of the log at the last look; and it has copied the tables, which are in no
              log (exchange.py), unless it is RocketMQ's. Never a learner
+             When its acks count: it was at the end within the last second
     leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s,
              or has less than is confirmed
 
@@ -27,6 +28,7 @@ from collections.abc import Iterable
 import msgspec
 
 GONE_MS = 1000  # without a connection; a slave connects again within that
+AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
 
 
 class SyncState(msgspec.Struct, frozen=True):
@@ -66,16 +68,22 @@ def wanted(
     *,
     behind_ms: int,
     began_ms: int,
+    joining: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
     """The set as it should be. `behind_ms`: haMaxTimeSlaveNotCatchup; `began_ms`: when this
-    mastership did: a member that has not come since counts as gone from then on."""
+    mastership did: a member that has not come since counts as gone from then on; `joining`: whose
+    acks count already."""
     known = {each.broker_id: each for each in slaves if each.broker_id != own_id}
     stay = {
         each
         for each in members
         if _stays(known.get(each), look.confirm, now_ms, behind_ms, began_ms)
     }
-    join = {each.broker_id for each in known.values() if _joins(each, look)}
+    join = {
+        each.broker_id
+        for each in known.values()
+        if (_goes_on(each, now_ms) if each.broker_id in joining else _joins(each, look))
+    }
     return frozenset({own_id} | stay | (join - members))
 
 
@@ -95,6 +103,13 @@ def _joins(slave: Slave, look: LogLook) -> bool:
     if slave.is_learner or slave.closed_ms is not None or not slave.has_tables:
         return False
     return slave.acked >= max(look.end, look.confirm, look.epoch_start)
+
+
+def _goes_on(slave: Slave, now_ms: int) -> bool:
+    """One look at which it is not quite at the end is no reason to begin anew."""
+    if slave.is_learner or slave.closed_ms is not None or not slave.has_tables:
+        return False
+    return now_ms - slave.caught_up_ms <= AT_END_MS
 
 
 class SyncChange:

@@ -26,13 +26,19 @@ from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
-from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
+from rmq.broker.replication.sync_state import (
+    AT_END_MS,
+    LogLook,
+    Slave,
+    SyncChange,
+    SyncState,
+    wanted,
+)
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
-AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
@@ -151,6 +157,7 @@ class SyncWatch:
     async def _look(self) -> None:
         now = now_ms()
         confirmed = self._confirmed()  # before the acks are read, which are beyond it
+        self._note_counts(now)
         self._note_slaves(now)
         self._note_tables(now)
         look = LogLook(self._end, confirmed, self._mastership.start)
@@ -158,6 +165,7 @@ class SyncWatch:
         goal = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
+            joining=self._joining,
         )  # fmt: skip
         if self._joining and not self._joining <= goal:
             self._joining = frozenset()  # it did not keep up
@@ -169,19 +177,23 @@ class SyncWatch:
             self._joining |= joining
             self._change.ask(goal)
             self._needed, self._needed_tables = self.apply(), self._copies.counts()
-        if all(self._has_needed(each) for each in self._joining):
+        if all(self._has_needed(each, confirmed) for each in self._joining):
             await self._ask(goal)
 
-    def _has_needed(self, joining: int) -> bool:
-        """Changes of tables are answered as messages are: those from now on wait for it, too."""
-        has_log = self._slaves[joining].acked >= self._needed
+    def _has_needed(self, joining: int, confirmed: int) -> bool:
+        """Changes of tables are answered as messages are: those from now on wait for it, too. What
+        was confirmed since it had, unless it came back with less."""
+        has_log = self._slaves[joining].acked >= max(self._needed, confirmed)
         return has_log and self._copies.has(joining, self._needed_tables)
 
-    def _note_slaves(self, now: int) -> None:
+    def _note_counts(self, now: int) -> None:
+        """Those that one who joins must have had within LATE_TABLES_MS."""
         if not self._counts or now - self._counts[-1][0] >= AT_END_MS:
             self._counts.append((now, self._copies.counts()))
         while now - self._counts[0][0] > LATE_TABLES_MS and len(self._counts) > 1:
             self._counts.popleft()
+
+    def _note_slaves(self, now: int) -> None:
         rows = {row[5]: row for row in self._core.ha_slaves() if row[5] > 0}
         for broker_id, row in rows.items():
             known = self._slaves.get(broker_id)

@@ -66,6 +66,24 @@ def test_who_is_to_be_in_sync(
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("slave", "goes_on"),
+    [
+        (at_end(acked=100, ago_ms=1000), True),
+        (at_end(acked=100, ago_ms=1001), False),
+        (at_end(closed_ms=NOW), False),
+        (at_end(is_learner=True), False),
+        (at_end(has_tables=False), False),
+    ],
+)
+def test_one_whose_acks_count_goes_on_joining(slave: Slave, goes_on: bool) -> None:
+    found = wanted(
+        1, frozenset((1,)), [slave], LOOK, NOW, behind_ms=15_000, began_ms=BEGAN,
+        joining=frozenset((2,)),
+    )  # fmt: skip
+    assert (2 in found) is goes_on
+
+
 def test_a_new_mastership_gives_time() -> None:
     """A member that has not come yet, or was at the end before this mastership."""
     for slaves in ([], [Slave(2, 450, 0)]):
