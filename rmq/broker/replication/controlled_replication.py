@@ -135,10 +135,11 @@ class ControlledReplication(Replication):
         return self._master_address
 
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
-        others = self._watch.others if self._watch is not None else frozenset[int]()
-        others -= self._polling
-        if self._watch is not None and self._watch.is_short:
+        if self.waiting_sends.is_on:  # as they do, for a new master's slaves
+            await self.waiting_sends.add(lambda: None)
+        if self._watch is None or self._watch.is_short:
             return ResponseCode.SLAVE_NOT_AVAILABLE
+        others = self._watch.others - self._polling
         if not others or not acks_of_whole_set(self._settings):
             return None
         timeout_s = self._settings.slaveTimeout / 1000

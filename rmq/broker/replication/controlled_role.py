@@ -77,6 +77,7 @@ class ControlledRole:
         self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
         self._has_resigned = False
+        self._retires = False  # it is to; then it has
         self._is_retired = False
         self._looks_since = 0.0  # clock.monotonic(): for a successor; 0: not yet
         self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
@@ -120,12 +121,14 @@ class ControlledRole:
 
     async def _retire(self) -> None:
         """Its log takes nothing any more: another one is to be master."""
-        log.error("a write or sync of the log failed: this replica leads and follows no more; "
-                  "restart it when its disk is sound")  # fmt: skip
-        self.problem = "its log takes nothing any more: restart it when its disk is sound"
+        if not self._retires:
+            self._retires = True
+            log.error("a write or sync of the log failed: this replica leads and follows no more; "
+                      "restart it when its disk is sound")  # fmt: skip
         await self._end()
-        self._is_retired = True
         await self._actions.retired(self.known.master_epoch if self.known is not None else 0)
+        self._is_retired = True
+        self.problem = "its log takes nothing any more: restart it when its disk is sound"
 
     def notified(self, info: ReplicaInfo) -> None:
         """A notice said so (1008): it is asked for."""
@@ -144,10 +147,13 @@ class ControlledRole:
     # ---- asking
 
     async def _run(self) -> None:
-        while not self._standing().is_poisoned:
+        while not self._is_retired:
             self._soon.clear()
             pause_s = LOOK_S
             try:
+                if self._standing().is_poisoned:
+                    await self._retire()
+                    continue
                 await self._look()
                 pause_s = self._look_s
                 if self.problem:
@@ -163,7 +169,6 @@ class ControlledRole:
                 self._say(repr(error))
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._soon.wait(), min(pause_s, self._look_s))
-        await self._retire()
 
     async def _look(self) -> None:
         broker_id = self.broker_id if self.broker_id is not None else await self._get_id()

@@ -28,6 +28,7 @@ class LostEnd:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_noted = path.exists()
+        self._said = ""
         self._whole_at: int | None = None  # log offset: what the master had that is followed
 
     def note(self, why: str, level: int = logging.ERROR) -> None:
@@ -43,12 +44,20 @@ class LostEnd:
 
     def has_lost(self, log_end: int) -> bool:
         if self._is_noted and self._whole_at is not None and log_end >= self._whole_at:
-            log.warning("the log has all again that its master has")
-            self.forget()
+            try:
+                self.forget()
+            except OSError as error:
+                if str(error) != self._said:
+                    self._said = str(error)
+                    log.error("the log has all again that its master has, and the file that says "
+                              "otherwise stays: %s", error)  # fmt: skip
+            else:
+                log.warning("the log has all again that its master has")
         return self._is_noted
 
     def forget(self) -> None:
-        """Nobody has more. A power cut may bring the file back, until a master is followed."""
+        """Nobody has more. A power cut may bring the file back, until a master is followed.
+        OSError: it is there still."""
         self._path.unlink(missing_ok=True)
         self._is_noted = False
 

@@ -8,6 +8,8 @@ A broker that was just made master has no lease for some milliseconds, and no sl
 0.3 s: each has to find it, and to be taken into the sync state set. Refused meanwhile, RocketMQ's
 client would have made all its tries within a few milliseconds.
 
+Changes of tables, whose answers promise the same, wait here for the moment at which they can.
+
 The reactor reads no more of a client whose send is here (cext/flow/send/pending_topic_sends.pxd).
 
 Example: broker 2 leads epoch 5 alone, two are needed. 64 sends wait here; 0.2 s later 3 is in sync,
@@ -71,7 +73,7 @@ class WaitingSends:
             send.go()
         if waiting:
             ms = (monotonic() - self._began) * 1000
-            log.info("%d sends waited for a new master, up to %d ms", len(waiting), ms)
+            log.info("%d sends and changes waited for a new master, up to %d ms", len(waiting), ms)
 
 
 class _Send(Generic[T]):

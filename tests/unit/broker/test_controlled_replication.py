@@ -32,6 +32,7 @@ from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import Settings
 from rmq.demo.ports import free_port
+from rmq.format import fastjson
 from rmq.names import TIMER_TOPIC
 from rmq.observe.sample import Sample
 
@@ -318,6 +319,31 @@ async def test_sends_wait_until_a_new_master_has_its_slave(
         assert on.core.sync_state == ([2], 0) and on.core.sends_wait == 0
         sent.append(client.put(310, b"x", **SEND))
         await on.given_back(client, sent)
+
+
+@pytest.mark.parametrize("what", ["joins", "does not join", "another leads"])
+@in_loop
+async def test_a_change_of_tables_waits_as_sends_do(
+    clock: DrivenClock, tmp_path: Path, what: str
+) -> None:
+    """For the slave that is to have it, too; of who is no master any more nobody has it."""
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        on.replication._polling.add(2)  # it is not waited for once it is in sync
+        mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
+        opaque = client.put(401, fastjson.dumps(mode))
+        await client.call(999)
+        await asyncio.to_thread(int)
+        assert client.reply_to(opaque) is None
+        if what == "joins":
+            await on.replication.sync_state_changed(SyncState(frozenset({1, 2}), 1000))
+        elif what == "does not join":
+            clock.advance(SENDS_WAIT_S)
+        else:
+            await on.replication.wait_without_master(9)
+        await on.core.until(lambda: client.reply_to(opaque) is not None)
+        reply = client.reply_to(opaque)
+        assert reply is not None and reply.code == (0 if what == "joins" else 11)
 
 
 @in_loop

@@ -55,6 +55,7 @@ class Broker:
         self.newest = standing.get("newest", self.epoch)
         self.is_covered = True
         self.has_lost_end = False
+        self.is_poisoned = False
         self.can_copy = True  # whom it follows lives
         self.done: list[tuple[object, ...]] = []
         self.leases: list[int] = []
@@ -73,7 +74,10 @@ class Broker:
 
     def standing(self) -> Standing:
         newest = max(self.newest, self.epoch)
-        return Standing(self.epoch, self.end, self.end, self.is_covered, newest, self.has_lost_end)
+        if "standing" in self.fails:
+            raise OSError("the disk is gone")
+        return Standing(self.epoch, self.end, self.end, self.is_covered, newest, self.has_lost_end,
+                        is_poisoned=self.is_poisoned)  # fmt: skip
 
     @property
     def last(self) -> tuple[object, ...]:
@@ -114,7 +118,7 @@ class Broker:
         self.leases.append(until_ms)
 
     async def retired(self, epoch: int) -> None:
-        raise AssertionError("no log is poisoned here")
+        await self._do("retired", epoch)
 
     async def fenced(self) -> None:
         await self._do("fenced")
@@ -286,6 +290,25 @@ async def test_a_master_that_stops_resigns(on: Stage) -> None:
     assert one.last == ("fenced",)
     await seen(lambda: on.clock.advance(0.002) or two.last == ("lead", 2, [2]))
     assert on.clock.monotonic() - began < 4.0, "before the lease would have ended"
+
+
+@on_stage
+async def test_a_master_whose_log_takes_nothing_retires_whatever_fails_beside(on: Stage) -> None:
+    one = on.start(1)
+    await on.until(one, "lead", 1, [1])
+    two = on.start(2)
+    await on.until(two, "follow", 1, one.address, 1)
+    await on.in_sync(one, 1, 2)
+    one.fails |= {"standing", "retired"}
+    one.is_poisoned = True
+    await on.passing(lambda: one.role.problem == "the disk is gone")
+    one.fails.discard("standing")
+    await on.passing(lambda: one.role.problem == "the disk is full")
+    await on.until(two, "lead", 2, [2])
+    one.fails.discard("retired")
+    await on.passing(lambda: one.last == ("retired", 1))
+    await on.passing(lambda: "takes nothing any more" in one.role.problem)
+    assert one.done[-2] == ("fenced",) and one.done.count(("retired", 1)) == 1
 
 
 @on_stage

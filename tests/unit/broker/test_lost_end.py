@@ -46,6 +46,15 @@ def test_what_is_lost_once_more_counts_from_the_next_master(path: Path) -> None:
     assert path.read_text() == "first\n"
 
 
+def test_a_file_that_cannot_go_is_said_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.mkdir()  # which no unlink takes away
+    lost = LostEnd(path)
+    lost.follows(7000)
+    assert lost.has_lost(7000) and lost.has_lost(7000)
+    (said,) = caplog.records
+    assert "the file that says otherwise stays" in said.getMessage()
+
+
 def test_who_leads_all_the_same_has_lost_nothing_any_more(path: Path) -> None:
     lost = LostEnd(path)
     lost.note("first")
