@@ -19,6 +19,7 @@ from pathlib import Path
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
+from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.master_search import MasterSearch
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -41,8 +42,8 @@ async def join(settings: Settings) -> None:
 
 
 async def join_controlled(settings: Settings) -> None:
-    """The same where the controller knows whose slave it is; without a master there the log begins
-    at 0, as that of the first one does."""
+    """The same where the controller knows whose slave it is. The log of the first one, which joins
+    nobody, begins at 0."""
     if has_log(settings):
         return
     link = ControllerLink(
@@ -65,10 +66,24 @@ async def controlled_start(settings: Settings, link: ControllerLink) -> int:
             return 0
         raise
     if info.master_id is None:
+        if others := sorted(info.sync_state.members - {own_id(settings)}):
+            # One of them is to be master, and its log may begin anywhere.
+            raise ControllerError(
+                None,
+                f"no broker of brokerName={settings.brokerName} is master now, and {others} have "
+                "its log: start one of them; if none comes back, take them off (rmq replica "
+                "remove, mqadmin cleanBrokerMetadata)",
+            )
         return 0
     search = MasterSearch(settings)
     search.address = lambda: info.master_address
     return await start_of(search)
+
+
+def own_id(settings: Settings) -> int | None:
+    """None: it has none yet."""
+    cluster, name = settings.brokerClusterName, settings.brokerName
+    return IdentityFiles(identity_path(settings), cluster, name).broker_id()
 
 
 async def start_of(search: MasterSearch) -> int:

@@ -1,0 +1,60 @@
+"""Where the log of a new replica begins, as the controller says who has one.
+
+With a master: tests/unit/broker/test_replicas.py, tests/ha.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.controllers import Replica, controller
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.controller_link import ControllerError, ControllerLink
+from rmq.broker.replication.identity import IdentityFiles, identity_path
+from rmq.broker.replication.joining import controlled_start
+from rmq.config import Settings, load_properties
+
+
+def settings_of(store: Path, port: int) -> Settings:
+    given = {"brokerClusterName": "c", "brokerName": "broker-a", "storePathRootDir": str(store),
+             "controllerAddr": f"127.0.0.1:{port}"}  # fmt: skip
+    return load_properties(None, given)
+
+
+async def start_of(store: Path, port: int) -> int:
+    settings = settings_of(store, port)
+    link = ControllerLink(ControllerAddresses(settings.controllerAddr), "c", "broker-a")
+    try:
+        return await controlled_start(settings, link)
+    finally:
+        link.close()
+
+
+@in_loop
+async def test_the_log_of_the_first_begins_at_0(clock: DrivenClock, tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        clock.advance(5.3)
+        assert await start_of(tmp_path / "s", server.port) == 0
+        await one.join()  # and another one has an id, and no log
+        assert await start_of(tmp_path / "s", server.port) == 0
+
+
+@in_loop
+async def test_a_new_one_waits_for_those_that_have_the_log(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Begun at 0, its log would have nothing in common with theirs, which may begin later."""
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        clock.advance(5.3)
+        await one.join()
+        assert (await one.elect()).code == 0
+        assert (await one.look(rmqBrokerId=1, rmqMasterEpoch=1, rmqResign=True)).code == 0
+        assert "masterBrokerId" not in (await one.look()).fields
+        with pytest.raises(ControllerError, match=r"is master now, and \[1\] have its log"):
+            await start_of(tmp_path / "s", server.port)
+        IdentityFiles(identity_path(settings_of(tmp_path / "own", 1)), "c", "broker-a").keep(1)
+        assert await start_of(tmp_path / "own", server.port) == 0, "it was the only one"
