@@ -60,7 +60,6 @@ from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
-from cext.store.log.commit_log import sync_path
 from cext.store.recovery import recover
 from cext.store.truncation import (
     begin_truncation,
@@ -68,6 +67,7 @@ from cext.store.truncation import (
     end_truncation,
     wanted_truncation,
 )
+from rmq.base.durable_directory import sync_directory
 from rmq.errors import StoreError, StorePoisonedError
 
 SYNC_S = 60.0                       # longest wait for the disk
@@ -80,7 +80,7 @@ def write_abort(path):
         file.write(str(os.getpid()))
         file.flush()
         os.fsync(file.fileno())
-    sync_path(os.fspath(path.parent))
+    sync_directory(path.parent)
 
 
 cdef bint is_boundary(CommitLog log, int64_t offset) except -1:

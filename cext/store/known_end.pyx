@@ -1,10 +1,11 @@
 """Known end: where the log once reached, by what a start finds. See known_end.pxd."""
 import os
+from pathlib import Path
 
 from libc.string cimport memcmp
 
 from cext.store.log.checkpoint cimport CheckpointFields
-from cext.store.log.commit_log import sync_path
+from rmq.base import atomic_file
 
 NAME = "rmqKnownEnd"
 
@@ -24,15 +25,7 @@ cdef int64_t find_known_end(str root, const CheckpointFields* checkpoint, bytes 
 
 
 cdef int keep_known_end(str root, int64_t known_end) except -1:
-    path, content = os.path.join(root, NAME), b"%d" % known_end
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read(20) == content:
-                return 0
-    with open(path + ".new", "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
-    sync_path(root)
+    path, content = Path(root, NAME), b"%d" % known_end
+    if atomic_file.read(path) != content:
+        atomic_file.replace(path, content)
     return 0

@@ -29,6 +29,7 @@ import os
 import shutil
 import struct
 import zlib
+from pathlib import Path
 from typing import NamedTuple
 
 from libc.stdint cimport int64_t, uint8_t
@@ -36,7 +37,9 @@ from libc.stdint cimport int64_t, uint8_t
 from cext.store.log.checkpoint cimport CHECKPOINT_BYTES, OWN_AT
 from cext.store.queues.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 
-from cext.store.log.commit_log import SEGMENT_NAME, sync_path
+from cext.store.log.commit_log import SEGMENT_NAME
+from rmq.base import atomic_file
+from rmq.base.durable_directory import sync_directory
 from rmq.errors import StoreCorruptError, StoreError
 
 FORM = ">IIqqqI"
@@ -67,14 +70,8 @@ def begin_truncation(root, int64_t offset, bytes note, timers) -> None:
     start sees to it, also after a power cut. OSError: nothing will be cut."""
     if offset < 0:
         raise ValueError(f"a log cannot end at {offset}")
-    path = marker_path(root)
     data = struct.pack(FORM, MAGIC, VERSION, offset, *timers, len(note)) + note
-    with open(path + ".new", "wb") as file:
-        file.write(data + struct.pack(">I", zlib.crc32(data)))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
-    sync_path(os.fspath(root))
+    atomic_file.replace(Path(marker_path(root)), data + struct.pack(">I", zlib.crc32(data)))
 
 
 def wanted_truncation(root) -> "Truncation | None":
@@ -99,7 +96,7 @@ def wanted_truncation(root) -> "Truncation | None":
 def end_truncation(root) -> None:
     """Step 5: it is done."""
     remove(marker_path(root))
-    sync_path(os.fspath(root))
+    sync_directory(root)
 
 
 def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
@@ -109,7 +106,7 @@ def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
     for name in ("queueEnds", "queueEnds.synced"):
         if not ends_fit(os.path.join(root, name), offset):
             remove(os.path.join(root, name))
-    sync_path(root)
+    sync_directory(root)
     cut_checkpoint(os.path.join(root, "checkpoint"), offset)
     cut_timers(root, offset, cut.timers)
     if index and os.path.isdir(index):
@@ -127,7 +124,7 @@ def cut_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
     for start in reversed(starts):
         if start > active:
             os.unlink(f"{directory}/{start:020d}")
-            sync_path(directory)                # so that there never is a gap
+            sync_directory(directory)                # so that there never is a gap
     if active in starts:
         with open(f"{directory}/{active:020d}", "r+b") as file:
             file.truncate(offset - active)
@@ -184,7 +181,7 @@ def cut_index(directory, int64_t offset) -> None:
             struct.unpack_from(">q", head, INDEX_END_AT)[0] >= offset)
         if gone:
             remove(path)
-    sync_path(directory)
+    sync_directory(directory)
 
 
 def cut_timers(root, int64_t offset, timers) -> None:
@@ -200,13 +197,13 @@ def cut_timers(root, int64_t offset, timers) -> None:
         if os.path.isdir(inner) and (
                 beyond or not runs_fit(os.path.join(inner, "checkpoint"), offset)):
             shutil.rmtree(inner)
-    sync_path(directory)
+    sync_directory(directory)
     if not os.path.exists(path):
         return
     cut_position(path, offset, timers)
     remove(os.path.join(root, "config", "timercheck"))  # it would be taken for Apache's, and newer
     if os.path.isdir(os.path.join(root, "config")):
-        sync_path(os.path.join(root, "config"))
+        sync_directory(os.path.join(root, "config"))
 
 
 def runs_fit(path, int64_t offset) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 MODE = 0o750
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: Path | str) -> None:
     """Makes renames, new names and removals in this directory survive a power cut; or OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

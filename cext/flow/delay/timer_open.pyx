@@ -26,6 +26,8 @@ from cext.store.timers.timer_keeper cimport TimerKeeper
 from cext.store.timers.timer_position cimport position_open
 
 from cext.store.log.checkpoint import boot_id
+from rmq.base import atomic_file
+from rmq.base.durable_directory import make_directory
 from rmq.errors import StoreError
 
 cdef enum:
@@ -53,7 +55,7 @@ cdef timers_open(DelayService s, dict given):
     root = pathlib.Path(given["root"], "rmqTimers")
     is_cut = root.exists() and (not (root / "position").exists()
                                 or (root / "position").stat().st_size < POSITION_BYTES_MIN)
-    root.mkdir(0o750, exist_ok=True)
+    make_directory(root)
     for i in range(TIMER_CLOCKS):
         if timer_heap_open(&x.clocks[i].heap, HEAP_ENTRIES) != OK:
             raise MemoryError("no memory for timers")
@@ -193,10 +195,8 @@ cdef hand_over(DelayService s):
     root = pathlib.Path(s.wall_keeper.directory).parent.parent
     offset = oldest_waiting(s)
     numbers = (max(before_ms - 1, 0) // SLOT_MS * SLOT_MS, 0, offset, offset, 0, wall_ms(), 1)
-    (root / "config").mkdir(0o750, exist_ok=True)
-    fresh = root / "config" / "timercheck.new"
-    fresh.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
-    os.replace(fresh, root / "config" / "timercheck")
+    atomic_file.replace(root / "config" / "timercheck",
+                        b"".join(number.to_bytes(8, "big") for number in numbers))
     (root / "timerwheel").unlink(missing_ok=True)
     shutil.rmtree(root / "timerlog", ignore_errors=True)
 

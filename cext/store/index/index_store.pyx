@@ -2,6 +2,7 @@
 import logging
 import os
 import re
+from pathlib import Path
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -20,7 +21,7 @@ from cext.store.index.index_key cimport (
     TAG_KEY, KeyTexts, find_key_texts, hash_on, positive_hash, record_has_key)
 from cext.store.log.log_window cimport window_at
 
-from cext.store.log.commit_log import make_durable_directory
+from rmq.base.durable_directory import make_directory
 from rmq.errors import StoreError
 
 log = logging.getLogger("rmq.index")
@@ -65,7 +66,7 @@ cdef class IndexStore:
         cdef int status
         cdef IndexFile file
         path = os.fsdecode(self.directory)
-        make_durable_directory(path)
+        make_directory(Path(path))
         names = sorted(int(name) for name in os.listdir(path) if NAME.fullmatch(name))
         self.trusted = trusted
         self.index_ms = index_ms

@@ -11,6 +11,7 @@ that write_out() is always one pwrite to one file.
 
 import os
 import re
+from pathlib import Path
 
 from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport free, malloc
@@ -42,6 +43,7 @@ from cext.store.log.segment_map cimport (
     segment_map_close, segment_map_drop, segment_map_find, segment_map_init, segment_map_new_turn,
     segment_map_view)
 
+from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import StoreCorruptError, StoreError
 
 cdef extern from "<unistd.h>" nogil:
@@ -515,7 +517,7 @@ cdef class CommitLog:
         """Finds the segments; returns their number. Every one must have the exact size and follow
         the one before; a last one of length zero is removed. Nothing is scanned. Until set_end()
         the log can be read up to the end of the last segment."""
-        make_durable_directory(self.directory)
+        make_directory(Path(self.directory))
         starts = sorted(int(name) for name in os.listdir(self.directory)
                         if SEGMENT_NAME.fullmatch(name))
         if starts and os.path.getsize(self.path_of(max(starts))) == 0:
@@ -602,7 +604,7 @@ cdef class CommitLog:
             if not self.link.warm:
                 room = min(self.segment_bytes, least)
             raise_status(status, f"{self.path_of(active)}: {os.strerror(error)}")
-        sync_path(self.directory)
+        sync_directory(self.directory)
         self.link.room = active + room
         self.marks.appended = end
         raise_status(self.activate(active, fd, self.link.room),
@@ -673,22 +675,3 @@ cdef class CommitLog:
 
 cdef bint drops_have_room(CommitLog log) noexcept nogil:
     return log.link.drops_pushed - load_acquire_u64(&log.link.drops_popped) < DROPS_MAX
-
-
-def sync_path(path: str) -> None:
-    """fsync of a directory."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def make_durable_directory(path: str, mode: int = 0o750) -> None:
-    """Like makedirs, but the entries made on the way survive a power cut. `mode`: of the last one,
-    as rmq/base/durable_directory.py has it."""
-    if not os.path.isdir(path):
-        parent = os.path.dirname(path)
-        make_durable_directory(parent, 0o777)
-        os.mkdir(path, mode)
-        sync_path(parent)

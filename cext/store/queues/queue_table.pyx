@@ -1,5 +1,6 @@
 """The consume queues of a shard: found and read. See queue_table.pxd."""
 import os
+from pathlib import Path
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -16,6 +17,7 @@ from cext.store.queues.consume_queue cimport (
 )
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.wire.limits cimport TOPIC_BYTES_MAX
+from rmq.base.durable_directory import make_directory
 
 cdef enum:
     FIRST_SLOTS = 1024
@@ -56,7 +58,7 @@ cdef class QueueTable:
         if (name_map_open(&self.names) != Status.OK
                 or QueueTable.grow(self, FIRST_SLOTS) != Status.OK):
             raise MemoryError("no memory for the queue table")
-        os.makedirs(self.directory, 0o750, exist_ok=True)
+        make_directory(Path(os.fsdecode(self.directory)))
         self.reader_files = QueueFiles(self.directory, entries_per_file, READER_FILES, False)
 
     def __dealloc__(self):

@@ -8,6 +8,7 @@
 """
 import os
 import re
+from pathlib import Path
 
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -55,6 +56,7 @@ from cext.store.timers.timer_run cimport (
     run_writer_open,
 )
 
+from rmq.base.durable_directory import make_directory
 from rmq.errors import StoreError
 
 cdef extern from "<unistd.h>" nogil:
@@ -579,7 +581,7 @@ cdef class TimerKeeper:
         cdef TimerRun* of_run = NULL
         cdef TimerEntry* entry = NULL
         cdef int status
-        os.makedirs(self.directory, 0o750, exist_ok=True)
+        make_directory(Path(self.directory))
         self._forget()
         k.delivered_ms = k.clock_ms = before_ms
         self.damage = None

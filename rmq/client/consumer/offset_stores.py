@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
-from rmq.base import waits
+from rmq.base import atomic_file, waits
+from rmq.base.durable_directory import make_directory
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.parameters.consumer import BROADCASTING
@@ -162,14 +163,11 @@ class LocalOffsets:
             self._offsets = {**self._read(), **self._owed}
             beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with beside.open("wb") as file:
-                    file.write(fastjson.dumps({"offsetTable": self._offsets}))
-                    file.flush()
-                    os.fsync(file.fileno())
+                make_directory(self.path.parent)
+                atomic_file.write_synced(beside, fastjson.dumps({"offsetTable": self._offsets}))
                 with contextlib.suppress(FileNotFoundError):
                     self.path.replace(self._backup)
-                beside.replace(self.path)
+                atomic_file.rename_synced(beside, self.path)
                 self._owed.clear()
             except OSError as error:
                 log.error("offsets are not kept in %s: %s", self.path, error)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cext.store.log.commit_log import make_durable_directory
 from rmq.base import atomic_file
 from rmq.base.durable_directory import make_directory
 from rmq.base.json_file import JsonFile
@@ -68,13 +67,10 @@ def test_a_store_is_open_to_its_user_and_group_alone(tmp_path: Path, wide_umask:
     StoreLock(tmp_path / "data" / "store").release()
     assert mode_of(tmp_path / "data" / "store") == 0o750
     assert mode_of(tmp_path / "data") == 0o777, "it may hold other things"
-    make_durable_directory(str(tmp_path / "disk" / "commitlog"))
-    assert mode_of(tmp_path / "disk" / "commitlog") == 0o750
 
 
 def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path, wide_umask: None) -> None:
     (tmp_path / "store").mkdir(0o755)
     make_directory(tmp_path / "store")
     StoreLock(tmp_path / "store").release()
-    make_durable_directory(str(tmp_path / "store"))
     assert mode_of(tmp_path / "store") == 0o755
