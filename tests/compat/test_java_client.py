@@ -13,129 +13,17 @@ from typing import Any
 
 import pytest
 from compat.conftest import JAVA_CLIENTS, SMALL_SEGMENT_BYTES
+from compat.java_scenarios import (
+    ELSEWHERE,
+    NEW_TYPES,
+    OLD_TYPES,
+    SENDS_AND_PULLS,
+    STRICT,
+    THE_REST,
+    TYPES,
+)
 from compat.runner import ScenarioRunner
 from compat.targets import Target
-
-SENDS_AND_PULLS = [
-    "send_sync",
-    "send_creates_topic",
-    "send_async",
-    "send_oneway",
-    "send_batch",
-    "send_selector",
-    "send_parallel",
-    "send_properties",
-    "send_without_wait",
-    "size_small_to_1m",
-    "size_4m",
-    "size_mixed_batch",
-    "pull_statuses",
-    "pull_tag_filter",
-    "pull_holds_until_message",
-    "pull_async",
-    "view_by_id",
-    "search_by_timestamp",
-    "push_one_consumer",
-    "push_three_consumers",
-    "orderly_two_consumers",
-    "lite_subscribe",
-    "lite_assign_seek",
-    "offset_pull_commit",
-    "error_body_too_large",
-    "error_no_such_queue",
-    "error_codes_of_send",
-    "error_codes_of_pull",
-    "error_codes_of_others",
-    "error_unknown_request",
-]
-THE_REST = [
-    "pull_holds_until_timeout",
-    "pull_reply_limits",
-    "lite_subscribe_tag",
-    "lite_commit_and_restart",
-    "lite_two_consumers",
-    "push_tag_filter",
-    "push_broadcasting",
-    "push_two_groups",
-    "push_large_backlog",
-    "push_from_first",
-    "push_from_last_young",
-    "orderly_one_consumer",
-    "orderly_suspend",
-    "offset_kept_by_client_restart",
-]
-# These need a broker with short times (fixture types_target).
-NEW_TYPES = [  # 5.x only
-    "type_timed",
-    "type_recall",
-    "offset_by_time",
-    "pop_two_consumers",
-    "pop_comes_again",
-    "pop_taken_over",
-    "pop_tag_filter",
-]
-OLD_TYPES = ["type_timed_by_property"]  # 5.x has methods for it, and refuses these properties
-TYPES = [
-    "type_delay_levels",
-    "type_transaction",
-    "transaction_other_producer",
-    "transaction_immunity",
-    "transaction_given_up",
-    "type_retry_to_dead_letter",
-    "retry_asked_level",
-    "retry_default_limit",
-    "retry_gives_up_at_once",
-    "retry_own_sends",
-    "retry_orderly_gives_up",
-    "retry_batch_in_part",
-    "request_reply",
-    "request_without_reply",
-]
-# These need a broker with other settings (fixture strict_target).
-STRICT = ["push_from_where_old", "error_topic_not_created"]
-# Used in pairs by other test files, or by them only.
-ELSEWHERE = {
-    "writer_open",
-    "writer_wait",
-    "writer_close",
-    "filter_push",
-    "filter_pull",
-    "filter_lite",
-    "filter_wrong",
-    "filter_class",
-    "filter_evaluate",
-    "filter_store_fill",
-    "filter_store_read",
-    "pop_sql_filter",
-    "transaction_open",
-    "transaction_end",
-    "offset_before_broker_restart",
-    "offset_after_broker_restart",
-    "error_busy",
-    "exchange_fill",
-    "exchange_read",
-    "exchange_query",
-    "live_open",
-    "live_send",
-    "live_stream",
-    "live_stop",
-    "live_close",
-    "live_counts",
-    "retry_group_limits",
-    "ordered_open",
-    "ordered_send",
-    "ordered_close",
-    "replica_open",
-    "replica_suspend",
-    "replica_resume",
-    "replica_wait",
-    "replica_close",
-    "static_send",
-    "static_ranges",
-    "trace_send_and_consume",
-    "admin_call",
-    "mqadmin",
-}
 
 
 def scenarios_of(client: str) -> list[str]:

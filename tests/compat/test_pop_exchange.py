@@ -14,8 +14,8 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from compat.popper import BATCH_ACK, Popper, bodies
 from compat.targets import Target, make_target
-from compat.test_pops import BATCH_ACK, Popper, bodies
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compat.both_brokers import Both
 from compat.mqadmin import CLUSTER, Admin, admin_of, eventually
 from compat.runner import ScenarioRunner
 from compat.targets import Target, make_target
-from compat.test_scaling import Both
+from support.queue_mappings import detail, item
 from support.waiting import wait_until
-from unit.broker.test_static_topics import detail, item
 
 from rmq import Message, Producer
 from rmq.client.blocking.cluster import Cluster

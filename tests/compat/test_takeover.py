@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from compat.replica_pairs import COMMON, ApacheSlave, ends, log_of, send_all, wait
 from compat.runner import ScenarioRunner
 from compat.targets import ApacheTarget
-from compat.test_replicas import COMMON, ApacheSlave, ends, log_of, send_all, wait
 from support.waiting import HANG_S
 
 from rmq import Admin, Message, Producer

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compat.java_scenarios import NEW_TYPES, SENDS_AND_PULLS, THE_REST, TYPES
 from compat.runner import ScenarioRunner
 from compat.targets import Target
-from compat.test_java_client import NEW_TYPES, SENDS_AND_PULLS, THE_REST, TYPES
 
 from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.queue_mappings import FAR, detail, item
 from support.replica_set import Server
 from support.waiting import HANG_S, wait_until
-from unit.broker.test_static_topics import FAR, detail, item
 
 from rmq import Message, Producer, PullConsumer, PushConsumer
 from rmq.client.blocking.cluster import Cluster

@@ -5,12 +5,13 @@ TYPE_CHECKING, and every cimport of a .pxd or .pyx. All files of one name are on
 belongs to its .pxd, a .pyi to what it describes.
 """
 
+import ast
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from support.source_tree import OURS, ROOT, files, imports, name_of
+from support.source_tree import OURS, ROOT, files, imports, name_of, parsed
 
 Graph = Mapping[str, set[str]]
 
@@ -95,6 +96,29 @@ def test_no_rooms_of_the_broker_import_each_other(tree: dict[str, set[str]]) -> 
     assert {"rmq.broker.tables", "rmq.broker.requests"} <= graph.keys()
     found = circles(graph)
     assert not found, f"circles of rooms:\n{shown(found)}"
+
+
+def named_in(path: Path) -> set[str]:
+    """Modules that a test's file imports, or that stand in one that it imports."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
+
+
+def test_tests_import_no_tests_and_stand_in_no_circle() -> None:
+    """What two of them need stands in support/, or beside them."""
+    tests = ROOT / "tests"
+    graph = {name_of(path, tests): named_in(path) for path in files(".py", trees=("tests",))}
+    graph = {name: (used & graph.keys()) - {name} for name, used in graph.items()}
+    imported = set().union(*graph.values())
+    assert {"support.waiting", "compat.popper"} <= imported
+    assert not [each for each in sorted(imported) if each.rpartition(".")[2].startswith("test_")]
+    found = circles(graph)
+    assert not found, f"circles of imports:\n{shown(found)}"
 
 
 def test_the_list_of_known_circles_shrinks(tree: dict[str, set[str]]) -> None:

@@ -8,20 +8,18 @@ processes: tests/process/test_replicas.py; Apache's brokers: tests/compat.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
 from support.live_broker import SMALL, live_broker, records
+from support.live_replicas import MASTER, SYNC, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
 from support.waiting import until
 
-from rmq.broker.broker import Broker
 from rmq.broker.replication.ha_port import is_replica
-from rmq.broker.replication.joining import join
 from rmq.broker.replication.master_search import MasterSearch
 from rmq.config import load_properties
 from rmq.errors import ConfigError
@@ -29,29 +27,6 @@ from rmq.format import fastjson
 from rmq.serving.remoting_client import CallError
 
 SUCCESS, SLAVE_NOT_AVAILABLE, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 14, 16
-MASTER = {"brokerRole": "ASYNC_MASTER"}
-SYNC = {"brokerRole": "SYNC_MASTER"}
-TOPIC = {
-    "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
-    "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
-}  # fmt: skip
-
-
-@asynccontextmanager
-async def slave_of(master: Broker, directory: Path, **settings: object) -> AsyncIterator[Broker]:
-    """A slave whose store begins as that of a new process does."""
-    texts = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": master.address, **settings}
-    given = {key: str(value) for key, value in texts.items()}
-    await join(load_properties(None, {**SMALL, "storePathRootDir": str(directory), **given}))
-    async with live_broker(directory, **texts) as slave:
-        yield slave
-
-
-async def until_same_log(master: Broker, slave: Broker) -> None:
-    """And topics, which queues are found by."""
-    end = master.core.log_range()[1]
-    await until(lambda: slave.core.stats()["log_dispatched"] >= end)
-    await until(lambda: slave.topics.registered.all() == master.topics.registered.all())
 
 
 @in_loop

@@ -8,9 +8,9 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker
+from support.live_replicas import MASTER, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
 from support.waiting import until
-from unit.broker.test_replicas import MASTER, TOPIC, slave_of, until_same_log
 
 from rmq.format import fastjson
 from rmq.format.remoting import Command

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker
+from support.live_replicas import SYNC, slave_of, until_same_log
 from support.name_server import Client, in_loop, name_server
+from support.queue_mappings import FAR, detail, item
 from support.unwritable import not_saved
 from support.waiting import until
 from support.wire_frames import batch_body
-from unit.broker.test_replicas import SYNC, slave_of, until_same_log
 
 from rmq.broker.broker import Broker
 from rmq.broker.tables.queue_mapping import LogicQueueItem, chain_fault, succession_fault
@@ -33,19 +34,6 @@ GET_TOPIC, STATIC, ROUTE, ALL_TOPICS, DELETE = 351, 513, 105, 21, 215
 SEARCH, MAXIMUM, MINIMUM, EARLIEST, QUERY, COMMIT = 29, 30, 31, 32, 14, 15
 FOUND, NOTHING_NEW, AT_ONCE, MOVED, NOT_LEADER = 0, 19, 20, 21, 501
 OWN = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG", "subVersion": 0}
-FAR = 10_000
-
-
-def item(gen: int, broker: str, queue: int, base: int, end: int = -1) -> dict[str, Any]:
-    return {"gen": gen, "queueId": queue, "bname": broker, "logicOffset": base, "startOffset": 0,
-            "endOffset": end, "timeOfStart": -1, "timeOfEnd": -1}  # fmt: skip
-
-
-def detail(broker: str, queues: dict[int, list[dict[str, Any]]], total: int, epoch: int) -> bytes:
-    return fastjson.dumps(
-        {"topic": "s", "bname": broker, "scope": "__global__", "totalQueues": total,
-         "epoch": epoch, "dirty": False, "hostedQueues": queues, "currIdMap": {}}
-    )  # fmt: skip
 
 
 async def put(
