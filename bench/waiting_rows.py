@@ -32,7 +32,7 @@ HALF_QUEUE = Queue(HALF_TOPIC, 0)
 PATIENCE = 60.0
 HEAP_ENTRIES = 262_144
 YEAR_MS = 365 * 86_400_000
-UNIT = struct.Struct(">qiq")
+QUEUE_ENTRY = struct.Struct(">qiq")
 
 Finish = Callable[[int], None]
 
@@ -116,8 +116,8 @@ def half_places(ours: Ours, first: int, count: int) -> list[int]:
     """Of those that are in the files."""
     folder = ours.directory / "store" / "consumequeue" / HALF_QUEUE.topic / "0"
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*")))
-    units = data[first * UNIT.size : (first + count) * UNIT.size]
-    return [offset for offset, size, _ in UNIT.iter_unpack(units) if size]
+    entries = data[first * QUEUE_ENTRY.size : (first + count) * QUEUE_ENTRY.size]
+    return [offset for offset, size, _ in QUEUE_ENTRY.iter_unpack(entries) if size]
 
 
 def commits(first: int, places: list[int], group: str) -> bytes:

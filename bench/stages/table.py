@@ -23,7 +23,7 @@ from rmq.format.message import encode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
 from rmq.names import AUTO_CREATE_TOPIC
 
-QUEUE_UNITS = 5_000_000  # of QueuePut: more than any measurement needs
+QUEUE_ENTRIES = 5_000_000  # of QueuePut: more than any measurement needs
 PROPERTIES = encode_properties(
     {
         "UNIQ_KEY": "7F0000010AAA18B4AAC2123456780000", "KEYS": "order-17", "WAIT": "true",
@@ -70,7 +70,7 @@ def loop(kind: str, *given: bytes) -> Callable[[Path], Run]:
 
 
 def queue_put(directory: Path) -> Run:
-    return stage_loops.QueuePut(os.fsencode(directory), QUEUE_UNITS).run
+    return stage_loops.QueuePut(os.fsencode(directory), QUEUE_ENTRIES).run
 
 
 def index_put(directory: Path) -> Run:
@@ -108,7 +108,7 @@ STAGES: dict[str, Case] = {
         "record of 1 KiB written", loop("RecordBuild", BODY)
     ),
     "queue_put": Case(
-        "unit appended to a consume queue", queue_put, 1000
+        "entry appended to a consume queue", queue_put, 1000
     ),
     "index_put": Case(
         "key put into the index, of 1000 at once", index_put, 10_000

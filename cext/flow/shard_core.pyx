@@ -173,7 +173,7 @@ cdef class ShardCore(ShardCalls):
                                  given["record_max_bytes"],
                                  pooled=given["pool_bytes"] > 0, warm=given["warm_segments"],
                                  node=given["node"], ahead_bytes=given["ahead_bytes"])
-        s.append.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
+        s.append.queues = QueueStore(given["consumequeue_dir"], given["queue_file_entries"],
                                      given["queue_chunks"], given["checkpoint"], s.turn.memory)
         abort = pathlib.Path(given["root"], "abort")
         s.append.log.load()

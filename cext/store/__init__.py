@@ -5,7 +5,7 @@
     index           messages by key
     timers          messages that wait for their time
 
-A start, which reads all of them: recovery (which queue units count, the table of all cases; where
+A start, which reads all of them: recovery (which queue entries count, the table of all cases; where
 the log ends is found in log), known_end (where it once ended), deleted_topics; truncation (a log
 that is cut back, now or at the next start).
 """

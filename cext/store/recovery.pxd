@@ -1,7 +1,7 @@
-"""Recovery: which queue units count at a start, and what is dispatched again.
+"""Recovery: which queue entries count at a start, and what is dispatched again.
 
 How far the log itself is believed is decided by log_scan. The commit log is the truth. Queue files
-are believed up to one log offset, the start; units at and above it are cut and made anew from the
+are believed up to one log offset, the start; entries at and above it are cut and made anew from the
 log. Exactly one row gives the start (first match counts):
 
     row what is on disk                             start of dispatch       who leaves it so
@@ -11,7 +11,7 @@ log. Exactly one row gives the start (first match counts):
     S5  queueEnds.synced of any boot                its log offset          power cut; reboot
         without either (an older rmq, RocketMQ, files garbled):
     S3  own checkpoint part, some queues missing    start of the log; the   one queue's directory
-                                                    others keep their units deleted
+                                                    others keep entries     deleted
     S4  own part, same boot                         its persisted_offset    clean stop; kill -9
     S5  own part, other boot                        its synced_offset       power cut; reboot
     S6  no own part, no abort file                  end of the highest      Apache RocketMQ stopped
@@ -22,7 +22,7 @@ log. Exactly one row gives the start (first match counts):
                                                     minus 3 s
     S8  as S7, but no segment is old enough         start of the log        checkpoint lost, garbled
     S9  S4-S6, but no record ends or starts there   as S7 or S8             log shortened; garbled
-                                                                            checkpoint or unit
+                                                                            checkpoint or entry
     S10 a record from the start on that its queue   start of the log, all   queue files older than
         does not end just before, or one across it  queue files removed     the checkpoint says
 
@@ -30,7 +30,7 @@ log. Exactly one row gives the start (first match counts):
 believed when its checksum is right and a record ends where it says (queue_ends.pxd); a broker that
 wrote the store since has only added to the log, and what it took away is seen queue by queue.
 
-Where a queue starts and ends is never read from its files alone. For units below the start it is
+Where a queue starts and ends is never read from its files alone. For entries below the start it is
 what queueEnds says, which needs no search; without it the log is read once from its start (rows
 with A), and then the files of a queue are believed only if none of its records is in the log.
 
@@ -40,8 +40,8 @@ with A), and then the files of a queue are believed only if none of its records 
     A3  no queueEnds                    the log, read up    first start after an older version or
                                         to the start        RocketMQ's broker
 
-    Q1  units at or above the start                 cut                     queue files ahead
-    Q2  units missing below the log's end           dispatched again        queue files behind
+    Q1  entries at or above the start               cut                     queue files ahead
+    Q2  entries missing below the log's end         dispatched again        queue files behind
     Q3  empty last file                             removed                 crash while made
     Q4  short last file                             filled up with zeros    crash while made
     Q5  file missing in between, wrong length       all removed, log read   files copied badly
@@ -49,7 +49,7 @@ with A), and then the files of a queue are believed only if none of its records 
     Q6  records say a lower offset than the queue   cut there: topic was    delete and create within
         has                                         made anew               the last seconds
     Q7  directory that is no legal topic            left alone, named       somebody's file
-    Q8  garbled unit where an end was found         as Q5                   flipped bit
+    Q8  garbled entry where an end was found        as Q5                   flipped bit
     Q9  files that do not hold what A1 or A3 says   as Q5; the end is at    page of zeros, file cut,
         at their ends                               least what is said      deleted or restored
     Q10 the queue ends below what A1 says when      blanks up to there: no  log damaged; records

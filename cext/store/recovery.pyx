@@ -17,12 +17,12 @@ from cext.store.log.log_progress cimport LogProgress
 from cext.store.log.log_scan cimport DAMAGE_MAX, LogScan
 from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport (
-    BLANK_SIZE, UNIT_BYTES, Queue, QueueEnds, queue_release, topic_is_valid, unit_store,
-)
+    BLANK_SIZE, QUEUE_ENTRY_BYTES, Queue, QueueEnds, queue_entry_store, queue_release,
+    topic_is_valid)
 from cext.store.queues.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.store.queues.queue_scan cimport (
-    QueueState, check_queue, cut_queue, first_unit, scan_queue, trim_files,
+    QueueState, check_queue, cut_queue, first_entry, scan_queue, trim_files,
 )
 from cext.store.queues.queue_store cimport QueueStore
 from cext.store.queues.tags_code cimport DelayLevels, tags_code_of
@@ -60,7 +60,7 @@ cdef class Recovery:
     cdef int64_t state_count, state_slots
     cdef int64_t table_start, table_anchor
     cdef int64_t log_min, log_limit  # first byte of the log; end of its last segment
-    cdef int64_t start              # units below are believed, records from here on dispatched
+    cdef int64_t start              # entries below are believed, records from here on dispatched
     cdef int64_t scan_from          # start of the scan, <= start
     cdef bint everything            # S10: nothing is believed; gaps are filled with blanks
     cdef bint thorough              # pages of queue files may be of different age
@@ -135,7 +135,7 @@ cdef class Recovery:
         return 0
 
     def search_ends(self):
-        """Without queueEnds: where the units of each queue seem to end."""
+        """Without queueEnds: where the entries of each queue seem to end."""
         cdef Queue* queue
         cdef QueueName name
         cdef int64_t i
@@ -257,13 +257,13 @@ cdef class Recovery:
         return f"{queue.topic[:queue.topic_length].decode('ascii')}/{queue.queue_id}"
 
     cdef str path(self, Queue* queue, int64_t offset):
-        """Its directory, or the file and the byte in it where the unit of an offset stands."""
+        """Its directory, or the file and the byte in it where the entry of an offset stands."""
         cdef int64_t per_file = self.queues.entries_per_file
         directory = f"{os.fsdecode(self.queues.directory)}/{self.name(queue)}"
         if offset < 0:
             return directory
-        return (f"{directory}/{offset // per_file * per_file * UNIT_BYTES:020d}:"
-                f"{offset % per_file * UNIT_BYTES}")
+        return (f"{directory}/{offset // per_file * per_file * QUEUE_ENTRY_BYTES:020d}:"
+                f"{offset % per_file * QUEUE_ENTRY_BYTES}")
 
     cdef int check(self, int status, Queue* queue, QueueState* state) except -1:
         """A file that was listed and cannot be found is damage: the log has what it held."""
@@ -456,9 +456,9 @@ cdef class Recovery:
         return not self.from_table or d.below >= self.start
 
     cdef bint is_own(self, Queue* queue, const QueueState* state) noexcept nogil:
-        """Whether the last unit's record is what the unit says. On the same boot the log has every
-        record that any queue names: a unit beyond the start that names none is garbled, and to cut
-        it would lose the record it stood for."""
+        """Whether the last entry's record is what the entry says. On the same boot the log has
+        every record that any queue names: an entry beyond the start that names none is garbled, and
+        to cut it would lose the record it stood for."""
         cdef RecordView view
         return (self.scan.peek(state.last_physical, &view) == Status.OK
                 and view.queue_offset == state.end_offset - 1 and view.queue_id == queue.queue_id
@@ -497,7 +497,7 @@ cdef class Recovery:
             status = trim_files(self.queues.sync_files, name, self.log_min, state.end_offset, &low)
             return status if status < 0 else low
         high = state.end_offset - state.first_file * self.queues.entries_per_file
-        low = first_unit(self.queues.sync_files, name, state.first_file, 0, high, self.log_min)
+        low = first_entry(self.queues.sync_files, name, state.first_file, 0, high, self.log_min)
         return low if low < 0 else low + state.first_file * self.queues.entries_per_file
 
     cdef int dispatch_all(self) noexcept nogil:
@@ -571,16 +571,16 @@ cdef class Recovery:
             status = self.queues.make_room(queue)
             if status != Status.OK:
                 return status
-            unit_store(queue.write_at, 0, BLANK_SIZE, 0)
-            queue.write_at += UNIT_BYTES
+            queue_entry_store(queue.write_at, 0, BLANK_SIZE, 0)
+            queue.write_at += QUEUE_ENTRY_BYTES
             queue.max_offset += 1
         if not queue.dirty:
             self.queues.mark_dirty(queue)
         return Status.OK
 
     cdef int cut_at(self, Queue* queue, int64_t offset) noexcept nogil:
-        """The queue now ends at `offset`: units from there on go, from memory and files. An offset
-        above the end leaves nothing of the queue: it starts there."""
+        """The queue now ends at `offset`: entries from there on go, from memory and files. An
+        offset above the end leaves nothing of the queue: it starts there."""
         cdef QueueName name = name_of(queue)
         cdef int64_t per_file = self.queues.entries_per_file
         cdef int64_t file
@@ -636,7 +636,7 @@ cdef class Recovery:
     cdef int start_over(self, int status) except 1:
         self.notes.append(
             f"S10: at log offset {self.scan.position} "
-            + ("a queue lacks units below it" if status == GAP else "no record starts"))
+            + ("a queue lacks entries below it" if status == GAP else "no record starts"))
         self.drop_memory()
         self.everything = True
         self.begin("S10", self.log_min)
@@ -649,7 +649,7 @@ cdef class Recovery:
         return status
 
     def drop_memory(self):
-        """Forgets every unit in memory: the queues are empty again."""
+        """Forgets every entry in memory: the queues are empty again."""
         cdef int64_t i
         cdef Queue* queue
         for i in range(self.queues.queue_top):
@@ -776,7 +776,7 @@ cdef class Recovery:
             "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
-            "records_without_queue": self.unqueued, "units_cut": self.cut, "gaps": self.gaps,
+            "records_without_queue": self.unqueued, "entries_cut": self.cut, "gaps": self.gaps,
             "queues": self.queues.queue_count, "queues_rebuilt": self.rebuilt,
             "last_store_ms": self.last_store_ms, "damage_count": self.scan.damage_count,
             "damages": damages, "notes": self.notes, "milliseconds": milliseconds,
@@ -790,7 +790,7 @@ def recover(CommitLog log, QueueStore queues, root, bint clean,
     Before: log.load(), a new QueueStore that was not started, the store's lock held. `root` is the
     store directory; its checkpoint is read and from now on written there. `clean`: no abort file.
     `deleted`: topic -> (log offset, ms); its records below that are not newer are no messages.
-    After: queues.start(); all units dispatched here are in memory or files, and readable.
+    After: queues.start(); all entries dispatched here are in memory or files, and readable.
     """
     if queues.checkpoint_fd < 0:
         queues.use_checkpoint(os.path.join(os.fspath(root), "checkpoint"))

@@ -10,7 +10,7 @@ offset, and nothing speaks of what was cut:
                             checkpoint, files of the key index and of timers; then segments, the
                             newest first; the one that is cut reads as zeros from the offset on.
                             Each step is synced before the next
-    3 recover()             as at any start: queue units beyond the log's end are cut
+    3 recover()             as at any start: queue entries beyond the log's end are cut
     4 the note              whoever began it changes his own files by what he noted down then
                             (rmq/broker/tasks/truncation.py: offsets of groups)
     5 end_truncation()      DIR/truncation is removed and that is synced

@@ -95,7 +95,7 @@ cdef extern from *:
 cdef enum:
     PLACE_BYTES = 65536
     RECORD_BYTES = 400
-    UNITS_AT_ONCE = 50                      # of a chunk
+    ENTRIES_AT_ONCE = 50                    # of a chunk
     INDEX_BATCH = 1000
     INDEX_SLOTS = 1 << 16
 
@@ -238,13 +238,13 @@ cdef class BodyCrc(Stage):
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class QueuePut(Stage):
-    """Units appended to a consume queue, as dispatch does it. No more than `units` in all."""
+    """Entries appended to a consume queue, as dispatch does it. No more than `entries` in all."""
     cdef QueueStore store
     cdef Queue* queue                       # of the store
     cdef int64_t physical_offset
 
-    def __cinit__(self, bytes directory not None, int64_t units):
-        self.store = QueueStore(directory, 300_000, units // UNITS_AT_ONCE + 1)
+    def __cinit__(self, bytes directory not None, int64_t entries):
+        self.store = QueueStore(directory, 300_000, entries // ENTRIES_AT_ONCE + 1)
         self.queue = self.store.open_queue(b"orders", 6, 0)
         if self.queue == NULL:
             raise MemoryError("no memory for a queue")

@@ -34,8 +34,8 @@ from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import StoreError
 from rmq.format.queue_ends import EndsFile, QueueEnds, decode_ends, encode_ends
-from rmq.format.store_files import UNIT_BYTES, numbered_files, queue_directories
-from rmq.offline.overview import unit_count
+from rmq.format.store_files import QUEUE_ENTRY_BYTES, numbered_files, queue_directories
+from rmq.offline.overview import entry_count
 
 TRIES = 200
 NAME_BYTES = 256  # more than a name in an entry of queueEnds can have
@@ -124,7 +124,7 @@ def _end_in_files(path: Path) -> int:
     files, _ = numbered_files(path)
     for file in reversed(files):
         with suppress(FileNotFoundError):  # of a topic that is being deleted
-            units = unit_count(file)
-            if units:
-                return int(file.name) // UNIT_BYTES + units
+            entries = entry_count(file)
+            if entries:
+                return int(file.name) // QUEUE_ENTRY_BYTES + entries
     return 0

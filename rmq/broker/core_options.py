@@ -21,6 +21,7 @@ from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.format.store_files import QUEUE_ENTRY_BYTES
 from rmq.limits import FRAME_BYTES_MAX
 from rmq.names import revive_topic
 from rmq.serving.address_table import AddressLimits
@@ -29,7 +30,6 @@ from rmq.system.memory_limit import memory_bytes
 
 log = logging.getLogger("rmq.broker.core_options")
 
-UNIT_BYTES = 20
 RING_MARGIN_BYTES = 64  # what the log keeps free; without it the ring would be twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
 PULLS_MAX = 65_536  # pulls held or under way, at most
@@ -83,7 +83,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "segment_bytes": settings.mappedFileSizeCommitLog,
         "warm_segments": settings.warmMapedFileEnable,
         "ahead_bytes": ahead_bytes(settings),
-        "queue_file_units": settings.mappedFileSizeConsumeQueue // UNIT_BYTES,
+        "queue_file_entries": settings.mappedFileSizeConsumeQueue // QUEUE_ENTRY_BYTES,
         "ring_bytes": settings.rmqRingBytes,
         # Half of the ring stays appendable while pulls look at the other half.
         "record_max_bytes": settings.rmqRingBytes // 2 - RING_MARGIN_BYTES,

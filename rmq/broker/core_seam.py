@@ -206,7 +206,7 @@ class QueueCalls(Protocol):
         how many queues have gone, those whose newest message is older. Held pulls are answered."""
 
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
-        """(min, max, first offset in memory, 20-byte units from there on), or None."""
+        """(min, max, first offset in memory, 20-byte entries from there on), or None."""
 
 
 class LogCalls(Protocol):

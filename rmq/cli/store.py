@@ -1,6 +1,6 @@
 """`rmq store`: what a store directory holds and whether it is sound, without a broker.
 
-    rmq store check DIR     every record, queue unit and index entry; shards of DIR too
+    rmq store check DIR     every record, queue entry and index entry; shards of DIR too
     rmq store dump DIR      its parts at a glance;  dump FILE: what a file holds, row by row
     rmq store dump DIR/consumequeue/T/0 --columns queue.npz         a queue as columns
     rmq store backup, restore       store_backup.py

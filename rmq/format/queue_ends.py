@@ -15,17 +15,17 @@ TRAILER = struct.Struct(">qI")
 
 
 class QueueEnds(NamedTuple):
-    """Offsets of a queue's first unit and behind its last one, and the records of both."""
+    """Offsets of a queue's first entry and behind its last one, and the records of both."""
 
     min_offset: int
-    first_physical: int  # log offset; -1: no unit
+    first_physical: int  # log offset; -1: no entry
     end_offset: int
     last_physical: int
     last_size: int
 
 
 class EndsFile(NamedTuple):
-    """All messages below `log_offset` have their units in the files; `queues` may know of more."""
+    """Messages below `log_offset` have their queue entries in the files; `queues` may know more."""
 
     boot_id: bytes
     log_offset: int

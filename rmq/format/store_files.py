@@ -1,7 +1,7 @@
 """Store files: read by plain Python: segments of the commit log, queue files, the checkpoint.
 
     commitlog/<20 digits: first offset>             records and, at the end, a BLANK
-    consumequeue/<topic>/<queueId>/<20 digits>      units: log offset i64, size i32, tags code i64
+    consumequeue/<topic>/<queueId>/<20 digits>      entries: log offset i64, size i32, tags code i64
     checkpoint                                      4096 bytes, see below
 
 Twin of cext/store (log_scan, queue_scan, checkpoint): what the offline checker and the dump tool
@@ -29,9 +29,9 @@ from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG, SYS_FLAGS_KNOW
 from rmq.errors import ProtocolError
 from rmq.format.message import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, record_crc_fits
 
-UNIT = struct.Struct(">qiq")
-UNIT_BYTES = UNIT.size
-BLANK_UNIT = (0, 0x7FFFFFFF, 0)
+QUEUE_ENTRY = struct.Struct(">qiq")
+QUEUE_ENTRY_BYTES = QUEUE_ENTRY.size
+BLANK_ENTRY = (0, 0x7FFFFFFF, 0)
 RECORD_BYTES_MIN = 91
 RESYNC_BYTES = 64 << 20
 CHECKPOINT_OWN_AT = 1024

@@ -4,19 +4,19 @@
 
     log     names and lengths of segments, none missing in between; every record: lengths, magic,
             position, checksum, queue offsets; BLANKs; eight zeros behind the last record
-    queue   names and lengths of files, none missing; every unit: a record of this topic, queue and
-            offset starts there, with this size and tag code; units in the order of the log
-    both    every record that belongs into a queue has its unit
+    queue   names and lengths of files, none missing; every entry: a record of this topic, queue and
+            offset starts there, with this size and tag code; entries in the order of the log
+    both    every record that belongs into a queue has its entry
     index   headers, chains and slots of the key index; every entry leads to a record with that
             key; every key of a record is in (index_check.py)
     small   checkpoint: the own part and its marks against the log; queueEnds: its checksum, and
-            that the log has what it says of each queue's last unit
+            that the log has what it says of each queue's last entry
 
-Queue files lag behind the log by seconds while a broker runs or after it was killed: units missing
-at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or `strict`)
-they are problems too. Nothing is written.
+Queue files lag behind the log by seconds while a broker runs or after it was killed: entries
+missing at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or
+`strict`) they are problems too. Nothing is written.
 
-Example: .../consumequeue/T/0/00000000000000000000:140: unit of offset 7: 1200+97, but the log has
+Example: .../consumequeue/T/0/00000000000000000000:140: entry of offset 7: 1200+97, but the log has
     1297+99 of T/0 offset 8 there
 """
 
@@ -31,9 +31,9 @@ from rmq.errors import ProtocolError
 from rmq.format.message import decode_properties, tags_code
 from rmq.format.queue_ends import decode_ends
 from rmq.format.store_files import (
-    BLANK_UNIT,
-    UNIT,
-    UNIT_BYTES,
+    BLANK_ENTRY,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_BYTES,
     Blank,
     Damage,
     End,
@@ -58,28 +58,28 @@ EPOCH_FILE = "epochFileCheckpoint"  # of a broker under a controller
 
 
 class QueueFiles:
-    """The files of one queue as one row of units."""
+    """The files of one queue as one row of entries."""
 
     def __init__(self, path: Path, files: list[Path], file_bytes: int) -> None:
         self.path = path
-        self.per_file = file_bytes // UNIT_BYTES
+        self.per_file = file_bytes // QUEUE_ENTRY_BYTES
         self.files = {int(file.name) // file_bytes: file for file in files}
         self.first = min(self.files) * self.per_file if self.files else 0
-        self.end = 0  # one above the last unit; set by the check of the units
+        self.end = 0  # one above the last entry; set by the check of the entries
 
     def place(self, offset: int) -> tuple[Path, int]:
-        """(file, byte) where the unit of `offset` is, or would be."""
+        """(file, byte) where the entry of `offset` is, or would be."""
         number, index = divmod(offset, self.per_file)
-        name = f"{number * self.per_file * UNIT_BYTES:020d}"
-        return self.files.get(number, self.path / name), index * UNIT_BYTES
+        name = f"{number * self.per_file * QUEUE_ENTRY_BYTES:020d}"
+        return self.files.get(number, self.path / name), index * QUEUE_ENTRY_BYTES
 
-    def unit(self, offset: int) -> tuple[int, int, int]:
+    def entry(self, offset: int) -> tuple[int, int, int]:
         number, index = divmod(offset, self.per_file)
         file = self.files.get(number)
         data = _contents(file) if file is not None else b""
-        if len(data) < (index + 1) * UNIT_BYTES:
+        if len(data) < (index + 1) * QUEUE_ENTRY_BYTES:
             return 0, 0, 0
-        return UNIT.unpack_from(data, index * UNIT_BYTES)
+        return QUEUE_ENTRY.unpack_from(data, index * QUEUE_ENTRY_BYTES)
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +113,7 @@ class Checker:
         self.log_min = self.log_end = self.segments_end = 0
         self.progress_mark = "", -1
         self.damaged: list[Damage] = []
-        self.believed_below = 0  # records below it must have their units
+        self.believed_below = 0  # records below it must have their entries
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
         self.index = IndexChecker(root / "index", shape, self.report, progress)
 
@@ -125,11 +125,11 @@ class Checker:
         self.open_queues()
         for done, ((topic, queue_id), files) in enumerate(sorted(self.queues.items())):
             self.progress("consume queues", done, len(self.queues))
-            self.check_units(topic, queue_id, files)
+            self.check_entries(topic, queue_id, files)
         self.check_queue_ends()
         self.index.open(self.log_min, self.log_end, self.strict)
         for record in self.records():
-            self.check_record_has_unit(record)
+            self.check_record_has_entry(record)
             self.index.look(record)
         self.index.close()
         for segment in self.segments.values():
@@ -248,7 +248,7 @@ class Checker:
         same_boot = checkpoint.boot_id == current_boot_id() != bytes(16)
         believed = checkpoint.persisted_offset if same_boot else checkpoint.synced_offset
         if believed > self.log_end:
-            self.report.problem(path, 1064, f"units persisted up to log offset {believed}, "
+            self.report.problem(path, 1064, f"entries persisted up to log offset {believed}, "
                                 f"the log ends at {self.log_end}")  # fmt: skip
         # A broker under a controller keeps out of its queues what was not confirmed when it
         # stopped; the next start puts it in.
@@ -267,9 +267,9 @@ class Checker:
             size = files[0].stat().st_size or QUEUE_FILE_BYTES
             for file in files:
                 length = file.stat().st_size
-                if length != size or length % UNIT_BYTES:
+                if length != size or length % QUEUE_ENTRY_BYTES:
                     self.report.problem(file, 0, f"length {length}, others have {size}")
-            size -= size % UNIT_BYTES
+            size -= size % QUEUE_ENTRY_BYTES
             numbers = [int(file.name) // size for file in files]
             for file in files:
                 if int(file.name) % size:
@@ -290,7 +290,7 @@ class Checker:
                 continue
             for (topic, queue_id), entry in ends.queues.items():
                 end = entry.last_physical + entry.last_size
-                if entry.min_offset == entry.end_offset or entry.last_size == BLANK_UNIT[1]:
+                if entry.min_offset == entry.end_offset or entry.last_size == BLANK_ENTRY[1]:
                     continue
                 if entry.last_physical < self.log_min or end > self.log_end:
                     continue  # trimmed; or the log lost its end, and nobody believes the file
@@ -300,66 +300,66 @@ class Checker:
                 if what:
                     self.report.problem(path, 0, f"{topic.decode()}/{queue_id}: {what}")
 
-    def check_units(self, topic: bytes, queue_id: int, files: QueueFiles) -> None:
+    def check_entries(self, topic: bytes, queue_id: int, files: QueueFiles) -> None:
         previous, seen = -1, False
-        gap = -1  # first offset without a unit
+        gap = -1  # first offset without an entry
         for number in sorted(files.files):
             data = _contents(files.files[number])
-            whole = len(data) - len(data) % UNIT_BYTES
-            # Most of a young file is zeros, which need no look at each unit.
-            used = -(-len(data[:whole].rstrip(b"\0")) // UNIT_BYTES) * UNIT_BYTES
-            for index, unit in enumerate(UNIT.iter_unpack(data[:used])):
+            whole = len(data) - len(data) % QUEUE_ENTRY_BYTES
+            # Most of a young file is zeros, which need no look at each entry.
+            used = -(-len(data[:whole].rstrip(b"\0")) // QUEUE_ENTRY_BYTES) * QUEUE_ENTRY_BYTES
+            for index, entry in enumerate(QUEUE_ENTRY.iter_unpack(data[:used])):
                 offset = number * files.per_file + index
-                if unit == (0, 0, 0):
+                if entry == (0, 0, 0):
                     gap = offset if gap < 0 else gap
                     continue
                 if gap >= 0:
                     place = files.place(gap)
-                    self.report.problem(*place, f"{offset - gap} units of zeros before others")
+                    self.report.problem(*place, f"{offset - gap} entries of zeros before others")
                     gap = -1
                 files.end = offset + 1
-                if unit == BLANK_UNIT:
-                    self.report.count("blank_units_in_between" if seen else "blank_units")
+                if entry == BLANK_ENTRY:
+                    self.report.count("blank_entries_in_between" if seen else "blank_entries")
                     continue
                 seen = True
-                self.report.count("units")
-                self.check_unit(topic, queue_id, files, offset, unit, previous)
-                previous = max(previous, unit[0])
+                self.report.count("queue_entries")
+                self.check_entry(topic, queue_id, files, offset, entry, previous)
+                previous = max(previous, entry[0])
             if used < whole and gap < 0:
-                gap = number * files.per_file + used // UNIT_BYTES
+                gap = number * files.per_file + used // QUEUE_ENTRY_BYTES
 
-    def check_unit(self, topic: bytes, queue_id: int, files: QueueFiles, offset: int,
-                   unit: tuple[int, int, int], previous: int) -> None:  # fmt: skip
-        physical, size, _code = unit
+    def check_entry(self, topic: bytes, queue_id: int, files: QueueFiles, offset: int,
+                    entry: tuple[int, int, int], previous: int) -> None:  # fmt: skip
+        physical, size, _code = entry
         what = ""
         if physical < 0 or size <= 0:
-            what = f"unit of offset {offset} is none: {unit}"
+            what = f"entry of offset {offset} is none: {entry}"
         elif physical <= previous:
-            what = f"unit of offset {offset}: {physical} comes after {previous}"
+            what = f"entry of offset {offset}: {physical} comes after {previous}"
         elif physical < self.log_min:
-            self.report.count("units_expired")
+            self.report.count("queue_entries_expired")
         elif physical + size > self.log_end:
             if self.strict or physical < self.believed_below:
-                what = f"unit of offset {offset}: {physical}+{size} is beyond the log"
+                what = f"entry of offset {offset}: {physical}+{size} is beyond the log"
             else:
-                self.report.count("units_ahead")
+                self.report.count("queue_entries_ahead")
         else:
-            what = self.compare(topic, queue_id, offset, unit)
+            what = self.compare(topic, queue_id, offset, entry)
         if what:
             self.report.problem(*files.place(offset), what)
 
-    def compare(self, topic: bytes, queue_id: int, offset: int, unit: tuple[int, int, int]) -> str:
-        """What is wrong about a unit that points into the log; "" when nothing is."""
-        physical, size, code = unit
+    def compare(self, topic: bytes, queue_id: int, offset: int, entry: tuple[int, int, int]) -> str:
+        """What is wrong about an entry that points into the log; "" when nothing is."""
+        physical, size, code = entry
         what = self.compare_place(topic, queue_id, offset, physical, size)
         if what or topic in TIMES_TOPICS:
             return what
         due = _tags_code(self.record(physical).properties)
-        return "" if code == due else f"unit of offset {offset}: tag code {code}, {due} due"
+        return "" if code == due else f"entry of offset {offset}: tag code {code}, {due} due"
 
     def compare_place(self, topic: bytes, queue_id: int, offset: int, physical: int,
                       size: int) -> str:  # fmt: skip
-        head = f"unit of offset {offset}: {physical}+{size}, but the log has "
+        head = f"entry of offset {offset}: {physical}+{size}, but the log has "
         try:
             record = self.record(physical)
         except ProtocolError as error:
@@ -371,7 +371,7 @@ class Checker:
             return f"{head}{record.size} bytes there"
         return ""
 
-    def check_record_has_unit(self, record: Record) -> None:
+    def check_record_has_entry(self, record: Record) -> None:
         kind = record.sys_flag & TRANSACTION_TYPE_MASK
         if kind in (TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE):
             return
@@ -383,12 +383,12 @@ class Checker:
             else:
                 self.report.count("records_without_queue")
             return
-        unit = files.unit(record.queue_offset)
-        if unit[0] == record.offset and unit[1] > 0:
+        entry = files.entry(record.queue_offset)
+        if entry[0] == record.offset and entry[1] > 0:
             return  # checked from the other side
-        # A topic made anew may hold fewer messages than the older one: then its last unit says it.
-        newest = files.unit(min(record.queue_offset, files.end - 1)) if files.end > 0 else unit
-        if newest != (0, 0, 0) and newest != BLANK_UNIT and newest[0] > record.offset:
+        # A topic made anew may hold fewer messages than the older one: then its last entry says it.
+        newest = files.entry(min(record.queue_offset, files.end - 1)) if files.end > 0 else entry
+        if newest != (0, 0, 0) and newest != BLANK_ENTRY and newest[0] > record.offset:
             self.report.count("records_of_older_topic")  # deleted and made anew since
             return
         if record.queue_offset >= files.end and record.offset >= self.believed_below:
@@ -396,7 +396,7 @@ class Checker:
             return
         name = record.topic.decode("utf-8", "replace")
         self.report.problem(*files.place(record.queue_offset),
-                            f"no unit for the record at log offset {record.offset} "
+                            f"no entry for the record at log offset {record.offset} "
                             f"({name}/{record.queue_id} offset {record.queue_offset})")  # fmt: skip
 
 

@@ -3,9 +3,9 @@
     for row in dump_file(Path(".../commitlog/00000000000000000000")): print(line(row))
 
 The kind follows from the place: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>,
-.../index/<17 digits>, or a file called checkpoint. One row per record, unit or entry; bytes that
-are none are shown as such. Offsets of a segment are log offsets, those of a queue file are queue
-offsets, those of an index file numbers of entries.
+.../index/<17 digits>, or a file called checkpoint. One row per record, queue entry or index entry;
+bytes that are none are shown as such. Offsets of a segment are log offsets, those of a queue file
+are queue offsets, those of an index file numbers of entries.
 
 Example:
     0 97 T/0 #0 stored 2026-11-21T12:00:00.000 KEYS=k TAGS=TagA
@@ -23,9 +23,9 @@ from rmq.errors import ProtocolError
 from rmq.format.index_file import HEAD, read_header
 from rmq.format.message import decode_message, decode_properties
 from rmq.format.store_files import (
-    BLANK_UNIT,
-    UNIT,
-    UNIT_BYTES,
+    BLANK_ENTRY,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_BYTES,
     Blank,
     Damage,
     End,
@@ -83,21 +83,22 @@ def body_of(record: bytes) -> str:
 
 def dump_queue(path: Path, start: int) -> Iterator[dict[str, Any]]:
     data = path.read_bytes()
-    first = int(path.name) // UNIT_BYTES
+    first = int(path.name) // QUEUE_ENTRY_BYTES
     zeros = 0
-    for index, unit in enumerate(UNIT.iter_unpack(data[: len(data) // UNIT_BYTES * UNIT_BYTES])):
-        if unit == (0, 0, 0):
+    count = len(data) // QUEUE_ENTRY_BYTES
+    for index, entry in enumerate(QUEUE_ENTRY.iter_unpack(data[: count * QUEUE_ENTRY_BYTES])):
+        if entry == (0, 0, 0):
             zeros += 1
             continue
         if first + index < start:
             continue
         row: dict[str, Any] = {"offset": first + index}
-        if unit == BLANK_UNIT:
+        if entry == BLANK_ENTRY:
             row["blank"] = True
         else:
-            row |= {"physical_offset": unit[0], "size": unit[1], "tags_code": unit[2]}
+            row |= {"physical_offset": entry[0], "size": entry[1], "tags_code": entry[2]}
         yield row
-    yield {"offset": first + len(data) // UNIT_BYTES - zeros, "end": f"{zeros} units of zeros"}
+    yield {"offset": first + count - zeros, "end": f"{zeros} entries of zeros"}
 
 
 def dump_checkpoint(path: Path) -> Iterator[dict[str, Any]]:

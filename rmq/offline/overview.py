@@ -18,8 +18,8 @@ from typing import NamedTuple
 from rmq.errors import ProtocolError
 from rmq.format.index_file import HEAD, read_header
 from rmq.format.store_files import (
-    UNIT,
-    UNIT_BYTES,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_BYTES,
     Blank,
     Segment,
     numbered_files,
@@ -82,19 +82,19 @@ def _queue(what: str, directory: Path) -> Row:
     if not files:
         return Row(what, 0, 0, "", "")
     size = sum(file.stat().st_size for file in files)
-    first = int(files[0].name) // UNIT_BYTES
-    last = int(files[-1].name) // UNIT_BYTES + unit_count(files[-1])
+    first = int(files[0].name) // QUEUE_ENTRY_BYTES
+    last = int(files[-1].name) // QUEUE_ENTRY_BYTES + entry_count(files[-1])
     return Row(what, len(files), size, f"#{first}", f"#{last}")
 
 
-def unit_count(path: Path) -> int:
-    """Units before the zeros at a file's end, by halving."""
-    low, high = 0, path.stat().st_size // UNIT_BYTES
+def entry_count(path: Path) -> int:
+    """Entries before the zeros at a file's end, by halving."""
+    low, high = 0, path.stat().st_size // QUEUE_ENTRY_BYTES
     with path.open("rb") as file:
         while low < high:
             middle = (low + high) // 2
-            file.seek(middle * UNIT_BYTES)
-            if UNIT.unpack(file.read(UNIT_BYTES)) == (0, 0, 0):
+            file.seek(middle * QUEUE_ENTRY_BYTES)
+            if QUEUE_ENTRY.unpack(file.read(QUEUE_ENTRY_BYTES)) == (0, 0, 0):
                 high = middle
             else:
                 low = middle + 1

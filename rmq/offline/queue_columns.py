@@ -9,9 +9,9 @@
 
     columns.size.mean(); numpy.diff(columns.store_time).max()       mean size, longest pause
 
-The first four are in the queue's files (units of 20 bytes, big-endian), the last one in the records
-of the log. store_time is NaT (no time) where the log has no record of the message: retention has
-deleted it, or the files contradict each other, which `rmq store check` names.
+The first four are in the queue's files (entries of 20 bytes, big-endian), the last one in the
+records of the log. store_time is NaT (no time) where the log has no record of the message:
+retention has deleted it, or the files contradict each other, which `rmq store check` names.
 
 Reads only, by mapping the files, and works beside a running broker.
 """
@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from rmq.codes import BORNHOST_V6_FLAG
 from rmq.format.message import MAGIC_V1, MAGIC_V2
-from rmq.format.store_files import BLANK_UNIT, UNIT_BYTES, numbered_files
+from rmq.format.store_files import BLANK_ENTRY, QUEUE_ENTRY_BYTES, numbered_files
 
-# One unit, and the head of a record as far as its store time, which is 12 bytes further behind the
+# One entry, and the head of a record as far as its store time, which is 12 bytes further behind the
 # longer address of a sender with IPv6.
-UNIT_TYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+QUEUE_ENTRY_TYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 HEAD_TYPE = np.dtype({
     "names": ["magic", "queue_offset", "physical_offset", "sys_flag", "store_ms", "store_ms_v6"],
     "offsets": [4, 20, 28, 36, 56, 68],
@@ -41,7 +41,7 @@ HEADS_AT_ONCE = 65_536  # 5 MB of heads are gathered at a time
 
 
 class QueueColumns(NamedTuple):
-    """A row for each unit, in the order of the queue; all arrays have the same length."""
+    """A row for each entry, in the order of the queue; all arrays have the same length."""
 
     offset: NDArray[np.int64]
     physical_offset: NDArray[np.int64]
@@ -73,13 +73,13 @@ def read_columns(
     """Of a queue by its directory."""
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory: not a queue")
-    offset, units = _units(directory, start, count)
-    physical_offset = units["physical_offset"].astype(np.int64)
+    offset, entries = _entries(directory, start, count)
+    physical_offset = entries["physical_offset"].astype(np.int64)
     return QueueColumns(
         offset,
         physical_offset,
-        units["size"].astype(np.int32),
-        units["tags_code"].astype(np.int64),
+        entries["size"].astype(np.int32),
+        entries["tags_code"].astype(np.int64),
         _store_times(commit_log, offset, physical_offset),
     )
 
@@ -92,21 +92,21 @@ def _mapped(path: Path, kind: Any) -> NDArray[Any]:
     return np.memmap(path, kind, "r", shape=(items,))
 
 
-def _units(directory: Path, start: int, count: int | None) -> tuple[NDArray[np.int64], Any]:
-    """(offsets, units) without those that are not written yet or fill the front of a file."""
+def _entries(directory: Path, start: int, count: int | None) -> tuple[NDArray[np.int64], Any]:
+    """(offsets, entries) without those that are not written yet or fill the front of a file."""
     offsets = [np.empty(0, np.int64)]
-    parts = [np.empty(0, UNIT_TYPE)]
+    parts = [np.empty(0, QUEUE_ENTRY_TYPE)]
     left = count
     for path in numbered_files(directory)[0]:
-        first = int(path.name) // UNIT_BYTES
-        units = _mapped(path, UNIT_TYPE)
-        if first + len(units) <= start:
+        first = int(path.name) // QUEUE_ENTRY_BYTES
+        entries = _mapped(path, QUEUE_ENTRY_TYPE)
+        if first + len(entries) <= start:
             continue
-        blank = (units["physical_offset"] == BLANK_UNIT[0]) & (units["size"] == BLANK_UNIT[1])
-        wanted = np.flatnonzero((units["size"] != 0) & ~blank)
+        blank = (entries["physical_offset"] == BLANK_ENTRY[0]) & (entries["size"] == BLANK_ENTRY[1])
+        wanted = np.flatnonzero((entries["size"] != 0) & ~blank)
         wanted = wanted[wanted >= start - first][:left]
         offsets.append(wanted + first)
-        parts.append(units[wanted])
+        parts.append(entries[wanted])
         if left is not None:
             left -= len(wanted)
             if left <= 0:

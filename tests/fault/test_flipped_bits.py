@@ -24,7 +24,7 @@ from support.waiting import until
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.offline.checker import check_store
 
-SEGMENT, UNIT = 1 << 20, 20
+SEGMENT, ENTRY_BYTES = 1 << 20, 20
 SETTINGS = [
     "--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "mappedFileSizeConsumeQueue=200000",
     "--set", "flushConsumerOffsetInterval=100",
@@ -181,10 +181,10 @@ def test_without_checksums_of_records_body_and_identity_are_covered(tmp_path: Pa
 
 def test_a_flipped_bit_in_a_queue_entry_never_gives_another_message(tmp_path: Path) -> None:
     """It does not even cost its own: the entry is made anew from the log."""
-    messages = fill(tmp_path, 400, "--set", f"mappedFileSizeConsumeQueue={UNIT * 400}")
+    messages = fill(tmp_path, 400, "--set", f"mappedFileSizeConsumeQueue={ENTRY_BYTES * 400}")
     queue = tmp_path / "store" / "consumequeue" / "flips" / "0" / f"{0:020d}"
-    for bit in range(UNIT * 8):
-        flip(queue, bit * UNIT + bit // 8, bit % 8)
+    for bit in range(ENTRY_BYTES * 8):
+        flip(queue, bit * ENTRY_BYTES + bit // 8, bit % 8)
     assert check_store(tmp_path / "store").problems
     with broker_process(tmp_path, SETTINGS) as broker:
 

@@ -4,7 +4,7 @@ its offset, no offset is given twice, and a line of the log names file and place
 Method: a broker process fills queues and is stopped, killed, or goes on; their files are damaged;
 all is read and one more message is sent. First the ways a disk usually does it, by name; then
 random rounds (2 as a rule, RMQ_BIT_ROT_ROUNDS for more: `make bit-rot`), which print their seed.
-Known gap: the tag code of a unit is checked by nothing but `rmq store check`.
+Known gap: the tag code of an entry is checked by nothing but `rmq store check`.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from support.waiting import until
 from rmq.format.message import decode_messages
 from rmq.offline.checker import check_store
 
-COUNT, UNIT, PAGE = 700, 20, 4096  # four pages
+COUNT, ENTRY_BYTES, PAGE = 700, 20, 4096  # four pages
 PER_FILE = 20_000
-SETTINGS = ["--set", f"mappedFileSizeConsumeQueue={PER_FILE * UNIT}",
+SETTINGS = ["--set", f"mappedFileSizeConsumeQueue={PER_FILE * ENTRY_BYTES}",
             "--set", f"mappedFileSizeCommitLog={8 << 20}"]  # fmt: skip
 EVERYTHING = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG"}
 TOPIC = "damaged"
@@ -38,7 +38,7 @@ def body(number: int) -> bytes:
 
 def queue_file(directory: Path, number: int = 0, topic: str = TOPIC) -> Path:
     folder = directory / "store" / "consumequeue" / topic / "0"
-    return folder / f"{number * PER_FILE * UNIT:020d}"
+    return folder / f"{number * PER_FILE * ENTRY_BYTES:020d}"
 
 
 def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[Any]]) -> None:
@@ -110,19 +110,19 @@ def flip(path: Path, byte: int, bit: int) -> None:
 
 EXAMPLES: dict[str, Callable[[Path], None]] = {
     "first page zeroed": lambda path: zero(path, 0),
-    "tail page zeroed": lambda path: zero(path, COUNT * UNIT // PAGE * PAGE),
+    "tail page zeroed": lambda path: zero(path, COUNT * ENTRY_BYTES // PAGE * PAGE),
     "cut at 10,000 bytes": lambda path: os.truncate(path, 10_000),
     "middle page zeroed": lambda path: zero(path, 2 * PAGE),
-    "flipped bit in a position": lambda path: flip(path, 500 * UNIT + 6, 3),
-    "flipped bit in a size": lambda path: flip(path, 500 * UNIT + 10, 2),
-    "flipped sign": lambda path: flip(path, 500 * UNIT, 7),
-    "last unit flipped": lambda path: flip(path, (COUNT - 1) * UNIT + 7, 3),
+    "flipped bit in a position": lambda path: flip(path, 500 * ENTRY_BYTES + 6, 3),
+    "flipped bit in a size": lambda path: flip(path, 500 * ENTRY_BYTES + 10, 2),
+    "flipped sign": lambda path: flip(path, 500 * ENTRY_BYTES, 7),
+    "last entry flipped": lambda path: flip(path, (COUNT - 1) * ENTRY_BYTES + 7, 3),
     "deleted": lambda path: path.unlink(),
     "directory deleted": lambda path: shutil.rmtree(path.parent.parent),
-    "longer": lambda path: put(path, PER_FILE * UNIT, b"\x01" * 1000),
-    "garbage behind the end": lambda path: put(path, COUNT * UNIT + 60, b"\x07" * 2 * PAGE),
+    "longer": lambda path: put(path, PER_FILE * ENTRY_BYTES, b"\x01" * 1000),
+    "garbage behind the end": lambda path: put(path, COUNT * ENTRY_BYTES + 60, b"\x07" * 2 * PAGE),
 }
-# What was not part of the queue's units needs no word.
+# What was not part of the queue's entries needs no word.
 QUIET = {"garbage behind the end"}
 
 
@@ -144,7 +144,7 @@ async def fill_all(client: BrokerClient) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "killed", "killed at once"])
 def test_a_damaged_queue_file_costs_no_message_and_no_offset(tmp_path: Path, how: str) -> None:
-    """One topic for each example. Killed: when all units are in the files, or at once after the
+    """One topic for each example. Killed: when all entries are in the files, or at once after the
     last answer. Above queueEnds' log offset all is made anew unseen, so nothing need be told."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, fill_all)
@@ -176,16 +176,16 @@ def test_a_damaged_queue_file_costs_no_message_and_no_offset(tmp_path: Path, how
     assert check_store(tmp_path / "store", strict=True).problems == []
 
 
-def is_written(path: Path, unit: int) -> bool:
+def is_written(path: Path, entry: int) -> bool:
     if not path.exists():
         return False
     with path.open("rb") as file:
-        file.seek(unit * UNIT)
+        file.seek(entry * ENTRY_BYTES)
         return file.read(12) > bytes(12)
 
 
 def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> None:
-    """The queues' units are in files alone: a restart before made it so."""
+    """The queues' entries are in files alone: a restart before made it so."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, fill_all)
         assert broker.stop() == 0
@@ -222,11 +222,11 @@ def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> 
 # ---- random rounds
 
 
-def damage_once(path: Path, units: int, dice: random.Random) -> str:
-    """Something that happens to a file of which `units` are in use; what it was."""
+def damage_once(path: Path, entries: int, dice: random.Random) -> str:
+    """Something that happens to a file of which `entries` are in use; what it was."""
     kind = dice.choice(["zero page", "flipped bits", "cut", "garbage page", "deleted", "appended",
                         "extra-long", "swapped pages", "old page"])  # fmt: skip
-    used = max(units * UNIT, 1)
+    used = max(entries * ENTRY_BYTES, 1)
     page = dice.randrange(used) // PAGE * PAGE
     if not path.exists():
         return "already deleted"
@@ -234,10 +234,10 @@ def damage_once(path: Path, units: int, dice: random.Random) -> str:
         zero(path, page)
     elif kind == "flipped bits":
         for _ in range(dice.randint(1, 40)):
-            unit = dice.randrange(max(units, 1))
+            entry = dice.randrange(max(entries, 1))
             byte = dice.randrange(12)  # of the tag code nothing else knows
-            if (unit + 1) * UNIT <= path.stat().st_size:
-                flip(path, unit * UNIT + byte, dice.randrange(8))
+            if (entry + 1) * ENTRY_BYTES <= path.stat().st_size:
+                flip(path, entry * ENTRY_BYTES + byte, dice.randrange(8))
     elif kind == "cut":
         os.truncate(path, dice.randrange(used))
     elif kind == "garbage page":
@@ -245,9 +245,9 @@ def damage_once(path: Path, units: int, dice: random.Random) -> str:
     elif kind == "deleted":
         path.unlink()
     elif kind == "appended":
-        put(path, units * UNIT, dice.randbytes(dice.randint(1, 3 * PAGE)))
+        put(path, entries * ENTRY_BYTES, dice.randbytes(dice.randint(1, 3 * PAGE)))
     elif kind == "extra-long":
-        put(path, PER_FILE * UNIT, dice.randbytes(dice.randint(1, 2 * PAGE)))
+        put(path, PER_FILE * ENTRY_BYTES, dice.randbytes(dice.randint(1, 2 * PAGE)))
     else:
         with path.open("rb") as file:
             file.seek(dice.randrange(used) // PAGE * PAGE)

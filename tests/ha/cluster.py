@@ -43,7 +43,7 @@ LOSES_MS = 6000  # of commits, by a kill: the interval, and what a busy machine 
 SETTINGS = (
     *PATIENT,
     "--set", f"mappedFileSizeCommitLog={16 << 20}",
-    "--set", "mappedFileSizeConsumeQueue=200000",  # the check reads every unit
+    "--set", "mappedFileSizeConsumeQueue=200000",  # the check reads every entry
     "--set", "maxMessageSize=1048576",
     "--set", "osPageCacheBusyTimeOutMills=60000",
     "--set", f"flushConsumerOffsetInterval={FLUSH_OFFSETS_MS}",

@@ -23,7 +23,7 @@ from support.waiting import until
 
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
-from rmq.offline.overview import unit_count
+from rmq.offline.overview import entry_count
 
 MIB = 1 << 20  # about 1300 messages of the load
 KILLS = 3
@@ -210,8 +210,8 @@ def test_a_consumer_misses_nothing_where_its_queue_had_been_emptied(tmp_path: Pa
             for _ in range(40):
                 await send(client, "often", bytes(100_000))
             # Queue files are seconds behind the log; retention, in earnest, by hours.
-            units = broker.store / "consumequeue" / "rare" / "0" / f"{0:020d}"
-            await until(lambda: units.exists() and unit_count(units) == 5)
+            file = broker.store / "consumequeue" / "rare" / "0" / f"{0:020d}"
+            await until(lambda: file.exists() and entry_count(file) == 5)
             reply = await client.call(UPDATE_CONFIG, b"fileReservedTime=0")
             assert reply.code == 0, reply
             await client.call(DELETE_EXPIRED)

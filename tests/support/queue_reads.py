@@ -1,4 +1,4 @@
-"""Units of a queue, read as a broker does: what is absent is brought in, and asked for again.
+"""Entries of a queue, read as a broker does: what is absent is brought in, and asked for again.
 
 The kernel may say of any page at any time that it can't be read without waiting (ABSENT), right
 after it was written too. So no test may take one such answer for wrong.

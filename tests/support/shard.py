@@ -37,7 +37,7 @@ TIMEOUT_S = HANG_S
 REQUEST, CLOSED, OPENED, EVENT = range(4)
 SMALL = {
     "segment_bytes": 64 * MIB,
-    "queue_file_units": 3000,
+    "queue_file_entries": 3000,
     "connections_max": 64,
     "reply_buffers": 256,
     "jumbo_buffers": 8,

@@ -1,6 +1,6 @@
 """A store directory made byte by byte, as a broker of either kind may have left it.
 
-The image knows every record it holds, so a test can say which units the queues must have. It is
+The image knows every record it holds, so a test can say which entries the queues must have. It is
 written without any of the code under test, except for the record encoder (it has tests of its own).
 
 Example:
@@ -25,7 +25,7 @@ from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
 SEGMENT = 16_384
 PER_FILE = 50
-UNIT = struct.Struct(">qiq")
+QUEUE_ENTRY = struct.Struct(">qiq")
 BLANK = struct.pack(">II", 0, 0xCBD43194)[4:]
 
 
@@ -139,14 +139,14 @@ class StoreImage:
             file.write(data)
 
     def write_queues(self, records=None):
-        """Queue files as RocketMQ writes them, with units of the given records (default: all)."""
-        units: dict[tuple[bytes, int], dict[int, bytes]] = {}
+        """Queue files as RocketMQ writes them, with entries of the given records (default: all)."""
+        entries: dict[tuple[bytes, int], dict[int, bytes]] = {}
         for r in self.records if records is None else records:
             if r.queue_id >= 0:
-                units.setdefault((r.topic, r.queue_id), {})[r.queue_offset] = UNIT.pack(
+                entries.setdefault((r.topic, r.queue_id), {})[r.queue_offset] = QUEUE_ENTRY.pack(
                     r.offset, len(r.data), r.tags_code
                 )
-        for (topic, queue_id), by_offset in units.items():
+        for (topic, queue_id), by_offset in entries.items():
             directory = self.queue_directory / os.fsdecode(topic) / str(queue_id)
             directory.mkdir(parents=True, exist_ok=True)
             for number in range(min(by_offset) // PER_FILE, max(by_offset) // PER_FILE + 1):
@@ -189,7 +189,7 @@ class StoreImage:
         )
 
     def write_ends(self, count, name="queueEnds", **values):
-        """queueEnds as of the first `count` records, of which all units are in the files."""
+        """queueEnds as of the first `count` records, of which all entries are in the files."""
         queues: dict[tuple[bytes, int], QueueEnds] = {}
         for r in self.records[:count]:
             if r.queue_id >= 0:
@@ -222,25 +222,25 @@ class StoreImage:
         return queues
 
     def check(self, queues, records=None):
-        """The queues hold exactly the units of these records (default: all)."""
+        """The queues hold exactly the entries of these records (default: all)."""
         expected = self.expected(records)
         found = {}
         for topic, queue_id in queues.queue_names():
-            low, high, _persisted, _units = queues.snapshot(topic, queue_id)
+            low, high, _persisted, _entries = queues.snapshot(topic, queue_id)
             if low < high:
-                found[topic, queue_id] = read_units(queues, topic, queue_id, low, high)
+                found[topic, queue_id] = read_entries(queues, topic, queue_id, low, high)
         assert found == expected
 
 
-def read_units(queues, topic, queue_id, low, high):
-    units = {}
+def read_entries(queues, topic, queue_id, low, high):
+    entries = {}
     at = low
     while at < high:
         got = queue_entries(queues, topic, queue_id, at, 100)
         assert isinstance(got, list) and got, (topic, queue_id, at, got)
-        units.update({at + i: entry for i, entry in enumerate(got)})
+        entries.update({at + i: entry for i, entry in enumerate(got)})
         at += len(got)
-    return units
+    return entries
 
 
 def open_store(root, clean=False, segment=SEGMENT, pool_chunks=4096, **more):

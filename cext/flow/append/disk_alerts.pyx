@@ -89,7 +89,7 @@ cdef void log_queue_file_alert(Appender s) noexcept nogil:
         return
     s.queue_alert_logged = True
     snprintf(line, sizeof(line), b"consume queue files under %.600s cannot be written: %s "
-             b"(errno %d); their units stay in memory and are tried again, the commit log is "
+             b"(errno %d); their entries stay in memory and are tried again, the commit log is "
              b"complete", s.queues.writer.files.directory,
              strerror_r(error, reason, sizeof(reason)), error)
     log_event(s.turn, NULL, line)

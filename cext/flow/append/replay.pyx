@@ -22,10 +22,10 @@ from cext.store.log.record cimport (
 )
 from cext.store.queues.consume_queue cimport (
     BLANK_SIZE,
-    UNIT_BYTES,
+    QUEUE_ENTRY_BYTES,
     Queue,
+    queue_entry_store,
     queue_release,
-    unit_store,
 )
 from cext.store.queues.queue_store cimport queue_room
 from cext.wire.codes cimport (
@@ -242,8 +242,8 @@ cdef int bridge_gap(Appender s, Queue* queue, int64_t offset) noexcept nogil:
     while queue.max_offset < offset and status == OK:
         status = queue_room(s.queues, queue)
         if status == OK:
-            unit_store(queue.write_at, 0, BLANK_SIZE, 0)
-            queue.write_at += UNIT_BYTES
+            queue_entry_store(queue.write_at, 0, BLANK_SIZE, 0)
+            queue.write_at += QUEUE_ENTRY_BYTES
             queue.max_offset += 1
             if not queue.dirty:
                 s.queues.mark_dirty(queue)

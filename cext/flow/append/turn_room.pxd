@@ -40,7 +40,7 @@ cdef void room_open(Appender s) noexcept nogil
 cdef Step room_step(Appender s) noexcept
 cdef Step whole_room_step(Appender s) noexcept
 
-# Whether this turn has room for `bytes` more bytes in the log and `records` more units in the
+# Whether this turn has room for `bytes` more bytes in the log and `records` more entries in the
 # queue. OK | RING_FULL (not in this turn) | NOT_READY | NO_SPACE | POISONED | TOO_LARGE | IO_ERROR.
 cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
 # The same for a request that appends several records, maybe to several queues: OK | RING_FULL |

@@ -11,7 +11,8 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, QueueEntry, queue_copy_units, queue_is_of, queue_memory_offset, unit_load)
+    QUEUE_ENTRY_BYTES, QueueEntry, queue_copy_entries, queue_entry_load, queue_is_of,
+    queue_memory_offset)
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
@@ -91,7 +92,7 @@ cdef struct QueueSnapshot:
     int64_t min_offset
     int64_t max_offset
     int64_t memory_offset       # the first one in memory
-    Block block                 # the units from there on
+    Block block                 # the entries from there on
 
 
 cdef void queue_snapshot(Appender s, QueueSnapshot* x) noexcept nogil:
@@ -104,11 +105,11 @@ cdef void queue_snapshot(Appender s, QueueSnapshot* x) noexcept nogil:
     if first < queue.min_offset:
         first = queue.min_offset
     count = queue.max_offset - first
-    x.status = block_take(&x.block, count * UNIT_BYTES)
+    x.status = block_take(&x.block, count * QUEUE_ENTRY_BYTES)
     if x.status != OK:
         return
     if count > 0:
-        queue_copy_units(queue, first, count, x.block.bytes)
+        queue_copy_entries(queue, first, count, x.block.bytes)
     x.min_offset = queue.min_offset
     x.max_offset = queue.max_offset
     x.memory_offset = first
@@ -128,15 +129,15 @@ cdef struct LoneQueue:
 
 
 cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
-    cdef uint8_t unit[UNIT_BYTES]
+    cdef uint8_t raw[QUEUE_ENTRY_BYTES]
     cdef QueueEntry entry
     cdef QueueName name = name_of(queue)
-    cdef int got = s.queues.read_units(queue, queue.max_offset - 1, 1, unit)
+    cdef int got = s.queues.read_entries(queue, queue.max_offset - 1, 1, raw)
     if got == ABSENT:                   # on the disk alone: it is asked before a slave leads
-        got = s.queues.sync_files.read_units(&name, queue.max_offset - 1, 1, False, unit)
+        got = s.queues.sync_files.read_entries(&name, queue.max_offset - 1, 1, False, raw)
     if got != 1:
         return -1
-    unit_load(unit, &entry)
+    queue_entry_load(raw, &entry)
     return entry.physical_offset
 
 
@@ -242,6 +243,6 @@ cdef class QueueCalls(TopicCalls):
         self._call(<CallFn> queue_snapshot, <void*> self.appender, &x)
         if x.status != OK:
             return None
-        units = (<char*> x.block.bytes)[:x.block.length]
+        entries = (<char*> x.block.bytes)[:x.block.length]
         block_free(&x.block)
-        return x.min_offset, x.max_offset, x.memory_offset, units
+        return x.min_offset, x.max_offset, x.memory_offset, entries

@@ -10,7 +10,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_take,
 )
 from cext.store.log.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
-from cext.store.queues.consume_queue cimport UNIT_BYTES
+from cext.store.queues.consume_queue cimport QUEUE_ENTRY_BYTES
 from cext.store.queues.queue_files cimport QueueName, name_of
 
 
@@ -45,8 +45,8 @@ cdef void fetch_entries(DiskFetch* fetch, QueueFiles files, const Queue* queue, 
     cdef QueueName name = name_of(queue)
     fetch.read.kind = READ_FILE
     fetch.read.count = 1
-    fetch.read.offsets[0] = files.unit_place(&name, offset, fetch.path)
-    fetch.read.sizes[0] = count * UNIT_BYTES
+    fetch.read.offsets[0] = files.entry_place(&name, offset, fetch.path)
+    fetch.read.sizes[0] = count * QUEUE_ENTRY_BYTES
     fetch.read.path = fetch.path
 
 

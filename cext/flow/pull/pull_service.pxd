@@ -14,12 +14,12 @@ from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.chain cimport ChainEntry
-from cext.store.queues.consume_queue cimport UNIT_BYTES
+from cext.store.queues.consume_queue cimport QUEUE_ENTRY_BYTES
 
 cdef enum:
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    SCAN_UNITS = 1024               # queue entries that a pull reads at once, at most
+    SCAN_ENTRIES_AT_ONCE = 1024     # queue entries that a pull reads at once, at most
 
 cdef class PullService(Service):
     cdef TurnContext turn
@@ -29,7 +29,7 @@ cdef class PullService(Service):
     cdef BufferPool job_pool            # PullJob
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
     cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
-    cdef uint8_t scan_units[SCAN_UNITS * UNIT_BYTES]    # scratch
+    cdef uint8_t raw_entries[SCAN_ENTRIES_AT_ONCE * QUEUE_ENTRY_BYTES]  # scratch
     cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count

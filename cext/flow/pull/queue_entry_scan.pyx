@@ -4,12 +4,12 @@ from libc.string cimport memcmp
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CLOSED, CORRUPT, OK
-from cext.flow.pull.pull_service cimport SCAN_UNITS
+from cext.flow.pull.pull_service cimport SCAN_ENTRIES_AT_ONCE
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.store.log.record cimport record_parse
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load)
+    QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_check, queue_entry_is_blank, queue_entry_load)
 from cext.store.queues.outside_address cimport is_outside_address
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
@@ -186,8 +186,8 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
     cdef int64_t code = job.tags.codes[0]
     cdef bint passes
     while i < count:
-        unit_load(s.scan_units + i * UNIT_BYTES, entry)
-        if unit_check(entry, s.append.queues.log_end) != OK:
+        queue_entry_load(s.raw_entries + i * QUEUE_ENTRY_BYTES, entry)
+        if queue_entry_check(entry, s.append.queues.log_end) != OK:
             s.append.queues.counts.corrupt_reads += 1
             return -1 - i
         passes = entry.tags_code == code if by_one_tag else tag_filter_passes(&job.tags,
@@ -198,8 +198,8 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
     return i
 
 
-cdef int take_units(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
-                    Found* found) noexcept nogil:
+cdef int take_entries(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
+                      Found* found) noexcept nogil:
     """Takes what passes of the `count` entries that were read from `offset` on: OK; CLOSED: the
     reply takes no more, or `found` says what is absent or damaged; CORRUPT: what stands at
     found.next_offset is no entry."""
@@ -221,7 +221,7 @@ cdef int take_units(PullService s, PullJob* job, int64_t offset, int32_t count, 
             break
         following.size = 0
         if i + 1 < count:
-            unit_load(s.scan_units + (i + 1) * UNIT_BYTES, &following)
+            queue_entry_load(s.raw_entries + (i + 1) * QUEUE_ENTRY_BYTES, &following)
         if not take(s, job, &entry, &following, offset + i, found):
             status = CLOSED
             break
@@ -230,8 +230,8 @@ cdef int take_units(PullService s, PullJob* job, int64_t offset, int32_t count, 
     i += status == CLOSED           # it was looked at
     job.scanned += i
     if i > 0:
-        unit_load(s.scan_units + (i - 1) * UNIT_BYTES, &entry)
-        if not unit_is_blank(&entry):
+        queue_entry_load(s.raw_entries + (i - 1) * QUEUE_ENTRY_BYTES, &entry)
+        if not queue_entry_is_blank(&entry):
             job.last_physical = entry.physical_offset
     return status
 
@@ -256,19 +256,19 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
             found.unfinished = True
             return OK
         wanted = at_once
-        at_once = min(2 * at_once, <int32_t> SCAN_UNITS)
+        at_once = min(2 * at_once, <int32_t> SCAN_ENTRIES_AT_ONCE)
         if not filtered:
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
         if wanted > SCAN_ENTRIES_MAX - job.scanned:
             wanted = SCAN_ENTRIES_MAX - <int32_t> job.scanned
-        count = s.append.queues.read_units(queue, found.next_offset, wanted, s.scan_units)
+        count = s.append.queues.read_entries(queue, found.next_offset, wanted, s.raw_entries)
         if count == ABSENT and found.count > 0:
             return OK               # give what is there; the rest comes with the next pull
         if count < 0:
             return count
         if count == 0:
             return OK
-        status = take_units(s, job, found.next_offset, count, limit, found)
+        status = take_entries(s, job, found.next_offset, count, limit, found)
         if status == CORRUPT:
             # What is there is given; the damage is met again by the next pull.
             return OK if found.count > 0 else <int> CORRUPT

@@ -1,8 +1,8 @@
 """Queue repairs: a damaged queue file was mended; a log line says so, and its pulls go on.
 
-A pull that meets a unit that cannot be is held while its queue is mended from the log
+A pull that meets a queue entry that cannot be is held while its queue is mended from the log
 (cext/store/queues/queue_repair.pxd), and is then answered as if nothing had been. The log gets a
-line for each place: the file, the byte in it, and how many units were made anew.
+line for each place: the file, the byte in it, and how many entries were made anew.
 """
 from cext.flow.context.step cimport Step
 from cext.flow.pull.pull_service cimport PullService

@@ -21,7 +21,7 @@ cdef void tell(PullService s, Repair* r) noexcept nogil:
     name.topic = r.topic
     name.queue_id = r.queue_id
     name.serial = r.serial
-    at = s.append.queues.reader_files.unit_place(&name, r.offset, path)
+    at = s.append.queues.reader_files.entry_place(&name, r.offset, path)
     if r.mended > 0 and (r.status == OK or r.status == CORRUPT):
         snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue; %lld entries there have been made anew from the commit log",

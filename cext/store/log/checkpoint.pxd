@@ -13,7 +13,7 @@
 
 The own part is believed only when its checksum is right and its copy equals @0: a broker that
 wrote the store in the meantime has moved @0. persisted_offset (all messages below it have their
-units in the page cache) counts only while the same kernel runs, that is after kill -9;
+queue entries in the page cache) counts only while the same kernel runs, that is after kill -9;
 synced_offset (the same, on the disk) counts also after a power cut. synced_offset <=
 persisted_offset. An anchor is where the last record below the offset starts: when it does not end
 there, the log is not the one meant.

@@ -1,12 +1,12 @@
 """Queues: the consume queues.
 
-    consume_queue       units of one queue, and its tail in memory
+    consume_queue       entries of one queue, and its tail in memory
     queue_table, queue_store    all queues: found and read; appended to and persisted
     queue_writer        the thread that writes their files
     queue_files, queue_scan     files and descriptors; searches in them
     queue_ends          where every queue ends, for the next start
-    queue_repair        the thread that makes lost units again
-    tags_code, outside_address  what a unit says for filters
+    queue_repair        the thread that makes lost entries again
+    tags_code, outside_address  what an entry says for filters
 
 All of it can be made again from the log.
 """

@@ -1,10 +1,10 @@
-"""Units, chunks and the queue struct: memory only, no files. See consume_queue.pxd.
+"""Entries, chunks and the queue struct: memory only, no files. See consume_queue.pxd.
 
 Chunks come from a part of the arena that the kernel backs with pages only when they are written, so
 a pool sized for a burst costs nothing while it is idle; chunks given back are lent again first (the
 newest before others), which keeps the touched part small and in cache.
 
-Example: 65,536 chunks = 64 MiB of address space = 3.2 million units that wait for their file.
+Example: 65,536 chunks = 64 MiB of address space = 3.2 million entries that wait for their file.
 """
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -21,7 +21,7 @@ cdef extern from "stdlib.h" nogil:
 cdef extern from *:
     """
     _Static_assert(sizeof(((struct {void *n, *p; long long f; unsigned char u[1000];} *)0)->u)
-                   == 50 * 20, "a chunk holds CHUNK_UNITS units");
+                   == 50 * 20, "a chunk holds CHUNK_ENTRIES entries");
     """
 
 
@@ -95,7 +95,7 @@ cdef void queue_add_chunk(Queue* queue, Chunk* chunk) noexcept nogil:
     chunk.previous = queue.tail
     chunk.first_offset = queue.max_offset
     list_ends_check(queue.head, queue.tail)
-    debug_check(queue.tail == NULL or queue.tail.first_offset + CHUNK_UNITS == queue.max_offset,
+    debug_check(queue.tail == NULL or queue.tail.first_offset + CHUNK_ENTRIES == queue.max_offset,
                 b"a queue: a chunk follows one that is full",
                 0 if queue.tail == NULL else queue.tail.first_offset, queue.max_offset)
     if queue.tail == NULL:
@@ -104,8 +104,8 @@ cdef void queue_add_chunk(Queue* queue, Chunk* chunk) noexcept nogil:
         queue.tail.next = chunk
     queue.tail = chunk
     queue.chunk_count += 1
-    queue.write_at = chunk.units
-    queue.write_end = chunk.units + CHUNK_UNITS * UNIT_BYTES
+    queue.write_at = chunk.entries
+    queue.write_end = chunk.entries + CHUNK_ENTRIES * QUEUE_ENTRY_BYTES
 
 
 cdef int queue_release(Queue* queue, ChunkPool* pool, uint32_t keep) noexcept nogil:
@@ -140,7 +140,7 @@ cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil:
     # only when the offset is nearer to it (a writer that is far behind makes long chains).
     if offset - queue.head.first_offset < queue.tail.first_offset - offset:
         chunk = queue.head
-        while offset >= chunk.first_offset + CHUNK_UNITS:
+        while offset >= chunk.first_offset + CHUNK_ENTRIES:
             chunk = chunk.next
         return chunk
     while offset < chunk.first_offset:
@@ -148,15 +148,15 @@ cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil:
     return chunk
 
 
-cdef void queue_copy_units(Queue* queue, int64_t offset, int64_t count,
-                           uint8_t* out) noexcept nogil:
+cdef void queue_copy_entries(Queue* queue, int64_t offset, int64_t count,
+                             uint8_t* out) noexcept nogil:
     cdef Chunk* chunk = queue_chunk_at(queue, offset)
     cdef int64_t here
     while count > 0 and chunk != NULL:
-        here = min(count, chunk.first_offset + CHUNK_UNITS - offset)
-        memcpy(out, chunk.units + (offset - chunk.first_offset) * UNIT_BYTES,
-               <size_t> here * UNIT_BYTES)
-        out += here * UNIT_BYTES
+        here = min(count, chunk.first_offset + CHUNK_ENTRIES - offset)
+        memcpy(out, chunk.entries + (offset - chunk.first_offset) * QUEUE_ENTRY_BYTES,
+               <size_t> here * QUEUE_ENTRY_BYTES)
+        out += here * QUEUE_ENTRY_BYTES
         offset += here
         count -= here
         chunk = chunk.next

@@ -10,9 +10,10 @@ queues, and a start compares the files with it.
                   record | i64 end offset | i64 log offset of the last record | i32 its size
          i64 number of entries | u32 crc32 of everything up to here            all big-endian
 
-All messages below the log offset have their units in the files; those from there on are dispatched
-again, so nothing needs to stand still while the file is written. An entry may know more units than
-the log offset says. Anchor: where the last record below the log offset starts (checkpoint.pxd).
+All messages below the log offset have their queue entries in the files; those from there on are
+dispatched again, so nothing needs to stand still while the file is written. An entry of this file
+may know of more of them than the log offset says. Anchor: where the last record below the log
+offset starts (checkpoint.pxd).
 
 `queueEnds` is written at barriers: after so many bytes of log, after a topic was deleted, at stop.
 It counts while the same kernel runs. `queueEnds.synced` was written before a good sync of the file

@@ -3,14 +3,14 @@
     <directory>/<topic>/<queueId>/<first byte of the file, 20 digits>
 
 Every file is exactly entries_per_file * 20 bytes (6,000,000 by default), made sparse by ftruncate,
-because Apache RocketMQ refuses a store with any other length. Units that no record ever had (a
+because Apache RocketMQ refuses a store with any other length. Entries that no record ever had (a
 queue that starts at offset 7 after its older records were deleted) are written as blanks (0,
 MAX31, 0).
 
 Descriptors are kept least-recently-used: 50,000 queues cost `capacity` descriptors, not 50,000.
 Each thread has a QueueFiles of its own, so none of them needs a lock.
 
-Example: entries_per_file 300,000, unit 650,000 -> file 2, "00000000000012000000", byte 1,000,000.
+Example: entries_per_file 300,000, entry 650,000 -> file 2, "00000000000012000000", byte 1,000,000.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
@@ -26,7 +26,7 @@ cdef struct QueueName:
 
 cdef struct FileSlot:
     uint64_t serial                 # 0: the slot is empty
-    int64_t file                    # number of the file: its first unit / entries_per_file
+    int64_t file                    # number of the file: its first entry / entries_per_file
     int32_t fd                      # owned
     int32_t newer, older            # neighbours in the order of use; -1 at the ends
     int32_t next_in_bucket          # -1 at the end
@@ -44,31 +44,31 @@ cdef class QueueFiles:
     cdef int64_t opens              # open() calls so far
     cdef int64_t writes             # pwritev() calls so far
 
-    # Where the unit at `offset` lies: the path of its file, QUEUE_PATH_BYTES at most, and its first
-    # byte in that file.
-    cdef int64_t unit_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil
+    # Where the entry at `offset` lies: the path of its file, QUEUE_PATH_BYTES at most, and its
+    # first byte in that file.
+    cdef int64_t entry_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil
     # Descriptor of an existing file, or NOT_FOUND | IO_ERROR.
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil
-    # Descriptor of a file that is made when missing; units just before `index` that were never
+    # Descriptor of a file that is made when missing; entries just before `index` that were never
     # written become blanks. Or NO_SPACE | IO_ERROR.
     cdef int create_file(self, const QueueName* name, int64_t file, int64_t index) noexcept nogil
-    # Writes units [offset, offset + count), the first of them in `chunk`. Of the units before it
-    # only those below the queue's `min_offset` may become blanks: zeros among the others are
+    # Writes entries [offset, offset + count), the first of them in `chunk`. Of the entries before
+    # it only those below the queue's `min_offset` may become blanks: zeros among the others are
     # damage, and a blank would have consumers pass their messages. OK | NO_SPACE | IO_ERROR.
-    cdef int write_units(self, const QueueName* name, const Chunk* chunk, int64_t offset,
+    cdef int write_entries(self, const QueueName* name, const Chunk* chunk, int64_t offset,
+                           int64_t count, int64_t min_offset) noexcept nogil
+    # Writes entries that are already in file form, all of one file. OK | NO_SPACE | IO_ERROR.
+    cdef int write_block(self, const QueueName* name, const uint8_t* entries, int64_t offset,
                          int64_t count, int64_t min_offset) noexcept nogil
-    # Writes units that are already in file form, all of one file. OK | NO_SPACE | IO_ERROR.
-    cdef int write_block(self, const QueueName* name, const uint8_t* units, int64_t offset,
-                         int64_t count, int64_t min_offset) noexcept nogil
-    # Reads up to `count` units from one file in file form; returns how many (0: past the file's
+    # Reads up to `count` entries from one file in file form; returns how many (0: past the file's
     # end), NOT_FOUND, IO_ERROR, or ABSENT when `no_wait` and the page cache has none of them.
-    cdef int read_units(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
-                        uint8_t* out) noexcept nogil
-    # Sets every unit from `offset` to the end of its file to zero. OK | IO_ERROR | NOT_FOUND.
+    cdef int read_entries(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
+                          uint8_t* out) noexcept nogil
+    # Sets every entry from `offset` to the end of its file to zero. OK | IO_ERROR | NOT_FOUND.
     cdef int clear_from(self, const QueueName* name, int64_t offset) noexcept nogil
     # Gives a file its right length. OK | IO_ERROR | NOT_FOUND.
     cdef int fit_file(self, const QueueName* name, int64_t file) noexcept nogil
-    # 1 when some page of the file behind the one with unit `offset` was written, 0, or a Status.
+    # 1 when some page of the file behind the one with entry `offset` was written, 0, or a Status.
     cdef int has_data_behind(self, const QueueName* name, int64_t offset) noexcept nogil
     # Removes one file; the directories with the last one. OK | NOT_FOUND | IO_ERROR.
     cdef int remove_file(self, const QueueName* name, int64_t file) noexcept nogil

@@ -1,6 +1,6 @@
 """Opening, making, reading, writing and removing queue files. See queue_files.pxd.
 
-No call here holds the GIL; every one may block on the disk except read_units with no_wait, which
+No call here holds the GIL; every one may block on the disk except read_entries with no_wait, which
 asks the kernel (preadv2 with RWF_NOWAIT) to give up where it would have to read. File systems that
 do not know the flag (tmpfs, FUSE) answer EOPNOTSUPP: there a read is an ordinary one, which may
 wait. To call it ABSENT would be for ever, as a disk reader's bringing it in would not show.
@@ -8,8 +8,8 @@ wait. To call it ABSENT would be for ever, as a disk reader's bringing it in wou
 What is not promised: nothing here is synced. The files are derived from the commit log; whoever
 wants them durable syncs the file system and remembers how far (queue_store, checkpoint).
 
-Example: write_units(offset 299,990, count 20) writes ten units at the end of file 0 and ten at the
-start of file 1, which it makes.
+Example: write_entries(offset 299,990, count 20) writes ten entries at the end of file 0 and ten at
+the start of file 1, which it makes.
 """
 from libc.errno cimport (
     EAGAIN, EDQUOT, EEXIST, EINTR, ENOENT, ENOSPC, ENXIO, EOPNOTSUPP, errno)
@@ -22,7 +22,7 @@ from posix.unistd cimport close, ftruncate, lseek, pread, pwrite, rmdir, unlink
 
 from cext.base.status cimport Status
 from cext.store.queues.consume_queue cimport (
-    BLANK_SIZE, CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load, unit_store)
+    BLANK_SIZE, CHUNK_ENTRIES, QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_load, queue_entry_store)
 
 cdef extern from "sys/uio.h" nogil:
     struct iovec:
@@ -51,8 +51,8 @@ cdef extern from "unistd.h" nogil:
 cdef enum:
     PAGE_BYTES = 4096
     DIRECTORY_BYTES_MAX = 3700      # leaves room for topic, queue id and file name
-    PARTS_MAX = 256                 # chunks in one pwritev: 12,800 units
-    BLANK_RUN = 200                 # units in one write of blanks
+    PARTS_MAX = 256                 # chunks in one pwritev: 12,800 entries
+    BLANK_RUN = 200                 # entries in one write of blanks
 
 
 cdef int64_t DIGITS_MAX = 900_000_000_000_000_000   # another digit still fits
@@ -103,7 +103,7 @@ cdef class QueueFiles:
             raise ValueError(f"entries_per_file {entries_per_file}, capacity {capacity}")
         self.directory = self.directory_bytes
         self.entries_per_file = entries_per_file
-        self.file_bytes = entries_per_file * UNIT_BYTES
+        self.file_bytes = entries_per_file * QUEUE_ENTRY_BYTES
         self.writable = writable
         self.capacity = capacity = files_kept(capacity)
         cdef int32_t size = 8
@@ -217,9 +217,10 @@ cdef class QueueFiles:
         return snprintf(out, QUEUE_PATH_BYTES, "%s/%s/%d/%020lld", self.directory, name.topic,
                         name.queue_id, <long long> (file * self.file_bytes))
 
-    cdef int64_t unit_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil:
+    cdef int64_t entry_place(self, const QueueName* name, int64_t offset,
+                             char* path) noexcept nogil:
         self._path(name, offset // self.entries_per_file, path)
-        return offset % self.entries_per_file * UNIT_BYTES
+        return offset % self.entries_per_file * QUEUE_ENTRY_BYTES
 
     cdef int _fail(self) noexcept nogil:
         self.last_errno = errno
@@ -284,19 +285,19 @@ cdef class QueueFiles:
         return self._keep(name.serial, file, fd)
 
     cdef int _fill_blanks(self, int fd, int64_t index) noexcept nogil:
-        """Turns the zero units that end just before `index` into blanks."""
-        cdef uint8_t units[BLANK_RUN * UNIT_BYTES]
+        """Turns the zero entries that end just before `index` into blanks."""
+        cdef uint8_t entries[BLANK_RUN * QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
         cdef int64_t first = index
         cdef int64_t here, i
         cdef bint zero = True
         while first > 0 and zero:
             here = min(first, BLANK_RUN)
-            if pread(fd, units, <size_t> here * UNIT_BYTES,
-                     (first - here) * UNIT_BYTES) != here * UNIT_BYTES:
+            if pread(fd, entries, <size_t> here * QUEUE_ENTRY_BYTES,
+                     (first - here) * QUEUE_ENTRY_BYTES) != here * QUEUE_ENTRY_BYTES:
                 return self._fail()
             while here > 0:
-                unit_load(units + (here - 1) * UNIT_BYTES, &entry)
+                queue_entry_load(entries + (here - 1) * QUEUE_ENTRY_BYTES, &entry)
                 if entry.size != 0 or entry.physical_offset != 0:
                     zero = False
                     break
@@ -305,21 +306,21 @@ cdef class QueueFiles:
         if first == index:
             return Status.OK
         for i in range(BLANK_RUN):
-            unit_store(units + i * UNIT_BYTES, 0, BLANK_SIZE, 0)
+            queue_entry_store(entries + i * QUEUE_ENTRY_BYTES, 0, BLANK_SIZE, 0)
         while first < index:
             here = min(index - first, BLANK_RUN)
-            if pwrite(fd, units, <size_t> here * UNIT_BYTES,
-                      first * UNIT_BYTES) != here * UNIT_BYTES:
+            if pwrite(fd, entries, <size_t> here * QUEUE_ENTRY_BYTES,
+                      first * QUEUE_ENTRY_BYTES) != here * QUEUE_ENTRY_BYTES:
                 return self._fail()
             first += here
         return Status.OK
 
-    # ---- units
+    # ---- entries
 
-    cdef int write_units(self, const QueueName* name, const Chunk* chunk, int64_t offset,
-                         int64_t count, int64_t min_offset) noexcept nogil:
+    cdef int write_entries(self, const QueueName* name, const Chunk* chunk, int64_t offset,
+                           int64_t count, int64_t min_offset) noexcept nogil:
         cdef iovec parts[PARTS_MAX]
-        cdef int64_t index, here, units
+        cdef int64_t index, here, taken
         cdef const Chunk* source
         cdef ssize_t written
         cdef int fd, used
@@ -329,36 +330,36 @@ cdef class QueueFiles:
                                   min(index, min_offset - offset + index))
             if fd < 0:
                 return fd
-            while offset >= chunk.first_offset + CHUNK_UNITS:
+            while offset >= chunk.first_offset + CHUNK_ENTRIES:
                 chunk = chunk.next
             source = chunk
-            units = 0
+            taken = 0
             used = 0
-            while used < PARTS_MAX and units < count and index + units < self.entries_per_file:
-                here = source.first_offset + CHUNK_UNITS - (offset + units)
-                here = min(here, count - units, self.entries_per_file - index - units)
+            while used < PARTS_MAX and taken < count and index + taken < self.entries_per_file:
+                here = source.first_offset + CHUNK_ENTRIES - (offset + taken)
+                here = min(here, count - taken, self.entries_per_file - index - taken)
                 parts[used].iov_base = <void*> (
-                    source.units + (offset + units - source.first_offset) * UNIT_BYTES)
-                parts[used].iov_len = <size_t> here * UNIT_BYTES
+                    source.entries + (offset + taken - source.first_offset) * QUEUE_ENTRY_BYTES)
+                parts[used].iov_len = <size_t> here * QUEUE_ENTRY_BYTES
                 used += 1
-                units += here
-                if units < count:
+                taken += here
+                if taken < count:
                     source = source.next
             self.writes += 1
-            written = pwritev(fd, parts, used, index * UNIT_BYTES)
+            written = pwritev(fd, parts, used, index * QUEUE_ENTRY_BYTES)
             if written < 0 and errno == EINTR:
                 continue
             if written < 0:
                 return self._fail()
-            if written < UNIT_BYTES:
+            if written < QUEUE_ENTRY_BYTES:
                 self.last_errno = ENOSPC
                 return Status.NO_SPACE
-            # After a short write the unit that was cut is simply written again.
-            offset += written // UNIT_BYTES
-            count -= written // UNIT_BYTES
+            # After a short write the entry that was cut is simply written again.
+            offset += written // QUEUE_ENTRY_BYTES
+            count -= written // QUEUE_ENTRY_BYTES
         return Status.OK
 
-    cdef int write_block(self, const QueueName* name, const uint8_t* units, int64_t offset,
+    cdef int write_block(self, const QueueName* name, const uint8_t* entries, int64_t offset,
                          int64_t count, int64_t min_offset) noexcept nogil:
         cdef int64_t index = offset % self.entries_per_file
         cdef int64_t done = 0
@@ -367,18 +368,18 @@ cdef class QueueFiles:
                                        min(index, min_offset - offset + index))
         if fd < 0:
             return fd
-        while done < count * UNIT_BYTES:
+        while done < count * QUEUE_ENTRY_BYTES:
             self.writes += 1
-            written = pwrite(fd, units + done, <size_t> (count * UNIT_BYTES - done),
-                             index * UNIT_BYTES + done)
+            written = pwrite(fd, entries + done, <size_t> (count * QUEUE_ENTRY_BYTES - done),
+                             index * QUEUE_ENTRY_BYTES + done)
             if written > 0:
                 done += written
             elif written < 0 and errno != EINTR:
                 return self._fail()
         return Status.OK
 
-    cdef int read_units(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
-                        uint8_t* out) noexcept nogil:
+    cdef int read_entries(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
+                          uint8_t* out) noexcept nogil:
         cdef int64_t index = offset % self.entries_per_file
         cdef int fd = self.open_file(name, offset // self.entries_per_file)
         cdef iovec part
@@ -387,14 +388,15 @@ cdef class QueueFiles:
         if fd < 0:
             return fd
         part.iov_base = out
-        part.iov_len = <size_t> min(<int64_t> count, self.entries_per_file - index) * UNIT_BYTES
+        part.iov_len = (<size_t> min(<int64_t> count, self.entries_per_file - index)
+                        * QUEUE_ENTRY_BYTES)
         while True:
-            got = preadv2(fd, &part, 1, index * UNIT_BYTES, flags)
+            got = preadv2(fd, &part, 1, index * QUEUE_ENTRY_BYTES, flags)
             if got >= 0:
-                if (got < UNIT_BYTES and flags != 0
-                        and lseek(fd, 0, SEEK_END) >= (index + 1) * UNIT_BYTES):
+                if (got < QUEUE_ENTRY_BYTES and flags != 0
+                        and lseek(fd, 0, SEEK_END) >= (index + 1) * QUEUE_ENTRY_BYTES):
                     return Status.ABSENT        # and not past the end of a file that was cut
-                return <int> (got // UNIT_BYTES)
+                return <int> (got // QUEUE_ENTRY_BYTES)
             if errno == EINTR:
                 continue
             if flags != 0 and errno == EOPNOTSUPP:
@@ -406,7 +408,7 @@ cdef class QueueFiles:
 
     cdef int clear_from(self, const QueueName* name, int64_t offset) noexcept nogil:
         cdef int fd = self.open_file(name, offset // self.entries_per_file)
-        cdef int64_t at = (offset % self.entries_per_file) * UNIT_BYTES
+        cdef int64_t at = (offset % self.entries_per_file) * QUEUE_ENTRY_BYTES
         if fd < 0:
             return fd
         if ftruncate(fd, at) != 0 or ftruncate(fd, self.file_bytes) != 0:
@@ -421,7 +423,7 @@ cdef class QueueFiles:
 
     cdef int has_data_behind(self, const QueueName* name, int64_t offset) noexcept nogil:
         cdef int fd = self.open_file(name, offset // self.entries_per_file)
-        cdef int64_t at = (offset % self.entries_per_file) * UNIT_BYTES
+        cdef int64_t at = (offset % self.entries_per_file) * QUEUE_ENTRY_BYTES
         if fd < 0:
             return fd
         at += PAGE_BYTES - at % PAGE_BYTES

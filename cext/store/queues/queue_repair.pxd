@@ -1,22 +1,22 @@
-"""Queue repair: the thread that makes lost units of a queue file again, from the commit log.
+"""Queue repair: the thread that makes lost entries of a queue file again, from the commit log.
 
-A pull meets a unit that cannot be, or whose record belongs to another place. The reactor submits a
-repair; this thread finds out what is wrong, by its own reads, and makes the units around the place
-anew from the log; the queue writer, which does all writing, puts them into the file.
+A pull meets an entry that cannot be, or whose record belongs to another place. The reactor submits
+a repair; this thread finds out what is wrong, by its own reads, and makes the entries around the
+place anew from the log; the queue writer, which does all writing, puts them into the file.
 
     reactor  --Repair (SPSC ring, eventfd)-->  repair thread  --Repair-->  reactor
     reactor  --JOB_PATCH-->  queue writer  --JOB_PATCH-->  reactor, which wakes the pulls that wait
 
-What is read of the log lies between the nearest unit before the place and the nearest behind it
+What is read of the log lies between the nearest entry before the place and the nearest behind it
 that name their own record: some pages, or all of the log when a whole file is gone. Up to
-REPAIR_UNITS units are made at a time; a consumer that goes on meets the next ones.
+REPAIR_ENTRIES entries are made at a time; a consumer that goes on meets the next ones.
 
-The log tells a damaged record from a damaged unit: the place of a sound unit begins
+The log tells a damaged record from a damaged entry: the place of a sound entry begins
 where a record ends and ends where one begins. A damaged record cannot be repaired here, and is
 answered as such. What was looked for in vain is remembered for KNOWN_MS.
 
-Example: page 3 of a file is zeros, units 614-818. A pull at 700 meets it; units 500 and 1,024 name
-their records; the log between these is read, 524 units are compared, 205 are written.
+Example: page 3 of a file is zeros, entries 614-818. A pull at 700 meets it; entries 500 and 1,024
+name their records; the log between these is read, 524 entries are compared, 205 are written.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -31,8 +31,8 @@ from cext.store.queues.tags_code cimport DelayLevels
 
 cdef enum:
     REPAIRS_MAX = 8                 # under way at once, each for another queue
-    REPAIR_UNITS = 16384            # made anew at a time
-    BEFORE_UNITS = 1024             # of these, before the place that was met
+    REPAIR_ENTRIES = 16384          # made anew at a time
+    BEFORE_ENTRIES = 1024           # of these, before the place that was met
     REPAIR_TOPIC_BYTES = 256
     VAIN_MAX = 512                  # places remembered
     KNOWN_MS = 60_000
@@ -50,16 +50,16 @@ cdef struct Repair:
     int32_t topic_length
     int32_t queue_id
     int64_t offset                  # of the queue: what was met
-    int64_t low, high               # units [low, high) of the queue are in files alone
+    int64_t low, high               # entries [low, high) of the queue are in files alone
     int64_t high_physical           # log offset behind the last of their records
     # Results. Status: OK (marks say what to write), CORRUPT (the record itself is damaged, or the
     # log has none), CLOSED, POOL_EMPTY, NO_SPACE, IO_ERROR (writing failed).
     int32_t status
-    int64_t first                   # unit of the queue that units[0] is
+    int64_t first                   # entry of the queue that entries[0] is
     int64_t count
-    uint8_t* units                  # file form; owned
-    uint8_t* marks                  # of each unit: UNIT_MISSING, UNIT_SAME, UNIT_NEW; owned
-    int64_t mended                  # units that the file did not have so
+    uint8_t* entries                # file form; owned
+    uint8_t* marks                  # of each entry: ENTRY_MISSING, ENTRY_SAME, ENTRY_NEW; owned
+    int64_t mended                  # entries that the file did not have so
     int64_t vain_from, vain_to      # offsets around `offset` of which the log has no record
 
 # The one setter of its state: FREE -> LOOKING -> (WRITING ->) OVER -> FREE.
@@ -69,10 +69,10 @@ cdef inline void repair_move(Repair* r, int32_t to) noexcept nogil:
         allowed |= 1 << REPAIR_LOOKING
     state_move(&r.state, to, allowed, b"queue repair: looked at, written, over, free")
 
-cdef enum UnitMark:
-    UNIT_MISSING = 0                # the log has no record for it
-    UNIT_SAME = 1
-    UNIT_NEW = 2
+cdef enum EntryMark:
+    ENTRY_MISSING = 0               # the log has no record for it
+    ENTRY_SAME = 1
+    ENTRY_NEW = 2
 
 cdef struct Vain:
     uint64_t serial
@@ -109,7 +109,7 @@ cdef class QueueRepair:
     cdef int _judge(self, Repair* r, const QueueName* name) noexcept nogil
     cdef bint _in_order(self, Repair* r, const QueueName* name, int64_t physical,
                         int32_t size) noexcept nogil
-    cdef bint _names_its_record(self, const Repair* r, const uint8_t* unit, int64_t offset,
+    cdef bint _names_its_record(self, const Repair* r, const uint8_t* raw, int64_t offset,
                                 RecordView* view) noexcept nogil
     cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
                          int64_t* physical) noexcept nogil

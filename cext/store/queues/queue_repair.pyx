@@ -15,7 +15,8 @@ from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, s
 from cext.store.log.commit_log cimport segment_end
 from cext.store.log.log_link cimport log_notify
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load, unit_store)
+    QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_check, queue_entry_is_blank, queue_entry_load,
+    queue_entry_store)
 from cext.store.queues.tags_code cimport tags_code_of
 from cext.wire.codes cimport (
     TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
@@ -28,8 +29,8 @@ cdef enum:
     PROBE_BYTES = 16 << 10
     SCAN_BYTES = 1 << 20
     FILES = 8
-    BLOCK_UNITS = 204
-    PROBES_MAX = 4096               # units looked at that do not name their record
+    BLOCK_ENTRIES = 204
+    PROBES_MAX = 4096               # entries looked at that do not name their record
 
 
 cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept nogil:
@@ -46,7 +47,7 @@ cdef struct Candidate:              # a record of the queue, until the next one 
 
 cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t following,
                bint sure, int64_t* last) noexcept nogil:
-    """Makes the unit of a record whose queue offset fits to that of the record before or behind it
+    """Makes the entry of a record whose queue offset fits to that of the record before or behind it
     (-1: none): nothing else covers that number, and a flipped bit in it would put the record into
     another one's place."""
     cdef int64_t at = c.offset - r.first
@@ -56,11 +57,11 @@ cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t followi
     if c.offset <= last[0]:
         if sure:
             return
-        memset(r.marks, UNIT_MISSING, <size_t> r.count)     # the topic was made anew
+        memset(r.marks, ENTRY_MISSING, <size_t> r.count)    # the topic was made anew
     last[0] = c.offset
     if 0 <= at < r.count:
-        unit_store(r.units + at * UNIT_BYTES, c.physical, c.size, c.tags_code)
-        r.marks[at] = UNIT_NEW
+        queue_entry_store(r.entries + at * QUEUE_ENTRY_BYTES, c.physical, c.size, c.tags_code)
+        r.marks[at] = ENTRY_NEW
 
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
@@ -88,7 +89,7 @@ cdef class QueueRepair:
     def __dealloc__(self):
         cdef int i
         for i in range(REPAIRS_MAX):
-            free(self.slots[i].units)
+            free(self.slots[i].entries)
             free(self.slots[i].marks)
         if self.wake_fd >= 0:
             close(self.wake_fd)
@@ -150,9 +151,9 @@ cdef class QueueRepair:
         return <Repair*> spsc_pop(&self.results)
 
     cdef void free_slot(self, Repair* r) noexcept nogil:
-        free(r.units)
+        free(r.entries)
         free(r.marks)
-        r.units = r.marks = NULL
+        r.entries = r.marks = NULL
         repair_move(r, REPAIR_FREE)
         self.busy -= 1
 
@@ -177,7 +178,7 @@ cdef class QueueRepair:
         name.topic = r.topic
         name.queue_id = r.queue_id
         name.serial = r.serial
-        r.units = r.marks = NULL
+        r.entries = r.marks = NULL
         r.mended = r.count = 0
         r.vain_from = r.offset
         r.vain_to = r.offset + 1
@@ -185,49 +186,50 @@ cdef class QueueRepair:
         r.status = self._judge(r, &name)
         if r.status == Status.OK or r.status == Status.CORRUPT:
             return
-        r.first = max(r.low, r.offset - BEFORE_UNITS)
-        r.count = min(r.high - r.first, <int64_t> REPAIR_UNITS)
-        r.units = <uint8_t*> malloc(<size_t> r.count * UNIT_BYTES)
+        r.first = max(r.low, r.offset - BEFORE_ENTRIES)
+        r.count = min(r.high - r.first, <int64_t> REPAIR_ENTRIES)
+        r.entries = <uint8_t*> malloc(<size_t> r.count * QUEUE_ENTRY_BYTES)
         r.marks = <uint8_t*> calloc(<size_t> r.count, 1)
         r.status = Status.POOL_EMPTY
-        if r.units == NULL or r.marks == NULL:
+        if r.entries == NULL or r.marks == NULL:
             r.count = 0
             return
         low_offset = self._search(r, &name, r.first - 1, r.low - 1, &low_physical)
         high_offset = self._search(r, &name, r.first + r.count, r.high, &high_physical)
         if high_offset < 0 and r.first + r.count == r.high:
-            high_offset = r.high            # the first unit in memory
+            high_offset = r.high            # the first entry in memory
         r.status = self._read_log(r, low_physical, high_physical, low_offset, high_offset)
         if r.status == Status.OK:
             self._compare(r, &name)
         self.files.forget(r.serial)
 
-    cdef bint _names_its_record(self, const Repair* r, const uint8_t* unit, int64_t offset,
+    cdef bint _names_its_record(self, const Repair* r, const uint8_t* raw, int64_t offset,
                                 RecordView* view) noexcept nogil:
         cdef QueueEntry entry
-        unit_load(unit, &entry)
-        return (not unit_is_blank(&entry)
-                and unit_check(&entry, load_acquire_i64(&self.log.marks.written)) == Status.OK
+        queue_entry_load(raw, &entry)
+        return (not queue_entry_is_blank(&entry)
+                and queue_entry_check(
+                    &entry, load_acquire_i64(&self.log.marks.written)) == Status.OK
                 and self.probe.at(entry.physical_offset, view) == Status.OK
                 and view.total_bytes == <uint32_t> entry.size and view.queue_offset == offset
                 and is_record_of(r, view))
 
     cdef int _judge(self, Repair* r, const QueueName* name) noexcept nogil:
-        """OK: nothing is wrong (any more); CORRUPT: the record is; NOT_READY: the unit is."""
-        cdef uint8_t unit[UNIT_BYTES]
+        """OK: nothing is wrong (any more); CORRUPT: the record is; NOT_READY: the entry is."""
+        cdef uint8_t raw[QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
         cdef RecordView view
         cdef int64_t written = load_acquire_i64(&self.log.marks.written)
         cdef int64_t end
         cdef int status
-        if self.files.read_units(name, r.offset, 1, False, unit) != 1:
+        if self.files.read_entries(name, r.offset, 1, False, raw) != 1:
             return Status.NOT_READY
-        if self._names_its_record(r, unit, r.offset, &view):
+        if self._names_its_record(r, raw, r.offset, &view):
             return Status.OK
-        unit_load(unit, &entry)
-        if unit_is_blank(&entry):
+        queue_entry_load(raw, &entry)
+        if queue_entry_is_blank(&entry):
             return Status.OK                    # nothing is to be given there
-        if unit_check(&entry, written) != Status.OK:
+        if queue_entry_check(&entry, written) != Status.OK:
             return Status.NOT_READY
         status = self.probe.at(entry.physical_offset, &view)
         if status == Status.OK:
@@ -242,36 +244,36 @@ cdef class QueueRepair:
 
     cdef bint _in_order(self, Repair* r, const QueueName* name, int64_t physical,
                         int32_t size) noexcept nogil:
-        """Whether the units beside it lie before and behind it in the log."""
-        cdef uint8_t unit[UNIT_BYTES]
+        """Whether the entries beside it lie before and behind it in the log."""
+        cdef uint8_t raw[QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
-        if r.offset > r.low and self.files.read_units(name, r.offset - 1, 1, False, unit) == 1:
-            unit_load(unit, &entry)
-            if not unit_is_blank(&entry) and (
+        if r.offset > r.low and self.files.read_entries(name, r.offset - 1, 1, False, raw) == 1:
+            queue_entry_load(raw, &entry)
+            if not queue_entry_is_blank(&entry) and (
                     entry.size <= 0 or entry.physical_offset + entry.size > physical):
                 return False
-        if r.offset + 1 < r.high and self.files.read_units(name, r.offset + 1, 1, False,
-                                                           unit) == 1:
-            unit_load(unit, &entry)
-            if not unit_is_blank(&entry) and (
+        if r.offset + 1 < r.high and self.files.read_entries(name, r.offset + 1, 1, False,
+                                                             raw) == 1:
+            queue_entry_load(raw, &entry)
+            if not queue_entry_is_blank(&entry) and (
                     entry.size <= 0 or entry.physical_offset < physical + size):
                 return False
         return True
 
     cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
                          int64_t* physical) noexcept nogil:
-        """From `at` to before `stop`, which may lie lower: the nearest unit that names its record,
+        """From `at` to before `stop`, which may lie lower: the nearest entry that names its record,
         or -1. Its record ends (going down) or begins (going up) at `physical`."""
-        cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+        cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
         cdef RecordView view
         cdef int64_t step = 1 if stop > at else -1
         cdef int64_t start = 0, count = 0
         cdef int probes = 0
         while at != stop and probes < PROBES_MAX and not load_acquire_i32(&self.stopping):
             if not start <= at < start + count:
-                start = at if step > 0 else max(at - BLOCK_UNITS + 1, stop + 1,
+                start = at if step > 0 else max(at - BLOCK_ENTRIES + 1, stop + 1,
                                                 at - at % self.files.entries_per_file)
-                count = self.files.read_units(name, start, BLOCK_UNITS, False, units)
+                count = self.files.read_entries(name, start, BLOCK_ENTRIES, False, entries)
                 if count <= 0 or at >= start + count:
                     # Nothing is there: on to the next file, or block of this one.
                     count = 0
@@ -281,7 +283,7 @@ cdef class QueueRepair:
                         at = min(stop, at - at % self.files.entries_per_file
                                  + self.files.entries_per_file)
                     continue
-            if self._names_its_record(r, units + (at - start) * UNIT_BYTES, at, &view):
+            if self._names_its_record(r, entries + (at - start) * QUEUE_ENTRY_BYTES, at, &view):
                 physical[0] = view.physical_offset
                 if step < 0:
                     physical[0] += view.total_bytes
@@ -292,7 +294,7 @@ cdef class QueueRepair:
 
     cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
                        int64_t high_offset) noexcept nogil:
-        """Units of the records in [low, high), which lie between those of two queue offsets. With
+        """Entries of the records in [low, high), which lie between those of two queue offsets. With
         no lower one (-1) an older queue of the same name may come first."""
         cdef RecordView view
         cdef Candidate before
@@ -330,27 +332,28 @@ cdef class QueueRepair:
 
     cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil:
         """What the file has already need not be written; what the log has not is in vain."""
-        cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+        cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
         cdef int64_t at = 0, i, count, room
         while at < r.count:
-            room = min(r.count - at, <int64_t> BLOCK_UNITS)
-            count = self.files.read_units(name, r.first + at, <int32_t> room, False, units)
+            room = min(r.count - at, <int64_t> BLOCK_ENTRIES)
+            count = self.files.read_entries(name, r.first + at, <int32_t> room, False, entries)
             count = max(count, <int64_t> 0)
             for i in range(count):
-                if r.marks[at + i] == UNIT_NEW and memcmp(
-                        units + i * UNIT_BYTES, r.units + (at + i) * UNIT_BYTES, UNIT_BYTES) == 0:
-                    r.marks[at + i] = UNIT_SAME
+                if r.marks[at + i] == ENTRY_NEW and memcmp(
+                        entries + i * QUEUE_ENTRY_BYTES,
+                        r.entries + (at + i) * QUEUE_ENTRY_BYTES, QUEUE_ENTRY_BYTES) == 0:
+                    r.marks[at + i] = ENTRY_SAME
             at += count if count > 0 else min(
                 room, self.files.entries_per_file - (r.first + at) % self.files.entries_per_file)
         for i in range(r.count):
-            r.mended += r.marks[i] == UNIT_NEW
+            r.mended += r.marks[i] == ENTRY_NEW
         at = r.offset - r.first
-        if r.marks[at] != UNIT_MISSING:
+        if r.marks[at] != ENTRY_MISSING:
             return
         r.status = Status.CORRUPT
-        while r.vain_from > r.first and r.marks[r.vain_from - 1 - r.first] == UNIT_MISSING:
+        while r.vain_from > r.first and r.marks[r.vain_from - 1 - r.first] == ENTRY_MISSING:
             r.vain_from -= 1
-        while r.vain_to < r.first + r.count and r.marks[r.vain_to - r.first] == UNIT_MISSING:
+        while r.vain_to < r.first + r.count and r.marks[r.vain_to - r.first] == ENTRY_MISSING:
             r.vain_to += 1
 
 

@@ -1,22 +1,22 @@
-"""Queue scan: searches in the files of one queue: where units begin and end, what is cut.
+"""Queue scan: searches in the files of one queue: where entries begin and end, what is cut.
 
-Units of a queue are in the order of the commit log, so every question is a binary search over the
-physical offsets, 12 to 14 small reads in a file of 300,000 units however full it is:
+Entries of a queue are in the order of the commit log, so every question is a binary search over the
+physical offsets, 12 to 14 small reads in a file of 300,000 entries however full it is:
 
-    blank blank | 100  350  600 ... 9,400 | 0 0 0 0          units of one file
-                ^ first with physical >= log min              ^ first that is not a unit: the end
+    blank blank | 100  350  600 ... 9,400 | 0 0 0 0          entries of one file
+                ^ first with physical >= log min              ^ first that is no entry: the end
 
-A search that meets a unit with a flipped bit takes it for the end. So the unit at an end is looked
-at: negative numbers, or a unit to its right that belongs below the end, and the queue is damaged. A
-torn write looks otherwise: its size is 0 and zeros follow.
+A search that meets an entry with a flipped bit takes it for the end. So the entry at an end is
+looked at: negative numbers, or an entry to its right that belongs below the end, and the queue is
+damaged. A torn write looks otherwise: its size is 0 and zeros follow.
 
-A blank unit (0, MAX31, 0) in the way answers as the next unit to its right would.
+A blank entry (0, MAX31, 0) in the way answers as the next entry to its right would.
 
 Where something else says what the files hold (queue_ends.pxd, or the log itself) nothing is
 searched: check_queue() compares.
 
-Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first
-unit at or above 9,000 becomes zero.
+Example: log min 400 -> min offset is the entry of 600; cut at 9,000 -> everything from the first
+entry at or above 9,000 becomes zero.
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -26,38 +26,38 @@ from cext.store.queues.queue_files cimport QueueFiles, QueueName
 cdef struct QueueState:
     int64_t first_file          # lowest file number; -1 without files
     int64_t last_file           # highest
-    int64_t min_offset          # first unit that is no blank and lies at or above the log's start
-    int64_t end_offset          # one above the last unit
-    int64_t last_physical       # log offset of the last unit's record; -1 without units
+    int64_t min_offset          # first entry that is no blank and lies at or above the log's start
+    int64_t end_offset          # one above the last entry
+    int64_t last_physical       # log offset of the last entry's record; -1 without entries
     int64_t last_size           # its size in bytes
     int64_t odd_names           # entries of the directory that are not queue files
-    uint8_t damaged             # files missing, of a wrong length, or a garbled unit: rebuild it
-    int64_t garbled_offset      # of the garbled unit, or where units are missing; -1: none
+    uint8_t damaged             # files missing, of a wrong length, or a garbled entry: rebuild it
+    int64_t garbled_offset      # of the garbled entry, or where entries are missing; -1: none
     uint8_t known               # `ends` says what the files must hold
     QueueEnds ends
     uint8_t mended              # the last file was empty or short (crash while made), or too long
 
-# Lowest index in [low, high) of `file` whose unit is no unit, or whose record lies at or above
+# Lowest index in [low, high) of `file` whose entry is no entry, or whose record lies at or above
 # `log_offset`; `high` when there is none. Below 0: a Status.
-cdef int64_t first_unit(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
-                        int64_t high, int64_t log_offset) noexcept nogil
-# Compares the files with state.ends and fills everything; units above the end are cut. Looked at
-# are the names and lengths of the files and the units around both ends: a whole page each.
+cdef int64_t first_entry(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
+                         int64_t high, int64_t log_offset) noexcept nogil
+# Compares the files with state.ends and fills everything; entries above the end are cut. Looked at
+# are the names and lengths of the files and the entries around both ends: a whole page each.
 # OK | IO_ERROR.
 cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
                      QueueState* state) noexcept nogil
 # Fills everything but min_offset. OK | IO_ERROR; a queue without files is OK.
 cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) noexcept nogil
-# Cuts all units whose record lies at or above `log_offset`, deleting files that become empty.
-# With `thorough`, units after the end are cleared too even if the last one seen lies below (after a
-# power cut some pages of a file may be older than others).
+# Cuts all entries whose record lies at or above `log_offset`, deleting files that become empty.
+# With `thorough`, entries after the end are cleared too even if the last one seen lies below (after
+# a power cut some pages of a file may be older than others).
 cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, int64_t log_offset,
                    bint thorough) noexcept nogil
-# Deletes files whose last unit lies below `log_min` (never the highest file) and finds the first
-# offset that is kept; units at and above `end_offset` are not looked at. OK | IO_ERROR | CORRUPT:
-# units there cannot be right, nothing is known.
+# Deletes files whose last entry lies below `log_min` (never the highest file) and finds the first
+# offset that is kept; entries at and above `end_offset` are not looked at. OK | IO_ERROR | CORRUPT:
+# entries there cannot be right, nothing is known.
 cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, int64_t end_offset,
                     int64_t* min_offset) noexcept nogil
-# 1 and the unit, 0 past the end of a short file, or a Status below 0.
+# 1 and the entry, 0 past the end of a short file, or a Status below 0.
 cdef int load_one(QueueFiles files, const QueueName* name, int64_t offset,
                   QueueEntry* entry) noexcept nogil

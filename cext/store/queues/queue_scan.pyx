@@ -7,51 +7,51 @@ from libc.string cimport memset
 
 from cext.base.status cimport Status
 from cext.store.queues.consume_queue cimport (
-    BLANK_SIZE, QueueEnds, QueueEntry, UNIT_BYTES, unit_is_blank, unit_load)
+    BLANK_SIZE, QUEUE_ENTRY_BYTES, QueueEnds, QueueEntry, queue_entry_is_blank, queue_entry_load)
 
 cdef enum:
-    LOW_UNITS = 16                  # looked at before the first unit kept
-    BLOCK_UNITS = 204               # one page: the last step of a search reads it whole
+    LOW_ENTRIES = 16                # looked at before the first entry kept
+    BLOCK_ENTRIES = 204             # one page: the last step of a search reads it whole
 
 cdef int64_t ANY_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 cdef inline bint is_over(const QueueEntry* entry, int64_t log_offset) noexcept nogil:
-    """True for what is no unit and for units of records at or above log_offset."""
-    if unit_is_blank(entry):
+    """True for what is no entry and for entries of records at or above log_offset."""
+    if queue_entry_is_blank(entry):
         return False
     return entry.size <= 0 or entry.physical_offset < 0 or entry.physical_offset >= log_offset
 
 
 cdef int load_one(QueueFiles files, const QueueName* name, int64_t offset,
                   QueueEntry* entry) noexcept nogil:
-    """1 and the unit, 0 past the end of a short file, or a Status below 0."""
-    cdef uint8_t unit[UNIT_BYTES]
-    cdef int got = files.read_units(name, offset, 1, False, unit)
+    """1 and the entry, 0 past the end of a short file, or a Status below 0."""
+    cdef uint8_t raw[QUEUE_ENTRY_BYTES]
+    cdef int got = files.read_entries(name, offset, 1, False, raw)
     entry.size = 0
     entry.physical_offset = 0
     if got == 1:
-        unit_load(unit, entry)
+        queue_entry_load(raw, entry)
     return got
 
 
-cdef int64_t first_unit(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
-                        int64_t high, int64_t log_offset) noexcept nogil:
+cdef int64_t first_entry(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
+                         int64_t high, int64_t log_offset) noexcept nogil:
     cdef int64_t base = file * files.entries_per_file
     cdef int64_t end = high
     cdef int64_t middle, probe
     cdef QueueEntry entry
     cdef int got
     # Most queues are short: their end is in the first page, one read.
-    middle = scan_block(files, name, base, low, min(high, low + BLOCK_UNITS), log_offset)
-    if middle < min(high, low + BLOCK_UNITS):
+    middle = scan_block(files, name, base, low, min(high, low + BLOCK_ENTRIES), log_offset)
+    if middle < min(high, low + BLOCK_ENTRIES):
         return middle
     low = middle
-    while high - low > BLOCK_UNITS:
+    while high - low > BLOCK_ENTRIES:
         middle = low + (high - low) // 2
         probe = middle
         got = load_one(files, name, base + middle, &entry)
-        if got == 1 and unit_is_blank(&entry):
+        if got == 1 and queue_entry_is_blank(&entry):
             probe = scan_past_blanks(files, name, base, middle, high)
             if probe < 0:
                 return probe
@@ -63,24 +63,24 @@ cdef int64_t first_unit(QueueFiles files, const QueueName* name, int64_t file, i
         else:
             low = probe + 1
     middle = scan_block(files, name, base, low, high, log_offset)
-    # The search may have stopped on a blank to the left of the unit that is meant.
+    # The search may have stopped on a blank to the left of the entry that is meant.
     return middle if middle < 0 else scan_past_blanks(files, name, base, middle, end)
 
 
 cdef int64_t scan_block(QueueFiles files, const QueueName* name, int64_t base, int64_t low,
                         int64_t high, int64_t log_offset) noexcept nogil:
-    """First index in [low, high), at most BLOCK_UNITS apart, that is over; high when none."""
-    cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+    """First index in [low, high), at most BLOCK_ENTRIES apart, that is over; high when none."""
+    cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef QueueEntry entry
     cdef int64_t i
     cdef int got
     if high <= low:
         return high
-    got = files.read_units(name, base + low, <int32_t> (high - low), False, units)
+    got = files.read_entries(name, base + low, <int32_t> (high - low), False, entries)
     if got < 0:
         return got
     for i in range(got):
-        unit_load(units + i * UNIT_BYTES, &entry)
+        queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &entry)
         if is_over(&entry, log_offset):
             return low + i
     return low + got
@@ -89,20 +89,20 @@ cdef int64_t scan_block(QueueFiles files, const QueueName* name, int64_t base, i
 cdef int64_t scan_past_blanks(QueueFiles files, const QueueName* name, int64_t base, int64_t low,
                               int64_t high) noexcept nogil:
     """First index in [low, high) that is no blank; high when all are."""
-    cdef uint8_t units[BLOCK_UNITS * UNIT_BYTES]
+    cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef QueueEntry entry
     cdef int64_t i
     cdef int got
     while low < high:
-        got = files.read_units(name, base + low, <int32_t> min(high - low, <int64_t> BLOCK_UNITS),
-                               False, units)
+        got = files.read_entries(
+            name, base + low, <int32_t> min(high - low, <int64_t> BLOCK_ENTRIES), False, entries)
         if got < 0:
             return got
         if got == 0:
             return high
         for i in range(got):
-            unit_load(units + i * UNIT_BYTES, &entry)
-            if not unit_is_blank(&entry):
+            queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &entry)
+            if not queue_entry_is_blank(&entry):
                 return low + i
         low += got
     return high
@@ -137,10 +137,10 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
             state.damaged = 1
             return Status.OK
         state.mended = 1
-        if length >= UNIT_BYTES:
+        if length >= QUEUE_ENTRY_BYTES:
             # What is there counts; what is missing reads as zeros from now on.
             status = files.clear_from(name, state.last_file * files.entries_per_file
-                                      + length // UNIT_BYTES)
+                                      + length // QUEUE_ENTRY_BYTES)
             if status != Status.OK:
                 return status
             break
@@ -161,7 +161,7 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
         if length != files.file_bytes:
             state.damaged = 1
             return Status.OK
-    index = first_unit(files, name, state.last_file, 0, files.entries_per_file, ANY_OFFSET)
+    index = first_entry(files, name, state.last_file, 0, files.entries_per_file, ANY_OFFSET)
     if index < 0:
         return <int> index
     status = is_garbled(files, name, state, index, ANY_OFFSET)
@@ -172,7 +172,7 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
 
 cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, int64_t index,
                     int64_t log_offset) noexcept nogil:
-    """1 and `damaged` when the unit at this end of the last file is a garbled one; 0; a Status."""
+    """1 and `damaged` when the entry at this end of the last file is a garbled one; 0; a Status."""
     cdef int64_t offset = state.last_file * files.entries_per_file + index
     cdef QueueEntry entry
     cdef bint garbled
@@ -187,7 +187,7 @@ cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, 
         got = load_one(files, name, offset + 1, &entry)
         if got < 0:
             return got
-        garbled = got == 1 and not is_over(&entry, log_offset) and not unit_is_blank(&entry)
+        garbled = got == 1 and not is_over(&entry, log_offset) and not queue_entry_is_blank(&entry)
     if garbled:
         state.damaged = 1
         state.garbled_offset = offset
@@ -196,7 +196,7 @@ cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, 
 
 cdef int note_end(QueueFiles files, const QueueName* name, QueueState* state,
                   int64_t end_offset) noexcept nogil:
-    """Sets end_offset and what the last unit says; blanks at the end say nothing."""
+    """Sets end_offset and what the last entry says; blanks at the end say nothing."""
     cdef QueueEntry entry
     cdef int got
     state.end_offset = end_offset
@@ -207,7 +207,7 @@ cdef int note_end(QueueFiles files, const QueueName* name, QueueState* state,
     got = load_one(files, name, end_offset - 1, &entry)
     if got < 0:
         return got
-    if got == 1 and not is_over(&entry, ANY_OFFSET) and not unit_is_blank(&entry):
+    if got == 1 and not is_over(&entry, ANY_OFFSET) and not queue_entry_is_blank(&entry):
         state.last_physical = entry.physical_offset
         state.last_size = entry.size
     return Status.OK
@@ -221,7 +221,7 @@ cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, i
         return Status.OK
     while True:
         base = state.last_file * files.entries_per_file
-        index = first_unit(files, name, state.last_file, 0, files.entries_per_file, log_offset)
+        index = first_entry(files, name, state.last_file, 0, files.entries_per_file, log_offset)
         if index < 0:
             return <int> index
         status = is_garbled(files, name, state, index, log_offset)
@@ -268,7 +268,7 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
             return status
         if status == 0 or is_over(&entry, log_min):
             break
-        # A unit that is damaged may lie; two in a row do not.
+        # An entry that is damaged may lie; two in a row do not.
         if files.entries_per_file > 1:
             status = load_one(files, name, (first + 1) * files.entries_per_file - 2, &entry)
             if status < 0:
@@ -283,7 +283,7 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
     if high <= 0:
         min_offset[0] = min(end_offset, first * files.entries_per_file)
         return Status.OK
-    index = first_unit(files, name, first, 0, high, log_min)
+    index = first_entry(files, name, first, 0, high, log_min)
     if index < 0:
         return <int> index
     status = check_low(files, name, first * files.entries_per_file, index, high, log_min)
@@ -294,19 +294,19 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
 
 cdef int check_low(QueueFiles files, const QueueName* name, int64_t base, int64_t index,
                    int64_t high, int64_t log_min) noexcept nogil:
-    """OK, or CORRUPT when a damaged unit has led the search for the first one kept: the units
+    """OK, or CORRUPT when a damaged entry has led the search for the first one kept: the entries
     around it are not in the order of the log, or two that are not kept do not lie before it."""
-    cdef uint8_t units[LOW_UNITS * UNIT_BYTES]
-    cdef int64_t start = max(index - LOW_UNITS + 1, <int64_t> 0)
+    cdef uint8_t entries[LOW_ENTRIES * QUEUE_ENTRY_BYTES]
+    cdef int64_t start = max(index - LOW_ENTRIES + 1, <int64_t> 0)
     cdef int64_t count = min(index + 1, high) - start
     cdef QueueEntry entry
-    cdef int got = files.read_units(name, base + start, <int32_t> count, False, units)
+    cdef int got = files.read_entries(name, base + start, <int32_t> count, False, entries)
     if got < 0:
         return got
-    if got < count or first_misfit(units, count) < count:
+    if got < count or first_misfit(entries, count) < count:
         return Status.CORRUPT
     if index - start >= 2:
-        unit_load(units + (index - 2 - start) * UNIT_BYTES, &entry)
+        queue_entry_load(entries + (index - 2 - start) * QUEUE_ENTRY_BYTES, &entry)
         if is_over(&entry, log_min):
             return Status.CORRUPT
     return Status.OK
@@ -315,8 +315,8 @@ cdef int check_low(QueueFiles files, const QueueName* name, int64_t base, int64_
 # ---- compared with what is known
 
 cdef enum:
-    BEFORE_UNITS = 150              # looked at below an end
-    TAIL_UNITS = BEFORE_UNITS + BLOCK_UNITS + 1
+    BEFORE_ENTRIES = 150            # looked at below an end
+    TAIL_ENTRIES = BEFORE_ENTRIES + BLOCK_ENTRIES + 1
 
 
 cdef int bad(QueueState* state, int64_t offset) noexcept nogil:
@@ -325,13 +325,13 @@ cdef int bad(QueueState* state, int64_t offset) noexcept nogil:
     return Status.OK
 
 
-cdef int64_t first_misfit(const uint8_t* units, int64_t count) noexcept nogil:
-    """Index of the first unit that does not lie behind the one before it; `count`: none."""
+cdef int64_t first_misfit(const uint8_t* entries, int64_t count) noexcept nogil:
+    """Index of the first entry that does not lie behind the one before it; `count`: none."""
     cdef QueueEntry entry
     cdef int64_t i, end = 0
     for i in range(count):
-        unit_load(units + i * UNIT_BYTES, &entry)
-        if unit_is_blank(&entry):
+        queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &entry)
+        if queue_entry_is_blank(&entry):
             continue
         if entry.size <= 0 or entry.physical_offset < end:
             return i
@@ -343,7 +343,7 @@ cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file,
                      QueueState* state) noexcept nogil:
     """All there, all of the right length?"""
     cdef int64_t per_file = files.entries_per_file
-    cdef int64_t file, length, units
+    cdef int64_t file, length, entries
     cdef int status
     for file in range(from_file, end_file + 1):
         length = files.file_length(name, file)
@@ -354,10 +354,10 @@ cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file,
         if length == files.file_bytes:
             continue
         state.mended = 1
-        units = length // UNIT_BYTES
+        entries = length // QUEUE_ENTRY_BYTES
         if length < files.file_bytes and (file < end_file
-                                          or units <= (state.ends.end_offset - 1) % per_file):
-            return bad(state, file * per_file + units)
+                                          or entries <= (state.ends.end_offset - 1) % per_file):
+            return bad(state, file * per_file + entries)
         status = files.fit_file(name, file)
         if status != Status.OK:
             return status
@@ -366,33 +366,33 @@ cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file,
 
 cdef int check_tail(QueueFiles files, const QueueName* name, int64_t low,
                     QueueState* state) noexcept nogil:
-    """The last units are what is known of them, and behind them is nothing."""
-    cdef uint8_t units[TAIL_UNITS * UNIT_BYTES]
+    """The last entries are what is known of them, and behind them is nothing."""
+    cdef uint8_t entries[TAIL_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef const QueueEnds* ends = &state.ends
     cdef int64_t last = ends.end_offset - 1
     cdef int64_t base = last - last % files.entries_per_file
-    cdef int64_t start = max(base, low, last - BEFORE_UNITS + 1)
-    cdef int64_t count = min(<int64_t> TAIL_UNITS, base + files.entries_per_file - start)
+    cdef int64_t start = max(base, low, last - BEFORE_ENTRIES + 1)
+    cdef int64_t count = min(<int64_t> TAIL_ENTRIES, base + files.entries_per_file - start)
     cdef int64_t at, i
     cdef QueueEntry entry
     cdef bint dirty = False
-    cdef int got = files.read_units(name, start, <int32_t> count, False, units)
+    cdef int got = files.read_entries(name, start, <int32_t> count, False, entries)
     if got < 0:
         return got
     if got <= last - start:
         return bad(state, start + got)
-    at = first_misfit(units, last - start + 1)
+    at = first_misfit(entries, last - start + 1)
     if at <= last - start:
         return bad(state, start + at)
-    unit_load(units + (last - start) * UNIT_BYTES, &entry)
+    queue_entry_load(entries + (last - start) * QUEUE_ENTRY_BYTES, &entry)
     if entry.physical_offset != ends.last_physical or entry.size != ends.last_size:
         return bad(state, last)
     if low == ends.min_offset and low == start:
-        unit_load(units, &entry)
+        queue_entry_load(entries, &entry)
         if entry.physical_offset != ends.first_physical:
             return bad(state, low)
-    for i in range((last - start + 1) * UNIT_BYTES, got * UNIT_BYTES):
-        dirty |= units[i] != 0
+    for i in range((last - start + 1) * QUEUE_ENTRY_BYTES, got * QUEUE_ENTRY_BYTES):
+        dirty |= entries[i] != 0
     got = 1 if dirty else files.has_data_behind(name, last)
     if got < 0:
         return got
@@ -403,18 +403,18 @@ cdef int check_tail(QueueFiles files, const QueueName* name, int64_t low,
 
 cdef int check_head(QueueFiles files, const QueueName* name, int64_t low,
                     QueueState* state) noexcept nogil:
-    cdef uint8_t units[BEFORE_UNITS * UNIT_BYTES]
-    cdef int64_t count = min(<int64_t> BEFORE_UNITS, state.ends.end_offset - low,
+    cdef uint8_t entries[BEFORE_ENTRIES * QUEUE_ENTRY_BYTES]
+    cdef int64_t count = min(<int64_t> BEFORE_ENTRIES, state.ends.end_offset - low,
                              files.entries_per_file - low % files.entries_per_file)
     cdef QueueEntry entry
     cdef int64_t at
-    cdef int got = files.read_units(name, low, <int32_t> count, False, units)
+    cdef int got = files.read_entries(name, low, <int32_t> count, False, entries)
     if got < 0:
         return got
-    at = first_misfit(units, min(<int64_t> got, count))
+    at = first_misfit(entries, min(<int64_t> got, count))
     if at < count:
         return bad(state, low + at)
-    unit_load(units, &entry)
+    queue_entry_load(entries, &entry)
     if low == state.ends.min_offset and entry.physical_offset != state.ends.first_physical:
         return bad(state, low)
     return Status.OK
@@ -488,7 +488,7 @@ cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
             return status
         low = max(low, ends.min_offset)
     status = check_tail(files, name, low, state)
-    if status == Status.OK and not state.damaged and low < ends.end_offset - BEFORE_UNITS:
+    if status == Status.OK and not state.damaged and low < ends.end_offset - BEFORE_ENTRIES:
         status = check_head(files, name, low, state)
     if status != Status.OK or state.damaged:
         return status

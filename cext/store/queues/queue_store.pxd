@@ -2,25 +2,25 @@
 
 Reactor thread for everything, except where a line says otherwise.
 
-What an append means: the unit is in memory and readers see it at once. It says nothing about files:
-those are derived from the commit log. Dirty queues are handed to the writer thread
-  - when a queue has 800 units that were not handed over yet,
+What an append means: the entry is in memory and readers see it at once. It says nothing about
+files: those are derived from the commit log. Dirty queues are handed to the writer thread
+  - when a queue has 800 entries that were not handed over yet,
   - and all of them every 3 s or every 256 MiB of log, as one run that ends with a barrier.
     Thousands of dirty queues are thousands of files to open and write: 3 s and 256 MiB count once
     more for each 1000 of them, to at most 30 s and 1 GiB.
 A run is spread over turns (HAND_PER_TURN queues each), so 50,000 dirty queues delay no message.
 
     log offset   0 ......... synced_log_offset ......... persisted_log_offset ......... log_end
-                 units on the disk      units in the page cache      units in memory only
+                 entries on the disk    entries in the page cache    entries in memory only
 
-Room: an append needs a chunk every 50 units. When the pool is empty, chunks whose units are
+Room: an append needs a chunk every 50 entries. When the pool is empty, chunks whose entries are
 persisted are taken back from any queue; when there are none the reactor writes a queue itself
 (counted in sync_writes); when that fails too, make_room says NO_SPACE or IO_ERROR. Flow calls
 queue_room (inline, one compare) before it writes a record, so that an append never fails after its
 record was written.
 
 Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB (9 s) writes
-270 units per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
+270 entries per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -43,12 +43,12 @@ cdef struct Mark:
     int64_t anchor              # log offset of the last of them; -1: none
 
 cdef class QueueStore(QueueTable):
-    cdef readonly int64_t persisted_log_offset  # below it all units are in files (page cache)
+    cdef readonly int64_t persisted_log_offset  # below it all entries are in files (page cache)
     cdef readonly int64_t synced_log_offset     # below it they are on the disk, and the log too
     cdef int64_t last_physical          # log offset of the newest record dispatched; -1: none
     cdef Queue** dirty                  # appended to since the last run; queue_slots long
     cdef Queue** run                    # being handed over; queue_slots long
-    cdef int64_t file_count             # queues with at least one unit in a file
+    cdef int64_t file_count             # queues with at least one entry in a file
     cdef int64_t dirty_count, run_count, run_at
     cdef int64_t clock_hand             # where the last search for persisted chunks ended
 
@@ -88,7 +88,7 @@ cdef class QueueStore(QueueTable):
     # queue is in *queue; NULL: deleted meanwhile.
     cdef Repair* repair_over(self, Queue** queue) noexcept nogil
     cdef void repair_logged(self, Repair* r) noexcept nogil
-    # Adds a unit and moves max_offset. OK, or what make_room said.
+    # Adds an entry and moves max_offset. OK, or what make_room said.
     cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
                     int64_t tags_code) noexcept nogil
     # Slow half of queue_room: OK | NO_SPACE | IO_ERROR | POOL_EMPTY.
@@ -136,7 +136,7 @@ cdef class QueueStore(QueueTable):
     cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil
     cdef void _push(self, QueueJob* job) noexcept nogil
     cdef void _free_queue(self, Queue* queue) noexcept nogil
-    # Recovery only: where the files of a queue end and begin. What its first and last unit are is
+    # Recovery only: where the files of a queue end and begin. What its first and last entry are is
     # not known to the writer then (Queue.filed).
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
                         bint has_file) noexcept nogil

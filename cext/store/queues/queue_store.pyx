@@ -4,10 +4,10 @@ thread behind it, consume_queue.pxd for what one queue looks like.
 Every job that was pushed comes back through _complete; until start() has been called there is no
 writer thread and a job is done on the spot (recovery, tools and single-threaded tests).
 
-A failed write leaves the units in memory: the queue waits until no job of it is under way, then all
-its units from persisted_offset on are handed over again by the next run. A barrier counts only when
-nothing failed before it and nothing waited, so persisted_log_offset never passes a unit that is not
-in a file.
+A failed write leaves the entries in memory: the queue waits until no job of it is under way, then
+all its entries from persisted_offset on are handed over again by the next run. A barrier counts
+only when nothing failed before it and nothing waited, so persisted_log_offset never passes an entry
+that is not in a file.
 """
 import os
 
@@ -27,8 +27,9 @@ from cext.base.watermark cimport watermark_move
 from cext.store.log.checkpoint cimport checkpoint_read
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at,
-    queue_destroy, queue_is_of, queue_memory_offset, queue_release, unit_load, unit_store)
+    QUEUE_ENTRY_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at,
+    queue_destroy, queue_entry_load, queue_entry_store, queue_is_of, queue_memory_offset,
+    queue_release)
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.store.queues.queue_repair cimport (
     REPAIR_FREE, REPAIR_OVER, REPAIR_TOPIC_BYTES, REPAIR_WRITING, REPAIRS_MAX, repair_move)
@@ -39,10 +40,10 @@ from cext.store.queues.queue_writer cimport (
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
-    HAND_UNITS = 800                # units of one queue handed over without waiting for a run
+    HAND_ENTRIES = 800              # entries of one queue handed over without waiting for a run
     HAND_PER_TURN = 256             # queues of a run handed over in one turn
     TRIM_PER_TURN = 64
-    KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 units
+    KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 entries
     RECLAIM_GOAL = 64               # chunks a search for persisted ones tries to find
     WRITER_FILES = 1024             # descriptors of the writer
     SYNC_FILES = 64                 # descriptors for writes of last resort
@@ -185,8 +186,8 @@ cdef class QueueStore(QueueTable):
             status = self.make_room(queue)
             if status != Status.OK:
                 return status
-        unit_store(queue.write_at, physical_offset, size, tags_code)
-        queue.write_at += UNIT_BYTES
+        queue_entry_store(queue.write_at, physical_offset, size, tags_code)
+        queue.write_at += QUEUE_ENTRY_BYTES
         queue.max_offset += 1
         self.log_end = physical_offset + size
         self.last_physical = physical_offset
@@ -204,7 +205,7 @@ cdef class QueueStore(QueueTable):
         cdef int status
         if queue.write_at != queue.write_end:
             return Status.OK
-        if queue.max_offset - queue.handed_offset >= HAND_UNITS:
+        if queue.max_offset - queue.handed_offset >= HAND_ENTRIES:
             self._hand_over(queue)
         if queue.chunk_count > KEEP_CHUNKS:
             queue_release(queue, &self.pool, KEEP_CHUNKS)
@@ -273,14 +274,14 @@ cdef class QueueStore(QueueTable):
         cdef int status
         if count == 0:
             return Status.OK
-        status = self.sync_files.write_units(&name, chunk, queue.persisted_offset, count,
-                                             queue.min_offset)
+        status = self.sync_files.write_entries(&name, chunk, queue.persisted_offset, count,
+                                               queue.min_offset)
         if status != Status.OK:
             self.counts.write_failures += 1
             self.counts.last_errno = self.sync_files.last_errno
             return status
         self.counts.sync_writes += 1
-        self.counts.units_persisted += count
+        self.counts.entries_persisted += count
         job = self._wait_for_job(JOB_NOTE, queue)
         ends_of_chunks(chunk, queue.persisted_offset, count, &job.ends)
         self._push(job)
@@ -389,7 +390,7 @@ cdef class QueueStore(QueueTable):
             queue.waits_for_retry = 1
         elif job.offset <= queue.persisted_offset < job.offset + job.count:
             self.counts.jobs_written += 1
-            self.counts.units_persisted += job.offset + job.count - queue.persisted_offset
+            self.counts.entries_persisted += job.offset + job.count - queue.persisted_offset
             watermark_move(&queue.persisted_offset, job.offset + job.count, PERSISTED_BACK)
             check(queue.persisted_offset <= queue.handed_offset,
                   b"a queue: what is in its files was handed to the writer",
@@ -563,7 +564,7 @@ cdef class QueueStore(QueueTable):
         r.high = queue_memory_offset(queue)
         r.high_physical = self.log_end
         if head != NULL and head.first_offset < queue.max_offset:
-            unit_load(head.units, &entry)
+            queue_entry_load(head.entries, &entry)
             if entry.physical_offset > 0:
                 r.high_physical = entry.physical_offset
         return Status.ABSENT if self.repair.ask(r) else <int> Status.CORRUPT
@@ -607,7 +608,7 @@ cdef class QueueStore(QueueTable):
         return NULL
 
     cdef void repair_logged(self, Repair* r) noexcept nogil:
-        # Also when nothing was wrong: if it is met again, it is not the unit.
+        # Also when nothing was wrong: if it is met again, it is not the entry.
         if r.status != Status.OK or r.mended == 0:
             self.repair.note_vain(r, self.now_ms)
         self.repair.free_slot(r)
@@ -646,12 +647,13 @@ cdef class QueueStore(QueueTable):
             return
         queue.min_offset = max(queue.min_offset, job.offset)
         if job.offset < job.count:
-            return                          # a unit in the files is still alive
+            return                          # an entry in the files is still alive
         while queue.min_offset < queue.max_offset:
             chunk = queue_chunk_at(queue, queue.min_offset)
             if chunk == NULL:
                 return
-            unit_load(chunk.units + (queue.min_offset - chunk.first_offset) * UNIT_BYTES, &entry)
+            queue_entry_load(
+                chunk.entries + (queue.min_offset - chunk.first_offset) * QUEUE_ENTRY_BYTES, &entry)
             if entry.physical_offset >= job.log_offset:
                 return
             queue.min_offset += 1
@@ -711,7 +713,7 @@ cdef class QueueStore(QueueTable):
         """All counters, the pool's filling and the marks."""
         return {
             "jobs_written": self.counts.jobs_written,
-            "units_persisted": self.counts.units_persisted,
+            "entries_persisted": self.counts.entries_persisted,
             "write_failures": self.counts.write_failures, "last_errno": self.counts.last_errno,
             "sync_writes": self.counts.sync_writes,
             "chunks_reclaimed": self.counts.chunks_reclaimed,
@@ -731,7 +733,7 @@ cdef class QueueStore(QueueTable):
             return ""
         return (f"queue files under {os.fsdecode(self.directory)}: "
                 f"{os.strerror(self.counts.last_errno)} "
-                f"({self.counts.write_failures} failed writes; units stay in memory, "
+                f"({self.counts.write_failures} failed writes; entries stay in memory, "
                 f"the commit log is complete)")
 
     def add(self, bytes topic, int queue_id, list entries) -> int:
@@ -772,5 +774,5 @@ cdef class QueueStore(QueueTable):
         return self.delete_topic(topic, <int32_t> len(topic), INT64_MAX, &_used)
 
     def release_memory(self) -> int:
-        """Gives back every chunk whose units are persisted; how many."""
+        """Gives back every chunk whose entries are persisted; how many."""
         return self._reclaim(self.pool.capacity)

@@ -4,8 +4,8 @@ Reactor thread. What is added to them, and how it gets into files, is QueueStore
 one subclass, and moves log_end and every queue's offsets.
 
 A read tries the chunks in memory first, then the page cache, and never waits for a disk: ABSENT
-says that somebody else has to. Every entry that leaves here was checked against log_end; units in
-file form (read_units) are their reader's to check.
+says that somebody else has to. Every entry that leaves here was checked against log_end; entries in
+file form (read_entries) are their reader's to check.
 
 Example: 50,000 queues cost 50,000 Queue structs of about 200 bytes, a table of 131,072 slots and
 READER_FILES descriptors.
@@ -19,15 +19,15 @@ from cext.store.queues.queue_files cimport QueueFiles
 
 cdef struct QueueCounters:
     int64_t jobs_written        # WRITE jobs that came back OK
-    int64_t units_persisted     # units confirmed by them
-    int64_t write_failures      # WRITE jobs that failed; units stay in memory, tried again
+    int64_t entries_persisted   # entries confirmed by them
+    int64_t write_failures      # WRITE jobs that failed; entries stay in memory, tried again
     int64_t last_errno          # of the newest failure; 0 when none since the last good barrier
     int64_t sync_writes         # times the reactor had to write a queue itself
     int64_t chunks_reclaimed    # chunks taken back because the pool was empty
     int64_t memory_reads        # reads answered from chunks
     int64_t file_reads          # reads answered from the page cache
     int64_t absent_reads        # reads that need a disk reader
-    int64_t corrupt_reads       # units of a file that cannot be right
+    int64_t corrupt_reads       # entries of a file that cannot be right
 
 cdef class QueueTable:
     cdef readonly bytes directory       # .../consumequeue
@@ -61,10 +61,11 @@ cdef class QueueTable:
     # fewer than there are (end of a file, of the cached part, or just before damage).
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil
-    # The same in file form and unchecked: unit_load() and unit_check() each before it is used.
-    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
-                        uint8_t* out) noexcept nogil
-    # With the GIL: (min, max, persisted, units from persisted to max in file form).
+    # The same in file form and unchecked: queue_entry_load() and queue_entry_check() each before it
+    # is used.
+    cdef int read_entries(self, Queue* queue, int64_t offset, int32_t max_entries,
+                          uint8_t* out) noexcept nogil
+    # With the GIL: (min, max, persisted, entries from persisted to max in file form).
     cdef tuple snapshot_queue(self, Queue* queue)
     cdef Queue* named(self, bytes topic, int queue_id) except NULL
 

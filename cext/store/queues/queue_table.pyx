@@ -12,8 +12,8 @@ from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
 from cext.store.queues.consume_queue cimport (
-    UNIT_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_units, queue_create, queue_destroy,
-    queue_memory_offset, topic_is_valid, unit_check, unit_load,
+    QUEUE_ENTRY_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_entries, queue_create,
+    queue_destroy, queue_entry_check, queue_entry_load, queue_memory_offset, topic_is_valid,
 )
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.wire.limits cimport TOPIC_BYTES_MAX
@@ -21,7 +21,7 @@ from rmq.base.durable_directory import make_directory
 
 cdef enum:
     FIRST_SLOTS = 1024
-    READ_UNITS = 256                # most entries that one read gives
+    READ_ENTRIES = 256              # most entries that one read gives
     READER_FILES = 256              # descriptors of the reactor
     KEY_BYTES = TOPIC_BYTES_MAX + 5
 
@@ -126,24 +126,24 @@ cdef class QueueTable:
 
     # ---- reading
 
-    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
-                        uint8_t* out) noexcept nogil:
+    cdef int read_entries(self, Queue* queue, int64_t offset, int32_t max_entries,
+                          uint8_t* out) noexcept nogil:
         cdef int64_t memory_offset, count
-        if max_units <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
+        if max_entries <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
             return 0
         memory_offset = queue_memory_offset(queue)
         if offset < memory_offset:
             return self._read_file(
-                queue, offset, <int32_t> min(<int64_t> max_units, memory_offset - offset), out)
-        count = min(<int64_t> max_units, queue.max_offset - offset)
-        queue_copy_units(queue, offset, count, out)
+                queue, offset, <int32_t> min(<int64_t> max_entries, memory_offset - offset), out)
+        count = min(<int64_t> max_entries, queue.max_offset - offset)
+        queue_copy_entries(queue, offset, count, out)
         self.counts.memory_reads += 1
         return <int> count
 
     cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
                         uint8_t* out) noexcept nogil:
         cdef QueueName name = name_of(queue)
-        cdef int got = self.reader_files.read_units(&name, offset, count, True, out)
+        cdef int got = self.reader_files.read_entries(&name, offset, count, True, out)
         if got == Status.ABSENT:
             self.counts.absent_reads += 1
             return got
@@ -158,14 +158,14 @@ cdef class QueueTable:
 
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil:
-        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
-        cdef int got = self.read_units(queue, offset, min(max_entries, READ_UNITS), units)
+        cdef uint8_t entries[READ_ENTRIES * QUEUE_ENTRY_BYTES]
+        cdef int got = self.read_entries(queue, offset, min(max_entries, READ_ENTRIES), entries)
         cdef int i
         if got == Status.CORRUPT:
             return self.mend(queue, offset)
         for i in range(got):
-            unit_load(units + i * UNIT_BYTES, &out[i])
-            if unit_check(&out[i], self.log_end) != Status.OK:
+            queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &out[i])
+            if queue_entry_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
                 return i if i > 0 else self.mend(queue, offset)
         return got
@@ -174,10 +174,10 @@ cdef class QueueTable:
 
     cdef tuple snapshot_queue(self, Queue* queue):
         cdef int64_t count = queue.max_offset - queue.persisted_offset
-        cdef bytearray units = bytearray(count * UNIT_BYTES)
+        cdef bytearray entries = bytearray(count * QUEUE_ENTRY_BYTES)
         if count > 0:
-            queue_copy_units(queue, queue.persisted_offset, count, <uint8_t*> units)
-        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(units))
+            queue_copy_entries(queue, queue.persisted_offset, count, <uint8_t*> entries)
+        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(entries))
 
     cdef Queue* named(self, bytes topic, int queue_id) except NULL:
         cdef Queue* queue = self.find_queue(topic, <int32_t> len(topic), queue_id)
@@ -186,7 +186,7 @@ cdef class QueueTable:
         return queue
 
     def snapshot(self, bytes topic, int queue_id) -> tuple:
-        """(min, max, persisted, units): units from persisted to max are not in a file yet."""
+        """(min, max, persisted, entries): entries from persisted to max are not in a file yet."""
         return self.snapshot_queue(self.named(topic, queue_id))
 
     def queue_names(self) -> list:
@@ -198,8 +198,8 @@ cdef class QueueTable:
     def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
         """What read gives: a list of (physical offset, size, tags code), or a negative status."""
         cdef Queue* queue = self.named(topic, queue_id)
-        cdef QueueEntry out[READ_UNITS]
-        cdef int got = self.read(queue, offset, min(max_entries, READ_UNITS), out)
+        cdef QueueEntry out[READ_ENTRIES]
+        cdef int got = self.read(queue, offset, min(max_entries, READ_ENTRIES), out)
         cdef int i
         if got < 0:
             return got

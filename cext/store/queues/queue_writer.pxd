@@ -1,4 +1,4 @@
-"""Queue writer: the thread that writes queue units to their files, and its jobs.
+"""Queue writer: the thread that writes queue entries to their files, and its jobs.
 
     reactor --- jobs (SPSC ring of QueueJob*) ---> writer
     reactor <-- done (the same structs back) ----- writer
@@ -6,9 +6,9 @@
 The writer works strictly in order: when a job comes back, all earlier ones are finished too. It
 sleeps on an eventfd; the reactor rings it at most once a turn (writer_wake).
 
-A failed write is answered with its errno and tried again only when the reactor hands the same units
-over again (they are still in memory). A BARRIER behind it does not count (queue_store.pyx): the
-log offset of its run does not become a safe restart point. Nothing is lost, because queue files
+A failed write is answered with its errno and tried again only when the reactor hands the same
+entries over again (they are still in memory). A BARRIER behind it does not count (queue_store.pyx):
+the log offset of its run does not become a safe restart point. Nothing is lost, because queue files
 are derived from the commit log.
 
 The writer alone knows what is in the files (Queue.filed): it writes it down for all of them
@@ -17,9 +17,9 @@ The writer alone knows what is in the files (Queue.filed): it writes it down for
 Beside the writer a second thread calls syncfs on the queue directory when asked (once a minute and
 at stop), so that a slow disk never holds up the writer.
 
-Example of one hand-over: WRITE a/0 units 50-99, WRITE b/3 units 7-9, BARRIER log offset 1,048,576;
-when the barrier is back and no write before it failed, every message below 1,048,576 has its unit
-in a file.
+Example of one hand-over: WRITE a/0 entries 50-99, WRITE b/3 entries 7-9, BARRIER log offset
+1,048,576; when the barrier is back and no write before it failed, every message below 1,048,576 has
+its entry in a file.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -30,16 +30,16 @@ from cext.store.queues.queue_files cimport QueueFiles, QueueName
 from cext.store.queues.queue_repair cimport Repair
 
 cdef enum JobKind:
-    JOB_WRITE = 1       # units [offset, offset + count) of `queue`, the first in `chunk`
+    JOB_WRITE = 1       # entries [offset, offset + count) of `queue`, the first in `chunk`
     JOB_BARRIER = 2     # nothing to do: when it comes back, all that was handed before it has
     JOB_CHECKPOINT = 3  # write `fields` to the checkpoint file
-    JOB_TRIM = 4        # log starts at `log_offset`: delete old files, find the first unit kept
+    JOB_TRIM = 4        # log starts at `log_offset`: delete old files, find the first entry kept
     JOB_DROP = 5        # remove all files of `queue`, which is out of the table
-    JOB_NOTE = 6        # the reactor itself has written units of `queue`: `ends` says which
+    JOB_NOTE = 6        # the reactor itself has written entries of `queue`: `ends` says which
     JOB_ENDS = 7        # write what all queues hold to queueEnds; fields: as of which log offset
     JOB_PIN_ENDS = 8    # the same to a file that JOB_KEEP_ENDS makes queueEnds.synced after a sync
     JOB_KEEP_ENDS = 9
-    JOB_PATCH = 10      # write the units that `repair` has made anew
+    JOB_PATCH = 10      # write the entries that `repair` has made anew
 
 cdef struct QueueJob:
     int32_t kind
@@ -47,8 +47,8 @@ cdef struct QueueJob:
     int32_t error_number        # out: errno when status is not OK
     Queue* queue                # writer reads only topic, queue_id and serial
     const Chunk* chunk
-    int64_t offset              # WRITE: first unit. TRIM: min_offset; out: the new one
-    int64_t count               # WRITE: units. TRIM: persisted_offset, end of what is in files
+    int64_t offset              # WRITE: first entry. TRIM: min_offset; out: the new one
+    int64_t count               # WRITE: entries. TRIM: persisted_offset, end of what is in files
     int64_t log_offset          # TRIM: min offset of the log
     CheckpointFields fields     # CHECKPOINT, ENDS
     QueueEnds ends              # NOTE
@@ -91,7 +91,7 @@ cdef class QueueWriter:
     cdef void ask_sync(self) noexcept nogil                  # reactor
     cdef void do_job(self, QueueJob* job) noexcept nogil     # writer, or reactor without a writer
     # Writer, or recovery before there is one: takes in what the files of a queue hold.
-    cdef void file_units(self, Queue* queue, const QueueEnds* ends) noexcept nogil
+    cdef void file_entries(self, Queue* queue, const QueueEnds* ends) noexcept nogil
     cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil
     cdef void forget_filed(self, Queue* queue) noexcept nogil
     # Recovery: completes what is not known yet by looking into the files.
@@ -103,6 +103,6 @@ cdef class QueueWriter:
     cdef void _writer_loop(self) noexcept nogil
     cdef void _syncer_loop(self) noexcept nogil
 
-# What `count` units from `offset` on, the first of them in `chunk`, add to a queue's files.
+# What `count` entries from `offset` on, the first of them in `chunk`, add to a queue's files.
 cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
                          QueueEnds* ends) noexcept nogil

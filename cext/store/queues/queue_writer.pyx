@@ -27,10 +27,11 @@ from cext.memory.spsc_ring cimport (
     spsc_put,
 )
 from cext.store.log.checkpoint cimport checkpoint_write
-from cext.store.queues.consume_queue cimport CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load
+from cext.store.queues.consume_queue cimport (
+    CHUNK_ENTRIES, QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_load)
 from cext.store.queues.queue_ends cimport EndsHeader, ends_write
 from cext.store.queues.queue_files cimport name_of
-from cext.store.queues.queue_repair cimport UNIT_NEW
+from cext.store.queues.queue_repair cimport ENTRY_NEW
 from cext.store.queues.queue_scan cimport load_one, trim_files
 
 cdef extern from "unistd.h" nogil:
@@ -45,14 +46,14 @@ cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
                          QueueEnds* ends) noexcept nogil:
     cdef int64_t last = offset + count - 1
     cdef QueueEntry entry
-    while offset >= chunk.first_offset + CHUNK_UNITS:
+    while offset >= chunk.first_offset + CHUNK_ENTRIES:
         chunk = chunk.next
-    unit_load(chunk.units + (offset - chunk.first_offset) * UNIT_BYTES, &entry)
+    queue_entry_load(chunk.entries + (offset - chunk.first_offset) * QUEUE_ENTRY_BYTES, &entry)
     ends.min_offset = offset
     ends.first_physical = entry.physical_offset
-    while last >= chunk.first_offset + CHUNK_UNITS:
+    while last >= chunk.first_offset + CHUNK_ENTRIES:
         chunk = chunk.next
-    unit_load(chunk.units + (last - chunk.first_offset) * UNIT_BYTES, &entry)
+    queue_entry_load(chunk.entries + (last - chunk.first_offset) * QUEUE_ENTRY_BYTES, &entry)
     ends.end_offset = last + 1
     ends.last_physical = entry.physical_offset
     ends.last_size = entry.size
@@ -214,7 +215,7 @@ cdef class QueueWriter:
             queue.filed_at = self.filed_count
         queue.filed = ends[0]
 
-    cdef void file_units(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
+    cdef void file_entries(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
         cdef QueueEnds now = queue.filed
         if queue.filed_at == 0 or now.min_offset >= now.end_offset:
             now = ends[0]
@@ -276,7 +277,7 @@ cdef class QueueWriter:
         return Status.IO_ERROR
 
     cdef int _patch(self, const QueueJob* job) noexcept nogil:
-        """Runs of new units, but for those that were trimmed since they were asked for."""
+        """Runs of new entries, but for those that were trimmed since they were asked for."""
         cdef const Repair* r = job.repair
         cdef QueueName name = name_of(job.queue)
         cdef int64_t per_file = self.files.entries_per_file
@@ -288,13 +289,13 @@ cdef class QueueWriter:
         if job.queue.filed.min_offset > r.first:
             at = job.queue.filed.min_offset - r.first
         while at < r.count:
-            if r.marks[at] != UNIT_NEW:
+            if r.marks[at] != ENTRY_NEW:
                 at += 1
                 continue
             end = at + 1
-            while end < r.count and r.marks[end] == UNIT_NEW and (r.first + end) % per_file != 0:
+            while end < r.count and r.marks[end] == ENTRY_NEW and (r.first + end) % per_file != 0:
                 end += 1
-            status = self.files.write_block(&name, r.units + at * UNIT_BYTES, r.first + at,
+            status = self.files.write_block(&name, r.entries + at * QUEUE_ENTRY_BYTES, r.first + at,
                                             end - at, job.queue.filed.min_offset)
             if status != Status.OK:
                 return status
@@ -329,11 +330,11 @@ cdef class QueueWriter:
             name = name_of(job.queue)
         if job.kind == JOB_WRITE:
             ends_of_chunks(job.chunk, job.offset, job.count, &ends)
-            status = self.files.write_units(
+            status = self.files.write_entries(
                 &name, job.chunk, job.offset, job.count,
                 job.queue.filed.min_offset if job.queue.filed_at != 0 else job.offset)
             if status == Status.OK:
-                self.file_units(job.queue, &ends)
+                self.file_entries(job.queue, &ends)
         elif job.kind == JOB_CHECKPOINT:
             if self.checkpoint_fd >= 0:
                 status = checkpoint_write(self.checkpoint_fd, &job.fields)
@@ -344,7 +345,7 @@ cdef class QueueWriter:
             self.forget_filed(job.queue)
             status = self.files.remove_queue(&name)
         elif job.kind == JOB_NOTE:
-            self.file_units(job.queue, &job.ends)
+            self.file_entries(job.queue, &job.ends)
         elif job.kind == JOB_ENDS or job.kind == JOB_PIN_ENDS:
             status = self._write_ends(job)
         elif job.kind == JOB_PATCH:

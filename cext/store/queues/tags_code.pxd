@@ -1,4 +1,4 @@
-"""Tags code: what a stored record puts into its queue unit for filters, read from the record.
+"""Tags code: what a stored record puts into its queue entry for filters, read from the record.
 
     property TAGS              code = Java's String.hashCode of it, sign-extended; 0 without
     topic SCHEDULE_TOPIC_XXXX  with a DELAY level: the time in ms when the message is due

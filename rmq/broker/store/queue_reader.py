@@ -22,10 +22,9 @@ import msgspec
 
 from rmq.broker.core_seam import LogCalls, QueueCalls
 from rmq.codes import BORNHOST_V6_FLAG
+from rmq.format.store_files import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rmq.format.time_search import search_offset
 
-ENTRY_BYTES = 20
-_ENTRY = struct.Struct(">qiq")
 _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _I64 = struct.Struct(">q")
@@ -61,7 +60,7 @@ class QueueReader:
     def __init__(self, core: CoreCalls, directory: Path, file_bytes: int) -> None:
         self._core = core
         self._directory = directory
-        self._file_bytes = file_bytes // ENTRY_BYTES * ENTRY_BYTES
+        self._file_bytes = file_bytes // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
 
     def range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """(first readable offset, next offset); (0, 0) for a queue that holds nothing yet."""
@@ -90,10 +89,10 @@ class QueueReader:
         if offset < view.memory_offset:
             in_files = min(count, view.memory_offset - offset)
             data = self._read_files(view, offset, in_files)
-            if len(data) < in_files * ENTRY_BYTES:
+            if len(data) < in_files * QUEUE_ENTRY_BYTES:
                 return _parse(data)
-        start = max(0, offset - view.memory_offset) * ENTRY_BYTES
-        rest = count * ENTRY_BYTES - len(data)
+        start = max(0, offset - view.memory_offset) * QUEUE_ENTRY_BYTES
+        rest = count * QUEUE_ENTRY_BYTES - len(data)
         return _parse(data + view.memory[start : start + rest])
 
     def store_time(self, view: QueueView, offset: int) -> int:
@@ -124,7 +123,7 @@ class QueueReader:
 
     def _read_files(self, view: QueueView, offset: int, count: int) -> bytes:
         directory = self._directory / view.topic / str(view.queue_id)
-        at, end = offset * ENTRY_BYTES, (offset + count) * ENTRY_BYTES
+        at, end = offset * QUEUE_ENTRY_BYTES, (offset + count) * QUEUE_ENTRY_BYTES
         pieces = []
         while at < end:
             start = at // self._file_bytes * self._file_bytes
@@ -149,8 +148,8 @@ def record_store_time(record: bytes) -> int:
 def _parse(data: bytes) -> list[Entry]:
     """Entries up to the first that was never written."""
     found = []
-    for at in range(0, len(data) - ENTRY_BYTES + 1, ENTRY_BYTES):
-        offset, size, tags_code = _ENTRY.unpack_from(data, at)
+    for at in range(0, len(data) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
+        offset, size, tags_code = QUEUE_ENTRY.unpack_from(data, at)
         if offset < 0 or size <= 0:
             break
         found.append(Entry(offset, size, tags_code))

@@ -8,25 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_core import FakeCore
 
-from rmq.broker.store.queue_reader import ENTRY_BYTES, QueueReader, record_store_time
+from rmq.broker.store.queue_reader import QueueReader, record_store_time
 from rmq.format.message import Host
+from rmq.format.store_files import QUEUE_ENTRY_BYTES
 
 PER_FILE = 10
 
 
 def reader_of(core: FakeCore, directory: Path) -> QueueReader:
-    return QueueReader(core, directory, PER_FILE * ENTRY_BYTES + 7)
+    return QueueReader(core, directory, PER_FILE * QUEUE_ENTRY_BYTES + 7)
 
 
 def to_files(core: FakeCore, directory: Path, topic: str, upto: int) -> None:
     """Writes entries [0, upto) to files; the core keeps the rest in memory."""
-    units = core.queues[topic.encode(), 0]
+    entries = core.queues[topic.encode(), 0]
     folder = directory / topic / "0"
     folder.mkdir(parents=True, exist_ok=True)
     for start in range(0, upto, PER_FILE):
-        chunk = b"".join(units[start : min(start + PER_FILE, upto)])
-        path = folder / f"{start * ENTRY_BYTES:020d}"
-        path.write_bytes(chunk.ljust(PER_FILE * ENTRY_BYTES, b"\0"))
+        data = b"".join(entries[start : min(start + PER_FILE, upto)])
+        path = folder / f"{start * QUEUE_ENTRY_BYTES:020d}"
+        path.write_bytes(data.ljust(PER_FILE * QUEUE_ENTRY_BYTES, b"\0"))
     core.memory_from[topic.encode(), 0] = upto
 
 
@@ -49,10 +50,10 @@ def test_what_was_never_written_or_is_gone_reads_as_nothing(tmp_path: Path) -> N
     for _ in range(30):
         core.store("t", 0)
     to_files(core, tmp_path, "t", 30)
-    (tmp_path / "t" / "0" / f"{10 * ENTRY_BYTES:020d}").unlink()
-    path = tmp_path / "t" / "0" / f"{20 * ENTRY_BYTES:020d}"
+    (tmp_path / "t" / "0" / f"{10 * QUEUE_ENTRY_BYTES:020d}").unlink()
+    path = tmp_path / "t" / "0" / f"{20 * QUEUE_ENTRY_BYTES:020d}"
     torn = bytearray(path.read_bytes())
-    torn[3 * ENTRY_BYTES : 4 * ENTRY_BYTES] = struct.pack(">qiq", 0, 0, 0)
+    torn[3 * QUEUE_ENTRY_BYTES : 4 * QUEUE_ENTRY_BYTES] = struct.pack(">qiq", 0, 0, 0)
     path.write_bytes(torn)
     reader = reader_of(core, tmp_path)
     view = reader.view("t", 0)

@@ -15,7 +15,7 @@ from support.store_image import PER_FILE, StoreImage
 
 from rmq.cli.main import cli
 
-UNIT = struct.Struct(">qiq")
+QUEUE_ENTRY = struct.Struct(">qiq")
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_dump_of_a_file_shows_its_rows(image: StoreImage) -> None:
     at, left = image.blanks[0]
     assert run("dump", segment, "--from", at).output == f"{at} blank {left}\n"
     queue = image.queue_directory / "topic-0" / "0" / f"{0:020d}"
-    assert len(queue.read_bytes()) == PER_FILE * UNIT.size
+    assert len(queue.read_bytes()) == PER_FILE * QUEUE_ENTRY.size
     assert json.loads(run("dump", queue, "--json", "--count", 1).output) == {
         "offset": 0, "physical_offset": 0, "size": len(image.records[0].data), "tags_code": 0,
     }  # fmt: skip

@@ -70,7 +70,7 @@ def feed(replica: Shard, data: bytes, seed: int, start: int = 0) -> None:
 
 def replica_of(directory: Path) -> Shard:
     (directory / "replica").mkdir()
-    return Shard(directory / "replica", segment_bytes=SEGMENT_BYTES, queue_file_units=300_000)
+    return Shard(directory / "replica", segment_bytes=SEGMENT_BYTES, queue_file_entries=300_000)
 
 
 def be_replica(shard: Shard) -> None:
@@ -185,7 +185,7 @@ def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
     """Its old queue stood in the way of the first messages of the new one, which were in no queue
     of the replica. Nor does a deletion that is heard of late take what came since."""
     (tmp_path / "leader").mkdir()
-    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_units": 300_000}
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
     with Shard(tmp_path / "leader", **files) as leader:
         leader.topic("t", 4, 4)
         producer = leader.connect()
@@ -248,7 +248,7 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
     consumers may see them."""
     (tmp_path / "leader").mkdir()
     body = bytes(60_000)
-    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_units": 300_000}
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
     with Shard(tmp_path / "leader", **files) as leader:
         leader.topic("t")
         producer = leader.connect()

@@ -188,10 +188,10 @@ def plain_queues(store: Path) -> dict[str, bytes]:
     a start dispatches it: they are left out."""
     found = queues_of(store)
     for name in [name for name in found if name.startswith("rmq_sys_wheel_timer/")]:
-        units = bytearray(found[name])
-        for at in range(12, 20):  # of a unit of 20 bytes
-            units[at::20] = bytes(len(units[at::20]))
-        found[name] = bytes(units)
+        entries = bytearray(found[name])
+        for at in range(12, 20):  # of an entry of 20 bytes
+            entries[at::20] = bytes(len(entries[at::20]))
+        found[name] = bytes(entries)
     return found
 
 

@@ -15,7 +15,7 @@ from tests.unit.flow.test_switch_stream import Leader, boundary, fill, log_of
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_start_has_the_units_of_all_records(tmp_path: Path, share: float) -> None:
+def test_a_start_has_the_entries_of_all_records(tmp_path: Path, share: float) -> None:
     with Leader(tmp_path / "leader") as leader:
         end = fill(leader, 3000)
         leader.stop()

@@ -8,9 +8,9 @@ found; one bit is flipped in every kind of field.
 import os
 
 import pytest
-from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
+from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
-from rmq.format.store_files import UNIT_BYTES
+from rmq.format.store_files import QUEUE_ENTRY_BYTES
 from rmq.offline.checker import check_store
 
 
@@ -36,7 +36,7 @@ def patch(path, at, data):
         file.write(data)
 
 
-def unit_place(image, record):
+def entry_place(image, record):
     number, index = divmod(record.queue_offset, PER_FILE)
     directory = image.queue_directory / os.fsdecode(record.topic) / str(record.queue_id)
     return directory / f"{number * PER_FILE * 20:020d}", index * 20
@@ -45,7 +45,7 @@ def unit_place(image, record):
 def test_a_sound_store_is_sound(whole):
     report = check_store(whole.root)
     assert report.problems == []
-    assert (report.counts["records"], report.counts["units"], report.counts["queues"]) == (
+    assert (report.counts["records"], report.counts["queue_entries"], report.counts["queues"]) == (
         600,
         600,
         6,
@@ -71,7 +71,7 @@ def test_queues_behind_the_log_are_counted_after_a_crash_and_named_after_a_stop(
     assert len(check_store(image.root).problems) == 10
 
 
-def test_units_that_the_checkpoint_vouches_for_must_be_there(image):
+def test_entries_that_the_checkpoint_vouches_for_must_be_there(image):
     image.write_log().write_queues(image.records[:590]).checkpoint_at(595)
     (image.root / "abort").write_text("1")
     report = check_store(image.root)
@@ -85,39 +85,39 @@ def test_a_flipped_bit_in_a_record_is_named(whole, at):
     whole.patch_log(bad.offset + at, bytes([bad.data[at] ^ 0x10]))
     report = check_store(whole.root)
     place = (str(whole.segment_path(bad.offset // SEGMENT)), bad.offset % SEGMENT)
-    unit = tuple(map(str, unit_place(whole, bad)))
+    entry = tuple(map(str, entry_place(whole, bad)))
     if at == 60:  # the store time: no checksum covers it, and nothing else repeats it
         assert report.problems == []
         assert report.counts["store_times_going_back"] > 0
-    elif at == 13:  # a queue id that is not there, but in the unit that points here
-        assert [(p.file, str(p.offset)) for p in report.problems] == [unit]
+    elif at == 13:  # a queue id that is not there, but in the entry that points here
+        assert [(p.file, str(p.offset)) for p in report.problems] == [entry]
         assert report.counts["records_without_queue"] == 1
     else:
         assert (report.problems[0].file, report.problems[0].offset) == place
-        assert [(p.file, str(p.offset)) for p in report.problems[1:]] == [unit]
+        assert [(p.file, str(p.offset)) for p in report.problems[1:]] == [entry]
 
 
 @pytest.mark.parametrize("at, bit", [(0, 0x40), (5, 1), (7, 1), (9, 1), (11, 4), (13, 1), (19, 1)])
-def test_a_flipped_bit_in_a_unit_is_named(whole, at, bit):
+def test_a_flipped_bit_in_an_entry_is_named(whole, at, bit):
     bad = whole.records[300]
-    path, start = unit_place(whole, bad)
+    path, start = entry_place(whole, bad)
     byte = path.read_bytes()[start + at]
     patch(path, start + at, bytes([byte ^ bit]))
     problems = check_store(whole.root).problems
     assert (problems[0].file, problems[0].offset) == (str(path), start)
 
 
-def test_a_unit_overwritten_with_zeros_is_named(whole):
-    path, start = unit_place(whole, whole.records[200])
+def test_an_entry_overwritten_with_zeros_is_named(whole):
+    path, start = entry_place(whole, whole.records[200])
     patch(path, start, bytes(20))
     problems = check_store(whole.root).problems
     assert {(p.file, p.offset) for p in problems} == {(str(path), start)}
     assert "zeros before others" in problems[0].what
-    assert f"no unit for the record at log offset {whole.records[200].offset}" in problems[1].what
+    assert f"no entry for the record at log offset {whole.records[200].offset}" in problems[1].what
 
 
-def test_two_swapped_units_are_named(whole):
-    path, _start = unit_place(whole, whole.records[0])
+def test_two_swapped_entries_are_named(whole):
+    path, _start = entry_place(whole, whole.records[0])
     data = path.read_bytes()
     patch(path, 0, data[20:40] + data[:20])
     problems = check_store(whole.root).problems
@@ -178,7 +178,7 @@ def test_a_checkpoint_ahead_of_the_log_is_named(image):
     assert problem.file.endswith("checkpoint")
 
 
-def test_queues_that_start_with_blanks_and_expired_units_are_sound(image):
+def test_queues_that_start_with_blanks_and_expired_entries_are_sound(image):
     image.write_log().write_queues()
     image.segment_path(0).unlink()
     log, queues, _report = open_store(image.root)
@@ -186,7 +186,7 @@ def test_queues_that_start_with_blanks_and_expired_units_are_sound(image):
     log.close()
     report = check_store(image.root)
     assert report.problems == []
-    assert report.counts["units_expired"] > 0
+    assert report.counts["queue_entries_expired"] > 0
 
 
 def test_a_topic_made_anew_leaves_a_sound_store(tmp_path):
@@ -213,12 +213,12 @@ def test_a_topic_made_anew_may_be_shorter_than_the_older_one(tmp_path):
     image.write_log().write_queues(newer)
     report = check_store(image.root, strict=True)
     assert (report.problems, report.counts["records_of_older_topic"]) == ([], len(older))
-    image.write_queues(newer[:19])  # a unit that is missing at the end is no older topic's
+    image.write_queues(newer[:19])  # an entry that is missing at the end is no older topic's
     assert "again/0 offset 19" in only_problem(image.root, strict=True).what
 
 
-def test_the_unit_of_the_image_is_the_unit_of_the_checker():
-    assert UNIT.size == UNIT_BYTES == 20
+def test_the_entry_of_the_image_is_the_entry_of_the_checker():
+    assert QUEUE_ENTRY.size == QUEUE_ENTRY_BYTES == 20
 
 
 def test_progress_is_told_from_start_to_end(whole):

@@ -1,4 +1,4 @@
-"""A queue's columns: what the files say, in all places where a unit can be, and how it is written.
+"""A queue's columns: what the files say, wherever an entry can be, and how it is written.
 
 Method: stores made byte by byte, and each array compared with the records they were made of.
 """
@@ -22,7 +22,7 @@ from support.store_image import PER_FILE, Placed, StoreImage
 from rmq.cli.main import cli
 from rmq.offline.queue_columns import QueueColumns, queue_columns
 
-UNIT = struct.Struct(">qiq")
+QUEUE_ENTRY = struct.Struct(">qiq")
 V6 = 0x10  # the sender's address takes 20 bytes
 NAT = np.datetime64("NaT", "ms")
 
@@ -56,16 +56,16 @@ def dump(*words: object) -> Result:
 
 
 def queue_file(image: StoreImage, number: int) -> Path:
-    return image.queue_directory / "topic-0/0" / f"{number * PER_FILE * UNIT.size:020d}"
+    return image.queue_directory / "topic-0/0" / f"{number * PER_FILE * QUEUE_ENTRY.size:020d}"
 
 
-def patch(path: Path, index: int, unit: tuple[int, int, int]) -> None:
+def patch(path: Path, index: int, entry: tuple[int, int, int]) -> None:
     with path.open("r+b") as file:
-        file.seek(index * UNIT.size)
-        file.write(UNIT.pack(*unit))
+        file.seek(index * QUEUE_ENTRY.size)
+        file.write(QUEUE_ENTRY.pack(*entry))
 
 
-def test_every_unit_of_every_queue_is_a_row(image: StoreImage) -> None:
+def test_every_entry_of_every_queue_is_a_row(image: StoreImage) -> None:
     assert len({record.offset // image.segment for record in image.records}) > 3
     for topic in (b"topic-0", b"topic-1"):
         for queue_id in range(3):
@@ -89,7 +89,7 @@ def test_a_part_is_a_slice_of_the_whole(image: StoreImage, start: int, count: in
     assert rows(columns) == expected(records(image)[start:end])
 
 
-def test_what_is_no_unit_is_no_row(image: StoreImage) -> None:
+def test_what_is_no_entry_is_no_row(image: StoreImage) -> None:
     """The front that a queue begins behind, zeros, a file that is gone, a torn end."""
     placed = records(image)
     for index in range(10):
@@ -97,14 +97,14 @@ def test_what_is_no_unit_is_no_row(image: StoreImage) -> None:
     patch(queue_file(image, 0), 20, (0, 0, 0))
     queue_file(image, 1).unlink()
     with queue_file(image, 2).open("r+b") as file:
-        file.truncate(5 * UNIT.size + 7)
+        file.truncate(5 * QUEUE_ENTRY.size + 7)
     kept = placed[10:20] + placed[21:PER_FILE] + placed[2 * PER_FILE : 2 * PER_FILE + 5]
     kept += placed[3 * PER_FILE :]
     assert rows(queue_columns(image.root, "topic-0", 0)) == expected(kept)
 
 
 def test_what_the_log_does_not_have_has_no_store_time(image: StoreImage) -> None:
-    """A segment that retention deleted, and units that lead elsewhere."""
+    """A segment that retention deleted, and entries that lead elsewhere."""
     placed = records(image)
     image.segment_path(0).unlink()
     # inside a record, at the record of another offset, before, behind and at the end of the log

@@ -1,8 +1,9 @@
-"""Queue store: units appended, read, handed to the writer, persisted, trimmed, deleted.
+"""Queue store: entries appended, read, handed to the writer, persisted, trimmed, deleted.
 
-Method: the compiled QueueStore with small files (1000 units), small pools, against a plain list of
-what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow or
-failing disk beyond what an unwritable directory shows, and the order of things under a power cut.
+Method: the compiled QueueStore with small files (1000 entries), small pools, against a plain list
+of what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow
+or failing disk beyond what an unwritable directory shows, and the order of things under a power
+cut.
 """
 
 import gc
@@ -21,7 +22,7 @@ from cext.store.queues.queue_store import QueueStore
 from cext.testing.store_probe import checkpoint_values
 from rmq.errors import StoreError
 
-UNIT = struct.Struct(">qiq")
+QUEUE_ENTRY = struct.Struct(">qiq")
 PER_FILE = 1000
 RECORD = 100
 
@@ -49,15 +50,15 @@ def records(first, count, start=0, tag=7):
     return [(start + (first + i) * RECORD, RECORD, tag + first + i) for i in range(count)]
 
 
-def file_units(root, topic, queue_id):
-    """All units in the files of a queue, zeros and all."""
-    units = []
+def file_entries(root, topic, queue_id):
+    """All entries in the files of a queue, zeros and all."""
+    entries = []
     for path in sorted((root / topic / str(queue_id)).iterdir()):
         data = path.read_bytes()
         assert len(data) == PER_FILE * 20, path
         assert int(path.name) % (PER_FILE * 20) == 0
-        units += list(UNIT.iter_unpack(data))
-    return units
+        entries += list(QUEUE_ENTRY.iter_unpack(data))
+    return entries
 
 
 def read_all(store, topic, queue_id, start, stop):
@@ -88,14 +89,14 @@ def test_what_is_appended_is_read_back_from_memory(root):
     assert not (root / "T").exists()
 
 
-def test_flush_writes_units_as_rocketmq_does_into_files_of_exact_length(root):
+def test_flush_writes_entries_as_rocketmq_does_into_files_of_exact_length(root):
     store = make(root)
     entries = records(0, 2345)
     store.add(b"T", 3, entries)
     store.flush(1000, 0)
-    units = file_units(root, "T", 3)
-    assert units[:2345] == entries
-    assert set(units[2345:]) == {(0, 0, 0)}
+    written = file_entries(root, "T", 3)
+    assert written[:2345] == entries
+    assert set(written[2345:]) == {(0, 0, 0)}
     assert sorted(p.name for p in (root / "T" / "3").iterdir()) == [
         f"{n * PER_FILE * 20:020d}" for n in range(3)
     ]
@@ -113,7 +114,7 @@ def test_threads_persist_everything_and_the_mark_follows(root):
         store.run_interval_ms = 0
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         for (topic, queue_id), entries in everything.items():
-            assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
+            assert file_entries(root, topic.decode(), queue_id)[: len(entries)] == entries
         assert store.counters()["write_failures"] == 0
         assert store.counters()["queues_with_files"] == 50
 
@@ -128,7 +129,7 @@ def test_partial_tails_are_handed_over_again_when_they_grow(root):
             store.add(b"T", 0, more)
             entries += more
             wait_until(store, lambda: store.persisted_log_offset == store.log_end)
-            assert file_units(root, "T", 0)[: len(entries)] == entries
+            assert file_entries(root, "T", 0)[: len(entries)] == entries
 
 
 def test_reads_below_memory_come_from_the_file(root):
@@ -146,7 +147,7 @@ def test_reads_below_memory_come_from_the_file(root):
 
 
 @pytest.mark.parametrize(
-    "unit",
+    "entry",
     [
         (-1, 100, 0),
         (100, 0, 0),
@@ -156,7 +157,7 @@ def test_reads_below_memory_come_from_the_file(root):
         (0x7FFFFFFFFFFFFFFF, 0x7FFFFFFF, 0),
     ],
 )
-def test_a_unit_that_cannot_be_right_is_corrupt_and_never_handed_out(root, unit):
+def test_an_entry_that_cannot_be_right_is_corrupt_and_never_handed_out(root, entry):
     store = make(root)
     entries = records(0, 200)
     store.add(b"T", 0, entries)
@@ -164,7 +165,7 @@ def test_a_unit_that_cannot_be_right_is_corrupt_and_never_handed_out(root, unit)
     store.release_memory()
     with (root / "T" / "0" / ("0" * 20)).open("r+b") as file:
         file.seek(100 * 20)
-        file.write(UNIT.pack(*unit))
+        file.write(QUEUE_ENTRY.pack(*entry))
     assert queue_entries(store, b"T", 0, 95, 10) == entries[95:100]
     assert queue_entries(store, b"T", 0, 100, 10) == Status.CORRUPT
     assert store.counters()["corrupt_reads"] == 2
@@ -191,7 +192,7 @@ def test_a_small_pool_reuses_persisted_chunks_of_other_queues(root):
     assert counters["write_failures"] == 0
     store.flush(1000, 0)
     for number in range(200):
-        assert file_units(root, "T", number)[: len(entries[number])] == entries[number]
+        assert file_entries(root, "T", number)[: len(entries[number])] == entries[number]
 
 
 def test_without_a_disk_a_full_pool_refuses_and_goes_on_when_it_is_back(root):
@@ -208,7 +209,7 @@ def test_without_a_disk_a_full_pool_refuses_and_goes_on_when_it_is_back(root):
     root.unlink()
     store.add(b"T", 0, records(held, 1000))
     store.flush(1000, 0)
-    assert file_units(root, "T", 0)[: held + 1000] == records(0, held + 1000)
+    assert file_entries(root, "T", 0)[: held + 1000] == records(0, held + 1000)
     assert store.failure() == ""
 
 
@@ -224,8 +225,8 @@ def test_a_failed_write_is_tried_again_and_the_mark_waits_for_it(root):
         assert read_all(store, b"T", 0, 0, 120) == records(0, 120)
         (root / "T").unlink()
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
-        assert file_units(root, "T", 0)[:120] == records(0, 120)
-        assert file_units(root, "U", 0)[:120] == records(120, 120)
+        assert file_entries(root, "T", 0)[:120] == records(0, 120)
+        assert file_entries(root, "U", 0)[:120] == records(120, 120)
 
 
 def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
@@ -240,7 +241,7 @@ def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
         assert store.persisted_log_offset == 0
         (root / "T").unlink()
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
-        assert file_units(root, "T", 0)[50:120] == records(50, 70)
+        assert file_entries(root, "T", 0)[50:120] == records(50, 70)
 
 
 def test_trims_beside_a_failed_write_do_not_hide_it(root):
@@ -257,7 +258,7 @@ def test_trims_beside_a_failed_write_do_not_hide_it(root):
         assert store.counters()["write_failures"] > 1
         (root / "T").unlink()
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
-        assert file_units(root, "T", 0)[29:120] == records(29, 91)
+        assert file_entries(root, "T", 0)[29:120] == records(29, 91)
 
 
 def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
@@ -298,7 +299,7 @@ def test_the_writer_keeps_its_descriptors_below_the_limit(root):
     store.flush(1000, 0)
     assert len(os.listdir("/proc/self/fd")) < before + 1024 + 100
     for number in (0, 700, 1499):
-        assert file_units(root, "T", number)[0] == records(number, 1)[0]
+        assert file_entries(root, "T", number)[0] == records(number, 1)[0]
 
 
 @pytest.mark.parametrize("name", [b"", b"..", b"a/b", b"a\0b", b"a b", b"x" * 256, "主题".encode()])
@@ -364,7 +365,7 @@ def test_a_deleted_topic_leaves_no_file_and_may_come_back(root):
         store.add(b"T", 0, records(60, 3))
         store.flush(2000, 1 << 60)
         wait_until(store, lambda: store.counters()["queues_with_files"] == 2)
-        assert file_units(root, "T", 0)[:4] == [*records(60, 3), (0, 0, 0)]
+        assert file_entries(root, "T", 0)[:4] == [*records(60, 3), (0, 0, 0)]
         assert not (root / "T" / "1").exists()
         assert store.remove_topic(b"T") == 1
         wait_until(store, lambda: not (root / "T").exists())
@@ -386,14 +387,14 @@ def test_deleting_in_the_middle_of_a_run_is_harmless(root):
         assert len(list((root / "T0").iterdir())) == 500
 
 
-def test_snapshot_has_the_units_that_no_file_has(root):
+def test_snapshot_has_the_entries_that_no_file_has(root):
     store = make(root)
     store.add(b"T", 0, records(0, 70))
     store.flush(1000, 0)
     store.add(b"T", 0, records(70, 60))
-    low, high, persisted, units = store.snapshot(b"T", 0)
+    low, high, persisted, entries = store.snapshot(b"T", 0)
     assert (low, high, persisted) == (0, 130, 70)
-    assert list(UNIT.iter_unpack(units)) == records(70, 60)
+    assert list(QUEUE_ENTRY.iter_unpack(entries)) == records(70, 60)
     with pytest.raises(KeyError):
         store.snapshot(b"T", 1)
 
@@ -459,7 +460,7 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
                 model = {k: v for k, v in model.items() if k[0] != key[0]}
         store.flush(1 << 40, 1 << 60)
     for (topic, queue_id), entries in model.items():
-        assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
+        assert file_entries(root, topic.decode(), queue_id)[: len(entries)] == entries
     assert {Path(root, t.decode(), str(q)).exists() for t, q in model} == {True}
 
 

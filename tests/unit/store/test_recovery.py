@@ -1,8 +1,8 @@
 """Recovery: one test per row of the tables in recovery.pxd and log_scan.pxd.
 
 Goal: whatever is on disk, the log ends behind its last good record and the queues hold exactly the
-units of the records of the log. Method: StoreImage writes the state a crash leaves, byte by byte;
-recover() runs; every unit is read back. Small segments (16 KiB) and files (50 units).
+entries of the records of the log. Method: StoreImage writes the state a crash leaves, byte by byte;
+recover() runs; every entry is read back. Small segments (16 KiB) and files (50 entries).
 Cannot prove: what a real power cut leaves behind; that is modelled by stale and missing pages.
 """
 
@@ -13,7 +13,7 @@ import time
 
 import pytest
 from support.queue_reads import queue_entries
-from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
+from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
 from cext.testing.record_probe import tags_hash
 from cext.testing.store_probe import checkpoint_values, log_append, log_write_out
@@ -71,7 +71,7 @@ def test_s4_after_kill_only_what_the_files_lack_is_dispatched(image):
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["records_dispatched"]) == ("S4", 20)
     assert report["records_scanned"] == 20
-    assert report["units_cut"] == 10
+    assert report["entries_cut"] == 10
     assert report["log_end"] == end_of(image.records[-1])
     assert report["last_store_ms"] == image.records[-1].store_ms
     image.check(queues)
@@ -86,14 +86,14 @@ def test_s4_a_clean_stop_or_a_missing_abort_file_scans_nothing(image, clean):
     image.check(queues)
 
 
-def test_s5_after_a_power_cut_only_synced_units_are_believed(image):
+def test_s5_after_a_power_cut_only_synced_entries_are_believed(image):
     image.add_many(600).write_log().write_queues()
     image.checkpoint_at(590, synced=300, boot_id=b"another boot id!")
     # Pages of the queue files from after the sync: one lost, one older than its neighbours.
     path = image.queue_directory / "topic-0" / "0" / f"{PER_FILE * 20:020d}"
     data = bytearray(path.read_bytes())
     data[5 * 20 : 9 * 20] = bytes(80)
-    data[12 * 20 : 13 * 20] = UNIT.pack(77, 1, 1)
+    data[12 * 20 : 13 * 20] = QUEUE_ENTRY.pack(77, 1, 1)
     path.write_bytes(data)
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["records_dispatched"]) == ("S5", 300)
@@ -103,9 +103,9 @@ def test_s5_after_a_power_cut_only_synced_units_are_believed(image):
 
 
 def data_of(image, topic, queue_id, number):
-    units = image.expected()[topic, queue_id]
+    entries = image.expected()[topic, queue_id]
     return b"".join(
-        UNIT.pack(*units[i]) if i in units else bytes(20)
+        QUEUE_ENTRY.pack(*entries[i]) if i in entries else bytes(20)
         for i in range(number * PER_FILE, (number + 1) * PER_FILE)
     )
 
@@ -172,17 +172,17 @@ def test_s8_a_checkpoint_of_the_future_vouches_for_nothing(image):
     image.check(queues)
 
 
-def test_a_unit_that_names_a_record_of_another_queue_does_not_take_its_own_with_it(image):
+def test_an_entry_that_names_a_record_of_another_queue_does_not_take_its_own_with_it(image):
     """The record that it stood for lies before the start, and would not be dispatched again."""
     own = [image.add(b"quiet", 0) for _ in range(3)]
     image.add_many(100)
     start = len(image.records)
     other = [image.add(b"quiet", 1) for _ in range(3)]
     image.add_many(20).write_log().write_queues().checkpoint_at(start)
-    unit = UNIT.pack(other[2].offset, len(other[2].data), other[2].tags_code)
+    entry = QUEUE_ENTRY.pack(other[2].offset, len(other[2].data), other[2].tags_code)
     with (image.queue_directory / "quiet" / "0" / f"{0:020d}").open("r+b") as file:
-        file.seek(own[2].queue_offset * UNIT.size)
-        file.write(unit)
+        file.seek(own[2].queue_offset * QUEUE_ENTRY.size)
+        file.write(entry)
     _log, queues, _report = open_store(image.root)
     image.check(queues)
 
@@ -229,12 +229,12 @@ def test_s9_an_offset_inside_a_record(image):
     image.check(queues)
 
 
-def test_s9_a_unit_that_lies_far_beyond_the_log(image):
+def test_s9_an_entry_that_lies_far_beyond_the_log(image):
     image.add_many(300).write_log().write_queues()
     path = next((image.queue_directory / "topic-0" / "0").iterdir())
     with path.open("r+b") as file:
         file.seek(PER_FILE * 20 - 20)
-        file.write(UNIT.pack(1 << 40, 100, 0))
+        file.write(QUEUE_ENTRY.pack(1 << 40, 100, 0))
     _log, queues, report = open_store(image.root, clean=True)
     assert report["row"] == "S9"
     image.check(queues)
@@ -252,7 +252,7 @@ def test_queue_files_older_than_the_checkpoint_are_made_anew(image):
 
 @pytest.mark.parametrize("table", [False, True])
 def test_s10_a_record_beyond_the_end_of_its_queue_has_everything_made_anew(image, table):
-    """Nothing is damaged, and yet a queue lacks units below a record: who knows which others do."""
+    """Nothing is damaged, but a queue lacks entries below a record: who knows which others do."""
     image.add_many(300)
     image.add(b"topic-0", 0, queue_offset=image.next[b"topic-0", 0] + 3)
     image.add_many(20).write_log().write_queues(image.records[:300]).checkpoint_at(300)
@@ -260,7 +260,7 @@ def test_s10_a_record_beyond_the_end_of_its_queue_has_everything_made_anew(image
         image.write_ends(300)
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["records_dispatched"], report["gaps"]) == ("S10", 321, 1)
-    low, high, _persisted, _units = queues.snapshot(b"topic-0", 0)
+    low, high, _persisted, _entries = queues.snapshot(b"topic-0", 0)
     assert (low, high) == (0, image.next[b"topic-0", 0])
     assert len(image.expected()[b"topic-0", 0]) == high - 3
 
@@ -268,7 +268,7 @@ def test_s10_a_record_beyond_the_end_of_its_queue_has_everything_made_anew(image
 # ---- single queues --------
 
 
-def test_q1_units_beyond_the_log_are_cut(image):
+def test_q1_entries_beyond_the_log_are_cut(image):
     image.add_many(600).write_log(image.records[:550]).write_queues().checkpoint_at(540)
     _log, queues, report = open_store(image.root)
     assert report["log_end"] == end_of(image.records[549])
@@ -291,13 +291,13 @@ def test_q3_q4_an_empty_or_short_last_file_is_mended(image, length):
     image.add_many(600).write_log().write_queues().checkpoint_at(600, queue_count=6)
     path = max((image.queue_directory / "topic-0" / "1").iterdir())
     number = int(path.name) // 20
-    units = number + min(length // 20, 100 - number)
+    entries = number + min(length // 20, 100 - number)
     data = path.read_bytes()
     path.write_bytes(data[:length])
     keep = [
         r
         for r in image.records
-        if (r.topic, r.queue_id) != (b"topic-0", 1) or r.queue_offset < units
+        if (r.topic, r.queue_id) != (b"topic-0", 1) or r.queue_offset < entries
     ]
     lost = min((r.offset for r in image.records if r not in keep), default=image.end)
     count = sum(r.offset < lost for r in image.records)
@@ -367,17 +367,17 @@ def test_a_queue_whose_older_records_are_gone_starts_with_blanks(image):
     assert report["log_min"] == 2 * SEGMENT
     image.check(queues, left)
     queues.flush(5_000, 0)
-    for (topic, queue_id), units in image.expected(left).items():
-        first = min(units)
+    for (topic, queue_id), entries in image.expected(left).items():
+        first = min(entries)
         path = (
             image.queue_directory
             / os.fsdecode(topic)
             / str(queue_id)
             / f"{first // PER_FILE * PER_FILE * 20:020d}"
         )
-        got = list(UNIT.iter_unpack(path.read_bytes()))
+        got = list(QUEUE_ENTRY.iter_unpack(path.read_bytes()))
         assert got[: first % PER_FILE] == [(0, 0x7FFFFFFF, 0)] * (first % PER_FILE)
-        assert got[first % PER_FILE] == units[first]
+        assert got[first % PER_FILE] == entries[first]
     again = open_store(image.root)
     image.check(again[1], left)
 
@@ -390,9 +390,9 @@ def test_min_offsets_follow_the_log_and_old_files_go(image):
     _log, queues, report = open_store(image.root)
     assert report["row"] == "S4"
     image.check(queues, left)
-    for (topic, queue_id), units in image.expected(left).items():
+    for (topic, queue_id), entries in image.expected(left).items():
         names = sorted(os.listdir(image.queue_directory / os.fsdecode(topic) / str(queue_id)))
-        assert int(names[0]) // 20 == min(units) // PER_FILE * PER_FILE
+        assert int(names[0]) // 20 == min(entries) // PER_FILE * PER_FILE
 
 
 def test_a_queue_without_living_messages_keeps_its_next_offset(image):
@@ -512,12 +512,12 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
     assert damage["file"].endswith(f"{bad.offset // SEGMENT * SEGMENT:020d}")
     assert damage["offset"] == bad.offset % SEGMENT
     assert report["log_end"] == end_of(image.records[-1])
-    units = {**image.expected([r for r in image.records if r is not bad])}
+    entries = {**image.expected([r for r in image.records if r is not bad])}
     low, high, _, _ = queues.snapshot(bad.topic, bad.queue_id)
-    assert (low, high) == (0, len(units[bad.topic, bad.queue_id]) + 1)
+    assert (low, high) == (0, len(entries[bad.topic, bad.queue_id]) + 1)
     assert queue_entries(queues, bad.topic, bad.queue_id, bad.queue_offset, 2) == [
         (0, 0, 0),
-        units[bad.topic, bad.queue_id][bad.queue_offset + 1],
+        entries[bad.topic, bad.queue_id][bad.queue_offset + 1],
     ]
 
 
@@ -583,29 +583,29 @@ def test_a_large_rebuild_fits_a_small_pool(image):
 
 
 @pytest.mark.parametrize("boot", ["same boot", "other boot"])
-def test_q8_no_flipped_bit_of_a_unit_moves_a_queues_end_or_leads_elsewhere(tmp_path, boot):
+def test_q8_no_flipped_bit_of_an_entry_moves_a_queues_end_or_leads_elsewhere(tmp_path, boot):
     image = StoreImage(tmp_path)
     for number in range(PER_FILE + 40):
         image.add(b"T", 0, b"%d" % number * 5)
     image.write_log()
     expected = image.expected()[b"T", 0]
     other = {"boot_id": bytes(range(16))} if boot == "other boot" else {}
-    for unit in (0, 49, 60, PER_FILE + 39):
-        if unit == PER_FILE + 39 and boot == "other boot":
-            continue  # after a power cut units ahead of the log are ordinary, and cut
+    for entry in (0, 49, 60, PER_FILE + 39):
+        if entry == PER_FILE + 39 and boot == "other boot":
+            continue  # after a power cut entries ahead of the log are ordinary, and cut
         for bit in range(12 * 8):  # physical offset and size; the tag code decides about no end
             image.write_queues().checkpoint_at(len(image.records), queue_count=1, **other)
-            path = image.queue_directory / "T" / "0" / f"{unit // PER_FILE * PER_FILE * 20:020d}"
+            path = image.queue_directory / "T" / "0" / f"{entry // PER_FILE * PER_FILE * 20:020d}"
             data = bytearray(path.read_bytes())
-            data[unit % PER_FILE * 20 + bit // 8] ^= 1 << bit % 8
+            data[entry % PER_FILE * 20 + bit // 8] ^= 1 << bit % 8
             path.write_bytes(data)
             log, queues, report = open_store(tmp_path)
-            low, high, _persisted, _units = queues.snapshot(b"T", 0)
-            assert (low, high) == (0, len(expected)), (unit, bit, report)
+            low, high, _persisted, _entries = queues.snapshot(b"T", 0)
+            assert (low, high) == (0, len(expected)), (entry, bit, report)
             wrong = {}
             for offset in range(low, high):
                 entry = queue_entries(queues, b"T", 0, offset, 1)
                 if entry != [expected[offset]]:
                     wrong[offset] = entry
-            assert wrong.keys() <= {unit}, (unit, bit, wrong)
+            assert wrong.keys() <= {entry}, (entry, bit, wrong)
             log.close()

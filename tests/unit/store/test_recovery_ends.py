@@ -10,7 +10,7 @@ import os
 import shutil
 
 import pytest
-from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
+from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
 from cext.store.log import log_progress
 from rmq.format.queue_ends import decode_ends
@@ -22,9 +22,9 @@ def image(tmp_path):
 
 
 def data_of(image, topic, queue_id, number):
-    units = image.expected()[topic, queue_id]
+    entries = image.expected()[topic, queue_id]
     return b"".join(
-        UNIT.pack(*units[i]) if i in units else bytes(20)
+        QUEUE_ENTRY.pack(*entries[i]) if i in entries else bytes(20)
         for i in range(number * PER_FILE, (number + 1) * PER_FILE)
     )
 
@@ -42,8 +42,8 @@ def flip(path, byte, bit):
 
 
 def copy_of(image, *_):
-    """Garbage: units of other records, as a page of another file would have them."""
-    return b"".join(UNIT.pack(100 * i, 100, 7) for i in range(7))
+    """Garbage: entries of other records, as a page of another file would have them."""
+    return b"".join(QUEUE_ENTRY.pack(100 * i, 100, 7) for i in range(7))
 
 
 DAMAGES = {
@@ -54,9 +54,9 @@ DAMAGES = {
     "cut to nothing": lambda path: os.truncate(path, 0),
     "deleted": lambda path: path.unlink(),
     "directory deleted": lambda path: shutil.rmtree(path.parent),
-    "first unit flipped": lambda path: flip(path, 3, 0),
-    "last unit flipped": lambda path: flip(path, 39 * 20 + 7, 4),
-    "size of the last unit flipped": lambda path: flip(path, 39 * 20 + 10, 1),
+    "first entry flipped": lambda path: flip(path, 3, 0),
+    "last entry flipped": lambda path: flip(path, 39 * 20 + 7, 4),
+    "size of the last entry flipped": lambda path: flip(path, 39 * 20 + 10, 1),
     "ones": lambda path: path.write_bytes(b"\xff" * PER_FILE * 20),
 }
 
@@ -64,7 +64,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("source", ["A1", "A1 synced", "A3", "killed"])
 def test_q9_a_queue_whose_files_do_not_hold_what_is_known_is_rebuilt(image, damage, source):
-    count = 240  # 40 units in each of six queues
+    count = 240  # 40 entries in each of six queues
     image.add_many(count).write_log().write_queues()
     image.checkpoint_at(count, queue_count=6)
     if source == "killed":
@@ -77,7 +77,7 @@ def test_q9_a_queue_whose_files_do_not_hold_what_is_known_is_rebuilt(image, dama
     _log, queues, report = open_store(image.root, clean=source != "killed")
     image.check(queues)
     # Above the log offset nothing is believed, so nothing is found damaged there.
-    found = not (source == "killed" and "last unit" in damage)
+    found = not (source == "killed" and "last entry" in damage)
     assert report["queues_rebuilt"] == found or report["row"] == "S3"
     named = [note for note in report["notes"] if os.fspath(path.parent) in note]
     assert bool(named) == found or report["row"] == "S3", report
@@ -145,7 +145,7 @@ def test_a1_a_log_that_does_not_reach_so_far_leaves_queue_ends_unbelieved(image)
     image.check(queues, image.records[:400])
 
 
-def test_units_behind_the_known_end_are_cut_however_far_they_are(image):
+def test_entries_behind_the_known_end_are_cut_however_far_they_are(image):
     image.add_many(240).write_log().write_queues().write_ends(240)
     path = image.queue_directory / "topic-0" / "0" / f"{0:020d}"
     with path.open("r+b") as file:
@@ -225,7 +225,7 @@ def test_a_topic_deleted_after_queue_ends_were_written_does_not_come_back_with_a
     image.check(queues, left)
 
 
-def test_min_offsets_that_a_damaged_unit_would_move_are_found_out(image):
+def test_min_offsets_that_a_damaged_entry_would_move_are_found_out(image):
     """A search for the first record kept that meets a flipped bit would pass live messages."""
     image.add_many(2000).write_log().write_queues().write_ends(2000)
     for number in range(5):
