@@ -57,9 +57,9 @@ cdef extern from "<unistd.h>" nogil:
     int c_truncate "ftruncate" (int fd, int64_t size)
 
 cdef enum:
-    ZERO_CHUNK_BYTES = 1 << 20  # size of one write when zeros must really be written
+    ZERO_WRITE_BYTES = 1 << 20  # size of one write when zeros must really be written
 
-cdef uint8_t ZEROS[ZERO_CHUNK_BYTES]    # never written to, so the system's one page of zeros
+cdef uint8_t ZEROS[ZERO_WRITE_BYTES]    # never written to, so the system's one page of zeros
 
 
 cdef inline int status_of(int error) noexcept nogil:
@@ -216,15 +216,15 @@ cdef int fallocate_retrying(int fd, int mode, int64_t offset, int64_t size,
 
 cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept nogil:
     cdef int64_t done = 0
-    cdef uint64_t chunk
+    cdef uint64_t part
     cdef int status = Status.OK
     error[0] = 0
     while done < size and status == Status.OK:
-        chunk = <uint64_t>(size - done)
-        if chunk > ZERO_CHUNK_BYTES:
-            chunk = ZERO_CHUNK_BYTES
-        status = write_at(fd, ZEROS, chunk, offset + done, error, NULL)
-        done += <int64_t>chunk
+        part = <uint64_t>(size - done)
+        if part > ZERO_WRITE_BYTES:
+            part = ZERO_WRITE_BYTES
+        status = write_at(fd, ZEROS, part, offset + done, error, NULL)
+        done += <int64_t>part
     return status
 
 

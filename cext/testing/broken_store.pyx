@@ -27,7 +27,7 @@ from cext.store.queues.queue_repair cimport REPAIR_OVER, Repair, repair_move
 from cext.store.queues.queue_store cimport QueueStore
 from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob
 from cext.store.timers.timer_heap cimport TimerHeap
-from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, SEAL_FULL, TimerKeeper
+from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, SEAL_FULL, TimerKeeper
 
 import tempfile
 import threading
@@ -257,21 +257,21 @@ def _seal():
     keeper.seal(&heap, 4, 0, 0)
 
 
-def _timer_chunk():
-    """A chunk is taken that was not made."""
+def _timer_batch():
+    """A batch is taken that was not made."""
     cdef TimerKeeper keeper = new_keeper()
     keeper.taken()
 
 
-def _timer_chunk_count():
+def _timer_batch_count():
     cdef TimerKeeper keeper = new_keeper()
     keeper.state.tail = 1
-    keeper.state.chunks[0].count = CHUNK_ENTRIES + 1
+    keeper.state.batches[0].count = BATCH_ENTRIES + 1
     keeper.taken()
 
 
 def _timer_ring():
-    """More chunks were taken than were made."""
+    """More batches were taken than were made."""
     cdef TimerKeeper keeper = new_keeper()
     keeper.state.head = 5
     keeper.step()
@@ -285,6 +285,6 @@ PLANTS = {
     "log_claimed": _log_claimed, "chunk_sum": _chunk_sum, "chunk_order": _chunk_order,
     "queue_ends": _queue_ends, "queue_jobs": _queue_jobs, "queue_persisted": _queue_persisted,
     "repair": _repair, "indexed": _indexed, "reads": _reads, "seal": _seal,
-    "timer_chunk": _timer_chunk, "timer_chunk_count": _timer_chunk_count,
+    "timer_batch": _timer_batch, "timer_batch_count": _timer_batch_count,
     "timer_ring": _timer_ring,
 }

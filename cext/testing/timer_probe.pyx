@@ -26,7 +26,7 @@ from cext.store.timers.timer_heap cimport (
     timer_heap_push,
     timer_heap_trim,
 )
-from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
+from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
 
 
 cdef class DrivenHeap:
@@ -112,14 +112,14 @@ cdef class DrivenTimers:
             self.push(from_ms + <int64_t> (state % <uint64_t> span_ms), place + i)
 
     def load(self) -> None:
-        cdef TimerChunk* chunk = self.keeper.next_chunk()
+        cdef TimerBatch* batch = self.keeper.next_batch()
         cdef int64_t i
-        while (chunk != NULL and self.heap.count + CHUNK_ENTRIES <= self.heap.capacity
+        while (batch != NULL and self.heap.count + BATCH_ENTRIES <= self.heap.capacity
                and self.heap.count - self.fresh < self.heap.capacity // 2):
-            for i in range(chunk.count):
-                timer_heap_push(&self.heap, &chunk.entries[i])
+            for i in range(batch.count):
+                timer_heap_push(&self.heap, &batch.entries[i])
             self.keeper.taken()
-            chunk = self.keeper.next_chunk()
+            batch = self.keeper.next_batch()
 
     def seal(self, int64_t covers, int64_t log_end) -> bool:
         if not self.keeper.can_seal():

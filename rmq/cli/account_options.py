@@ -58,10 +58,10 @@ def account_options(command: Command) -> Command:
 
 def asker() -> ClientKeywords:
     """The same for a client with an engine of its own."""
-    from rmq.client.blocking import account, encryption
+    from rmq.client.blocking import credentials, encryption
 
     found: ClientKeywords = {}
-    present = account.present()
+    present = credentials.present()
     if present is not None:
         found["access_key"], found["secret_key"] = present.access_key, present.secret_key
     said = encryption.client_tls()
@@ -74,7 +74,7 @@ def asker() -> ClientKeywords:
 
 def _user(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
     if name is not None:
-        from rmq.client.blocking.account import SECRET
+        from rmq.client.blocking.credentials import SECRET
 
         secret = os.environ.get(SECRET) or click.prompt(f"Password of {name}", hide_input=True)
         _use(name, secret)
@@ -97,12 +97,12 @@ def _tls_file(
 
 
 def _file(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    from rmq.client.blocking import account
+    from rmq.client.blocking import credentials
 
     if path is None:
         return
     source = context.get_parameter_source(parameter.name or "")
-    if source is ParameterSource.ENVIRONMENT and account.was_given():
+    if source is ParameterSource.ENVIRONMENT and credentials.was_given():
         return  # --user says otherwise
     found = _keys(path.read_text("utf-8", "replace"))
     name = found.get("accessKey") or found.get("username")
@@ -133,7 +133,7 @@ def _keys(text: str) -> dict[str, str]:
 
 
 def _use(name: str, secret: str) -> None:
-    from rmq.client.blocking import account
+    from rmq.client.blocking import credentials
     from rmq.format.signature import Credentials
 
-    account.use(Credentials(name, secret))
+    credentials.use(Credentials(name, secret))

@@ -25,7 +25,7 @@ import click
 from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
-from rmq.client.blocking import account
+from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
 from rmq.errors import RmqError
 from rmq.load import control
@@ -186,7 +186,7 @@ def find_targets(given: dict[str, Any], readable: bool = False) -> list[control.
 def run_sends(given: dict[str, Any], batch: int) -> None:
     try:
         shape = SendShape(given["size"], given["tags"], given["binary"], batch,
-                          credentials=account.present())  # fmt: skip
+                          credentials=credentials.present())  # fmt: skip
         targets = find_targets(given)
         addresses = spread_addresses(targets, given["connections"])
         if len(set(addresses)) > 1:
@@ -222,7 +222,7 @@ def run_pops(given: dict[str, Any]) -> None:
     loop = open_popper(
         [target.queue for target in targets if target.address == address], address,
         given["group"], given["batch"], given["invisible"], given["connections"],
-        given["window"], given["count"], account.present(),
+        given["window"], given["count"], credentials.present(),
     )  # fmt: skip
     result = measure(loop, given["duration"], given["warmup"], list(given["pids"]),
                      progress(given))  # fmt: skip
@@ -251,7 +251,7 @@ def pull_from(
         given["batch"],
         suspend_ms=0 if given["loop"] else 15_000,
         binary=given["binary"],
-        credentials=account.present(),
+        credentials=credentials.present(),
     )
     sockets = [connect(address) for _ in range(min(given["connections"], len(targets)))]
     loop = Consumer(

@@ -170,11 +170,11 @@ def broker(
     if replica_of is not None:
         from rmq.auth.options import AuthOptions
         from rmq.cli.replica_of import slave_settings
-        from rmq.client.blocking import account, encryption
+        from rmq.client.blocking import credentials, encryption
         from rmq.serving.tls import client_context
 
         who = AuthOptions.of(settings)
-        account.use(who.inner or who.first_user)  # as which the master is asked
+        credentials.use(who.inner or who.first_user)  # as which the master is asked
         if client_context(settings) is not None:
             said = {
                 name: str(getattr(settings, f"tls.client.{key}") or "")

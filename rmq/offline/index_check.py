@@ -33,7 +33,7 @@ from rmq.offline.report import Progress, Report, no_progress
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 2**31 - 1
 NAME = re.compile(r"\d{17}")
-CHUNK_ENTRIES = 65_536
+ENTRIES_AT_ONCE = 65_536
 PROBLEMS_PER_FILE_MAX = 100  # problems; what is more is counted
 
 
@@ -66,7 +66,7 @@ class IndexFile:
         number = 1
         with self.path.open("rb") as file:
             while number < self.header.next_entry:
-                count = min(CHUNK_ENTRIES, self.header.next_entry - number)
+                count = min(ENTRIES_AT_ONCE, self.header.next_entry - number)
                 file.seek(self.place(number))
                 yield from map(Entry._make, ENTRY.iter_unpack(file.read(count * ENTRY.size)))
                 number += count

@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 from unittest.mock import patch
 
 from rmq.cli.main import main
-from rmq.client.blocking import account, encryption
+from rmq.client.blocking import credentials, encryption
 from rmq.config import load_properties
 from rmq.serving import identity
 
@@ -47,6 +47,6 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         finally:  # what a process has for itself
             identity.take(lambda: None, PLAIN)
-            account.use(None)
+            credentials.use(None)
             encryption.forget()
     return CompletedProcess(words, code, out.text(), err.text())

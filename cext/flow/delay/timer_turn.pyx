@@ -19,7 +19,7 @@ from cext.flow.delay.timer_deliver cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
-from cext.store.timers.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
+from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
 from cext.store.timers.timer_position cimport TimerPosition, position_write
 
 cdef enum:
@@ -49,14 +49,14 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
 
 cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
     """Takes over what the keeper hands out: half of the heap is for that, half for what is fed."""
-    cdef TimerChunk* chunk = keeper.next_chunk()
+    cdef TimerBatch* batch = keeper.next_batch()
     cdef int64_t i
-    while (chunk != NULL and clock.heap.count + CHUNK_ENTRIES <= HEAP_ENTRIES
+    while (batch != NULL and clock.heap.count + BATCH_ENTRIES <= HEAP_ENTRIES
            and clock.heap.count - clock.unsealed < HEAP_ENTRIES // 2):
-        for i in range(chunk.count):
-            timer_heap_push(&clock.heap, &chunk.entries[i])
+        for i in range(batch.count):
+            timer_heap_push(&clock.heap, &batch.entries[i])
         keeper.taken()
-        chunk = keeper.next_chunk()
+        batch = keeper.next_batch()
 
 
 cdef void load_all(DelayService s) noexcept nogil:

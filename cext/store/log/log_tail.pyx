@@ -16,9 +16,9 @@ cdef enum:
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class LogTail:
-    def __cinit__(self, CommitLog log not None, int64_t chunk=256 << 10, bint borrows=False):
+    def __cinit__(self, CommitLog log not None, int64_t read_bytes=256 << 10, bint borrows=False):
         self.log = log
-        self.window = LogWindow(log, chunk, borrows)
+        self.window = LogWindow(log, read_bytes, borrows)
 
     cdef void seek(self, int64_t offset) noexcept nogil:
         self.position = offset

@@ -3,8 +3,8 @@
     window.fill(offset, wanted, limit)      OK: [offset, offset + wanted) can be read ...
     window_at(window, offset)               ... here, until the next fill()
 
-Bytes come in by pread, `chunk` at a time: a sector that cannot be read is an errno then, and not a
-signal that ends the process. For a reader close behind the reactor the copying is most of the
+Bytes come in by pread, `read_bytes` at a time: a sector that cannot be read is an errno then, and
+not a signal that ends the process. For a reader close behind the reactor the copying is most of the
 cost, so a window that `borrows` looks at the log's tail ring instead, where the bytes still lie.
 (Mapping the file was measured too: a page costs as much to map and unmap as to copy.)
 
@@ -35,7 +35,8 @@ cdef class LogWindow:
     cdef const uint8_t* bytes       # of [start, end): borrowed from buffer or ring
     cdef int64_t start, end         # log offsets; equal: nothing is there
     cdef uint8_t* buffer            # owned
-    cdef int64_t capacity, chunk    # bytes of the buffer; of it as a rule
+    cdef int64_t capacity           # bytes of the buffer
+    cdef int64_t read_bytes         # of these, as a rule
     cdef bint borrows               # fixed: may look at the ring
     cdef bint borrowed              # this piece is the ring's
     cdef bint copy_next             # the next piece must be a copy

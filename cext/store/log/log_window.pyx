@@ -17,11 +17,11 @@ cdef enum:
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class LogWindow:
-    def __cinit__(self, CommitLog log not None, int64_t chunk, bint borrows=False):
+    def __cinit__(self, CommitLog log not None, int64_t read_bytes, bint borrows=False):
         self.log = log
-        self.chunk = self.capacity = chunk
+        self.read_bytes = self.capacity = read_bytes
         self.borrows = borrows
-        self.buffer = <uint8_t*> malloc(<size_t> chunk)
+        self.buffer = <uint8_t*> malloc(<size_t> read_bytes)
         if self.buffer == NULL:
             raise MemoryError("no memory to read the commit log")
 
@@ -39,7 +39,7 @@ cdef class LogWindow:
         return self._read(offset, wanted, limit)
 
     cdef int _read(self, int64_t offset, int64_t wanted, int64_t limit) noexcept nogil:
-        cdef int64_t size = max(wanted, self.chunk)
+        cdef int64_t size = max(wanted, self.read_bytes)
         cdef int64_t got
         cdef void* memory
         self.start = self.end = 0

@@ -2,14 +2,14 @@
 
     reactor    has the next entries in its heap; when many are fresh, or a minute has passed, it
                seals it: copies of the fresh go to the keeper, and what is late is forgotten
-    keeper     sorts the copies into a new run (timer_run.pxd); hands entries back, in chunks and
+    keeper     sorts the copies into a new run (timer_run.pxd); hands entries back, in batches and
                in the order of their keys, about 2 s before they are due; merges 8 runs of a level
                into one of the next, so that 50 million entries are some 20 files; writes the
                checkpoint once the log is durable that holds the records, not more often than once
                a second; has the kernel read old log pages
 
 What the reactor may deliver is below `bound`: all entries of all runs before it were handed over.
-The bound comes with each chunk; a seal lowers it to what was forgotten until the keeper knows the
+The bound comes with each batch; a seal lowers it to what was forgotten until the keeper knows the
 new run. Entries may be in two runs and in the heap at once, for whoever delivers drops what has the
 key of what it delivered last.
 
@@ -22,8 +22,8 @@ Example: 48,000 entries sealed at offset 60,000, log end 9 MB: run 17 is written
 the log is durable up to 9 MB the checkpoint names it with covers 60,000. Killed at offset 70,000:
 the next start reads runs' heads and 10,000 entries of the queue.
 
-Memory: the heap (6 MiB), half of it for the copies, 16 chunks of 12 KiB, 12 KiB a run: some 10 MiB,
-as far as it is used.
+Memory: the heap (6 MiB), half of it for the copies, 16 batches of 12 KiB, 12 KiB a run: some 10
+MiB, as far as it is used.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -34,19 +34,19 @@ from cext.store.timers.timer_heap cimport TimerEntry, TimerHeap, TimerKey
 from cext.store.timers.timer_run cimport RunWriter, TimerRun
 
 cdef enum:
-    CHUNK_ENTRIES = 512
-    CHUNKS = 16                     # a power of two
+    BATCH_ENTRIES = 512
+    BATCHES = 16                    # a power of two
     MERGE_RUNS = 8
     MARKS_MAX = 64
     DOOMED_MAX = 512
     SEAL_FREE = 0                   # the reactor may fill it
     SEAL_FULL = 1                   # the keeper has to take it
 
-cdef struct TimerChunk:
+cdef struct TimerBatch:
     int64_t seals                   # seals taken when it was made
     TimerKey bound
     int64_t count
-    TimerEntry entries[CHUNK_ENTRIES]
+    TimerEntry entries[BATCH_ENTRIES]
 
 cdef struct TimerSeal:
     int32_t state                   # SEAL_..; whoever has it owns the rest
@@ -76,9 +76,9 @@ cdef struct KeeperState:
     int32_t event                   # wakes the keeper
     int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
     int64_t delivered_ms            # reactor -> keeper: all that was due before is delivered
-    int64_t head, tail              # chunks taken by the reactor, made by the keeper
+    int64_t head, tail              # batches taken by the reactor, made by the keeper
     TimerSeal seal
-    TimerChunk* chunks              # owned, CHUNKS of them
+    TimerBatch* batches             # owned, BATCHES of them
     # The reactor's.
     int64_t seals_made
     TimerKey forgotten              # the smallest that the newest seal forgot
@@ -89,7 +89,7 @@ cdef struct KeeperState:
     SealMark marks[MARKS_MAX]       # seals that wait for the log
     int64_t mark_count
     int64_t seals_taken
-    TimerKey sent_bound             # bound of the newest chunk
+    TimerKey sent_bound             # bound of the newest batch
     int64_t sent_seals
     uint64_t doomed[DOOMED_MAX]     # files that no checkpoint will name
     int64_t doomed_count
@@ -99,7 +99,7 @@ cdef struct KeeperState:
     char prefetch_path[KEEPER_PATH_BYTES + 64]
     int prefetch_fd
     int64_t prefetch_segment
-    int64_t prefetch_offsets[CHUNK_ENTRIES]
+    int64_t prefetch_offsets[BATCH_ENTRIES]
     uint64_t loaded, sealed, merged, checkpoints
 
 cdef class TimerKeeper:
@@ -116,8 +116,8 @@ cdef class TimerKeeper:
     # entries stay. `covers`: all messages of the queue below it are in the heap or in runs.
     cdef void seal(self, TimerHeap* heap, int64_t keep, int64_t covers,
                    int64_t log_end) noexcept nogil
-    # Reactor. The oldest chunk not taken, or NULL; taken() gives it back and moves `bound`.
-    cdef TimerChunk* next_chunk(self) noexcept nogil
+    # Reactor. The oldest batch not taken, or NULL; taken() gives it back and moves `bound`.
+    cdef TimerBatch* next_batch(self) noexcept nogil
     cdef void taken(self) noexcept nogil
     # Reactor, once a turn: what the keeper goes by.
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil

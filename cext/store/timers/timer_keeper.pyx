@@ -219,39 +219,39 @@ cdef int earliest(KeeperState* k, TimerRun** of_run, TimerEntry** entry) noexcep
     return OK if of_run[0] != NULL else NOT_FOUND
 
 
-cdef int load_chunk(KeeperState* k, int64_t* due_ms) noexcept nogil:
+cdef int load_batch(KeeperState* k, int64_t* due_ms) noexcept nogil:
     """Hands over what is due soon. 1: there may be more; 0: not before `due_ms`; status < 0."""
     cdef int64_t until = load_acquire_i64(&k.clock_ms) + AHEAD_MS
-    cdef TimerChunk* chunk
+    cdef TimerBatch* batch
     cdef TimerRun* run = NULL
     cdef TimerEntry* entry = NULL
     cdef TimerKey bound
     cdef int status
     cdef int64_t waiting = k.tail - load_acquire_i64(&k.head)
     due_ms[0] = 0
-    check(0 <= waiting <= CHUNKS, b"timers: no more chunks wait than there are", k.tail, waiting)
-    if waiting == CHUNKS:
+    check(0 <= waiting <= BATCHES, b"timers: no more batches wait than there are", k.tail, waiting)
+    if waiting == BATCHES:
         return 0
-    chunk = &k.chunks[k.tail & (CHUNKS - 1)]
-    chunk.count = 0
+    batch = &k.batches[k.tail & (BATCHES - 1)]
+    batch.count = 0
     while True:
         status = earliest(k, &run, &entry)
-        if status != OK or chunk.count == CHUNK_ENTRIES or entry.key.due_ms > until:
+        if status != OK or batch.count == BATCH_ENTRIES or entry.key.due_ms > until:
             break
-        chunk.entries[chunk.count] = entry[0]
-        chunk.count += 1
+        batch.entries[batch.count] = entry[0]
+        batch.count += 1
         run.cursor += 1
     if status != OK and status != NOT_FOUND:
         return status
     bound = entry.key if status == OK else key_of(TIMER_NEVER, 0)
     due_ms[0] = bound.due_ms
-    if chunk.count == 0 and key_same(&bound, &k.sent_bound) and k.sent_seals == k.seals_taken:
+    if batch.count == 0 and key_same(&bound, &k.sent_bound) and k.sent_seals == k.seals_taken:
         return 0
-    chunk.bound = k.sent_bound = bound
-    chunk.seals = k.sent_seals = k.seals_taken
-    k.loaded += chunk.count
+    batch.bound = k.sent_bound = bound
+    batch.seals = k.sent_seals = k.seals_taken
+    k.loaded += batch.count
     store_release_i64(&k.tail, k.tail + 1)
-    return chunk.count == CHUNK_ENTRIES
+    return batch.count == BATCH_ENTRIES
 
 
 cdef int compare_offsets(const void* a, const void* b) noexcept nogil:
@@ -272,14 +272,14 @@ cdef void advise(KeeperState* k, const char* log_directory, int64_t segment_byte
         posix_fadvise(k.prefetch_fd, begin - segment, end - begin, POSIX_FADV_WILLNEED)
 
 
-cdef void prefetch(KeeperState* k, const TimerChunk* chunk, const char* log_directory,
+cdef void prefetch(KeeperState* k, const TimerBatch* batch, const char* log_directory,
                    int64_t segment_bytes, int64_t written) noexcept nogil:
     """Has the kernel read the records of what was handed over, those long ago stored."""
     cdef int64_t* offsets = k.prefetch_offsets
     cdef int64_t i, n = 0, begin
-    for i in range(chunk.count):
-        if (chunk.entries[i].key.place & ~TIMER_MESSAGE) < written - NEAR_BYTES:
-            offsets[n] = chunk.entries[i].key.place & ~TIMER_MESSAGE
+    for i in range(batch.count):
+        if (batch.entries[i].key.place & ~TIMER_MESSAGE) < written - NEAR_BYTES:
+            offsets[n] = batch.entries[i].key.place & ~TIMER_MESSAGE
             n += 1
     if n == 0:
         return
@@ -488,11 +488,11 @@ cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
             return status - 1000
         if load_acquire_i32(&k.seal.state) == SEAL_FULL:
             wait = RETRY_MS if status != OK else DURABLE_MS
-    more = load_chunk(k, &due_ms)
+    more = load_batch(k, &due_ms)
     while more == 1:
-        prefetch(k, &k.chunks[(k.tail - 1) & (CHUNKS - 1)], keeper.log.link.directory,
+        prefetch(k, &k.batches[(k.tail - 1) & (BATCHES - 1)], keeper.log.link.directory,
                  keeper.log.segment_bytes, load_acquire_i64(&keeper.log.marks.written))
-        more = load_chunk(k, &due_ms)
+        more = load_batch(k, &due_ms)
     if more < 0:
         return more - 1000 if is_lasting(more) else RETRY_MS
     if due_ms != 0 and due_ms != TIMER_NEVER:
@@ -545,17 +545,17 @@ cdef class TimerKeeper:
         self.log = log
         self.directory = directory
         self.capacity = capacity
-        self.state.chunks = <TimerChunk*> malloc(CHUNKS * sizeof(TimerChunk))
+        self.state.batches = <TimerBatch*> malloc(BATCHES * sizeof(TimerBatch))
         self.state.seal.entries = <TimerEntry*> malloc((capacity + 1) // 2 * sizeof(TimerEntry))
         self.state.event = event_open(&error)
-        if self.state.chunks == NULL or self.state.seal.entries == NULL or error != 0:
+        if self.state.batches == NULL or self.state.seal.entries == NULL or error != 0:
             raise MemoryError("no memory or descriptor for timers")
         self._forget()
 
     def __dealloc__(self):
         self._join()
         self._forget()
-        free(self.state.chunks)
+        free(self.state.batches)
         free(self.state.seal.entries)
         close_file(self.state.event)
         close_file(self.state.prefetch_fd)
@@ -720,25 +720,25 @@ cdef class TimerKeeper:
                    b"timers: a seal is free before it is filled")
         event_signal(k.event)
 
-    cdef TimerChunk* next_chunk(self) noexcept nogil:
+    cdef TimerBatch* next_batch(self) noexcept nogil:
         cdef KeeperState* k = &self.state
         if k.head == load_acquire_i64(&k.tail):
             return NULL
-        return &k.chunks[k.head & (CHUNKS - 1)]
+        return &k.batches[k.head & (BATCHES - 1)]
 
     cdef void taken(self) noexcept nogil:
         cdef KeeperState* k = &self.state
-        cdef TimerChunk* chunk = &k.chunks[k.head & (CHUNKS - 1)]
-        check(k.head < load_acquire_i64(&k.tail), b"timers: a chunk that is taken was made", k.head,
+        cdef TimerBatch* batch = &k.batches[k.head & (BATCHES - 1)]
+        check(k.head < load_acquire_i64(&k.tail), b"timers: a batch that is taken was made", k.head,
               k.tail)
-        check(0 <= chunk.count <= CHUNK_ENTRIES, b"timers: a chunk holds what fits it", chunk.count,
-              CHUNK_ENTRIES)
-        check(chunk.seals <= k.seals_made, b"timers: no more seals are taken than were made",
-              chunk.seals, k.seals_made)
-        k.bound = chunk.bound
-        if chunk.seals != k.seals_made and key_before(&k.forgotten, &k.bound):
+        check(0 <= batch.count <= BATCH_ENTRIES, b"timers: a batch holds what fits it", batch.count,
+              BATCH_ENTRIES)
+        check(batch.seals <= k.seals_made, b"timers: no more seals are taken than were made",
+              batch.seals, k.seals_made)
+        k.bound = batch.bound
+        if batch.seals != k.seals_made and key_before(&k.forgotten, &k.bound):
             k.bound = k.forgotten
-        if chunk.count == CHUNK_ENTRIES:
+        if batch.count == BATCH_ENTRIES:
             event_signal(k.event)           # there is more where this came from
         store_release_i64(&k.head, k.head + 1)
 
@@ -754,14 +754,14 @@ cdef class TimerKeeper:
 
     def counters(self) -> dict:
         """Plain reads: entries loaded, sealed and merged, checkpoints, runs, covers, and about how
-        many entries wait in runs and chunks."""
+        many entries wait in runs and batches."""
         cdef KeeperState* k = &self.state
         cdef int64_t waiting = 0, i
         for i in range(min(k.table.run_count, <int64_t> RUNS_MAX)):
             waiting += max(k.table.runs[i].count - k.table.runs[i].cursor, <int64_t> 0)
-        if k.chunks != NULL:
-            for i in range(k.head, min(k.tail, k.head + CHUNKS)):
-                waiting += k.chunks[i % CHUNKS].count
+        if k.batches != NULL:
+            for i in range(k.head, min(k.tail, k.head + BATCHES)):
+                waiting += k.batches[i % BATCHES].count
         return {"waiting": waiting, "loaded": k.loaded, "sealed": k.sealed, "merged": k.merged,
                 "checkpoints": k.checkpoints, "runs": k.table.run_count, "covers": k.table.covers}
 

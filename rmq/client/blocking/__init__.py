@@ -4,7 +4,7 @@
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
-    account             whose requests these are
+    credentials         whose requests these are
     encryption          whether they go by TLS
     accounts            users and what they may do, as an operator changes them
     replicas            who copies whom; elections, as an operator asks for them

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rmq.client.blocking import account
+from rmq.client.blocking import credentials
 from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
@@ -162,7 +162,7 @@ def _change(
 
 def _is_asker(fields: Mapping[str, str]) -> bool:
     """Whether the change is one of the account that asks for it."""
-    present = account.present()
+    present = credentials.present()
     return present is not None and fields.get("username") == present.access_key
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport, Transport
 from rmq.client.connection.replicas import Purpose, Replica, Replicas
-from rmq.client.connection.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
+from rmq.client.connection.routes import BrokerEntry, QueueData, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
@@ -31,7 +31,7 @@ from rmq.format.remoting import Command, field_texts
 
 GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
 
-__all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueEntry", "Route"]
+__all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueData", "Route"]
 
 
 class ClusterView:

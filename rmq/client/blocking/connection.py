@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rmq.base import clock
-from rmq.client.blocking import account, encryption
+from rmq.client.blocking import credentials, encryption
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.client_tls import ClientTls
@@ -48,7 +48,7 @@ class Connection:
 
     def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
         self.address = address
-        self.credentials = account.present()  # what requests are signed with, if with anything
+        self.credentials = credentials.present()  # what requests are signed with, if with anything
         self._opaque = 0
         self._frames = FrameReader()
         self._has_heard = False

@@ -42,7 +42,7 @@ class BrokerEntry:
 
 
 @dataclass(frozen=True)
-class QueueEntry:
+class QueueData:
     """What one broker says of one topic."""
 
     broker_name: str
@@ -57,7 +57,7 @@ class Route:
 
     topic: str
     brokers: dict[str, BrokerEntry]
-    entries: list[QueueEntry] = field(default_factory=list)
+    entries: list[QueueData] = field(default_factory=list)
     order_conf: str = ""  # "broker-a:4;broker-b:4" for topics of a fixed order
     leaders: dict[int, str] = field(default_factory=dict)  # of a static topic's logical queues
 
@@ -113,7 +113,7 @@ def parse_route(topic: str, body: bytes) -> Route:
     data = fastjson.loads_object(body)
     brokers = {entry.name: entry for entry in map(broker_entry, _rows(data, "brokerDatas"))}
     entries = [
-        QueueEntry(
+        QueueData(
             str(row.get("brokerName")),
             _count(row, "readQueueNums"),
             _count(row, "writeQueueNums"),

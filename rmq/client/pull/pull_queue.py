@@ -38,8 +38,8 @@ class PullQueue:
         self.listed = False  # in the consumer's list of queues with messages
         self.count = 0
         self.size = 0  # bytes of the bodies of all pulls that are not taken to their end
-        self._chunks: deque[tuple[list[MessageExt], int]] = deque()  # and the bytes of each
-        self._taken = 0  # of the first chunk
+        self._pulls: deque[tuple[list[MessageExt], int]] = deque()  # with the bytes of each
+        self._taken = 0  # of the first pull
 
     @property
     def wire(self) -> MessageQueue:
@@ -61,7 +61,7 @@ class PullQueue:
         self.life += 1
         self.pull_offset = self.position = self.done = offset
         self.pulling = False
-        self._chunks.clear()
+        self._pulls.clear()
         self._taken = self.count = self.size = 0
 
     def add(self, messages: list[MessageExt], following: int) -> None:
@@ -69,7 +69,7 @@ class PullQueue:
         self.pull_offset = following
         if messages:
             size = sum([each.stored_body_bytes for each in messages])
-            self._chunks.append((messages, size))
+            self._pulls.append((messages, size))
             self.count += len(messages)
             self.size += size
         elif not self.count:  # nothing there that is wanted
@@ -79,22 +79,22 @@ class PullQueue:
 
     def take(self, most: int, out: list[MessageExt]) -> None:
         """Up to `most` messages, in order, to the end of `out`."""
-        while most > 0 and self._chunks:
-            chunk, size = self._chunks[0]
-            if self._taken == 0 and len(chunk) <= most:
-                part = chunk
+        while most > 0 and self._pulls:
+            pulled, size = self._pulls[0]
+            if self._taken == 0 and len(pulled) <= most:
+                part = pulled
             else:
-                part = chunk[self._taken : self._taken + most]
+                part = pulled[self._taken : self._taken + most]
             self._taken += len(part)
-            if self._taken == len(chunk):
-                self._chunks.popleft()
+            if self._taken == len(pulled):
+                self._pulls.popleft()
                 self._taken = 0
                 self.size -= size
             out += part
             most -= len(part)
             self.count -= len(part)
             self.position = part[-1].queue_offset + 1
-        if not self._chunks and self.pull_offset is not None:
+        if not self._pulls and self.pull_offset is not None:
             self.position = self.pull_offset
 
     def is_full(self, count: int, size: int, span: int) -> bool:

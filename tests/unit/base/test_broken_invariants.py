@@ -57,9 +57,9 @@ CASES = [
     ("reads", "a disk reader: no more reads end than were asked for (0, 0)"),
     ("repair", "queue repair: looked at, written, over, free (0, 3)"),
     ("seal", "timers: a seal is free before it is filled (1, 1)"),
-    ("timer_chunk", "timers: a chunk that is taken was made (0, 0)"),
-    ("timer_chunk_count", "timers: a chunk holds what fits it (513, 512)"),
-    ("timer_ring", "timers: no more chunks wait than there are (0, -5)"),
+    ("timer_batch", "timers: a batch that is taken was made (0, 0)"),
+    ("timer_batch_count", "timers: a batch holds what fits it (513, 512)"),
+    ("timer_ring", "timers: no more batches wait than there are (0, -5)"),
     # the network, answers, dispatch, the client
     ("ack_order", "answers that wait: they are in the order of the log (500, 400)"),
     ("ack_ring", "answers that wait: no more are given than wait (0, 0)"),

@@ -1,4 +1,4 @@
-"""Account: whose requests the command line and tools send.
+"""Credentials: whose requests the command line and tools send.
 
     RMQ_ACCESS_KEY=alice RMQ_SECRET_KEY=secret rmq topic list      the environment's
     use(Credentials("alice", "secret"))                            what was said otherwise
