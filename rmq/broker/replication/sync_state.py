@@ -28,6 +28,7 @@ from collections.abc import Iterable
 import msgspec
 
 GONE_MS = 1000  # without a connection; a slave connects again within that
+LOST_MS = 30_000  # a question that no answer came to: by then it is done, or lost itself
 AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
 
 
@@ -120,6 +121,7 @@ class SyncChange:
         self.state = state
         self._asked: frozenset[int] = frozenset()  # at this epoch of the set, and perhaps taken
         self.is_open = False  # an answer was lost: ask again, with is_new_epoch for the same set
+        self._lost_ms = 0  # when the last one was
 
     @property
     def acks(self) -> frozenset[int]:
@@ -144,6 +146,13 @@ class SyncChange:
         if not self.is_open:
             self._asked = frozenset()
 
-    def lost(self) -> None:
+    def lost(self, now_ms: int) -> None:
         """There was no answer: the controller may have done it, or may yet."""
-        self.is_open = True
+        self.is_open, self._lost_ms = True, now_ms
+
+    def same(self, now_ms: int) -> None:
+        """RocketMQ's controller says that the set is what it was, and takes no newer epoch of it.
+        What was lost long ago is on no way any more."""
+        if now_ms - self._lost_ms > LOST_MS:
+            self.is_open = False
+        self.refused()

@@ -42,6 +42,8 @@ LOOK_S = 0.1
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
+# The controller has not made the set for sure. Other failures may have come after its store took
+# it: an answer of etcd's that was lost is one (1).
 REFUSALS = (
     ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
     ResponseCode.CONTROLLER_INVALID_MASTER,
@@ -248,24 +250,24 @@ class SyncWatch:
                 is_covered=acks_of_whole_set(self._settings), is_new_epoch=change.is_open,
             )  # fmt: skip
         except ControllerError as error:
-            if self._is_refusal(error.code, goal):
+            if self._is_same(error.code, goal):
+                change.same(now_ms())
+            elif error.code in REFUSALS:
                 change.refused()
-                self._joining = frozenset()
-                self.apply()
             else:
-                change.lost()
+                change.lost(now_ms())
+                raise
+            self._joining = frozenset()
+            self.apply()
             raise
         self._said = ""
         self.take(info.sync_state)
         self._altered(info)
 
-    def _is_refusal(self, code: int | None, goal: frozenset[int]) -> bool:
-        """Whether the controller has not made it for sure. Other failures may have come after its
-        store took the set: an answer of etcd's that was lost is one (1), and 2013 may say that the
-        set is what was asked for."""
-        if code == ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED:
-            return goal == self.members
-        return code in REFUSALS
+    def _is_same(self, code: int | None, goal: frozenset[int]) -> bool:
+        """2013 says that the set is what was asked for, which may be news."""
+        is_said = code == ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
+        return is_said and goal == self.members
 
     def _say(self, text: str) -> None:
         """The same only once."""

@@ -107,7 +107,7 @@ def test_a_refusal_ends_a_question_unless_another_is_open() -> None:
     change.refused()
     assert change.acks == {1}
     change.ask(frozenset((1, 2)))
-    change.lost()
+    change.lost(0)
     change.ask(frozenset((1, 3)))
     change.refused()
     assert change.is_open and change.acks == {1, 2, 3}
@@ -153,13 +153,13 @@ class Changes(RuleBasedStateMachine):
         asked = Alteration(1, 1, members, self.change.state.epoch, is_new_epoch=self.change.is_open)
         if fate == "late":
             self.on_the_way.append(asked)
-            self.change.lost()
+            self.change.lost(0)
             return
         code, state = self._decide(asked)
         if fate == "asked twice":  # by the controller, whose store did not answer
             code, state = self._decide(asked)
         if fate == "answer lost":
-            self.change.lost()
+            self.change.lost(0)
         elif code == ResponseCode.SUCCESS:
             assert self.change.take(state)
             assert self.change.acks == members

@@ -111,6 +111,24 @@ async def joining() -> Stage:
     return on
 
 
+@in_loop
+async def test_a_dead_replica_is_not_waited_for_without_end_at_rocketmqs_controller(
+    clock: DrivenClock,
+) -> None:
+    """An answer was lost, and it takes no newer epoch of the set that is."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    await on.fail(None)
+    on.core.acked = {}
+    for _ in range(30):
+        await on.fail(2013)
+        clock.advance(1.0)
+        assert on.core.others == [2], "the question may be on its way"
+    clock.advance(1.0)
+    await on.fail(2013)
+    assert on.core.others == []
+
+
 @pytest.mark.parametrize("code", [None, 1, 2001, 2013])
 @in_loop
 async def test_what_the_controller_may_have_made_is_waited_for(code: int | None) -> None:
