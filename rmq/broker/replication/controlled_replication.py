@@ -137,15 +137,20 @@ class ControlledReplication(Replication):
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         if self.waiting_sends.is_on:  # as they do, for a new master's slaves
             await self.waiting_sends.add(lambda: None)
-        if self._watch is None or self._watch.is_short:
+        watch = self._watch
+        if watch is None or watch.is_short:
             return ResponseCode.SLAVE_NOT_AVAILABLE
-        others = self._watch.others - self._polling
-        if not others or not acks_of_whole_set(self._settings):
+        if not acks_of_whole_set(self._settings):
             return None
+
+        def needed() -> AbstractSet[int]:  # who is gone meanwhile is not waited for
+            return watch.others - self._polling
+
         timeout_s = self._settings.slaveTimeout / 1000
-        if await self.exchange.settled(tables, others, timeout_s):
-            return None
-        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+        is_settled = await self.exchange.settled(tables, needed, timeout_s)
+        if self._watch is not watch or watch.is_short:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
+        return None if is_settled else ResponseCode.FLUSH_SLAVE_TIMEOUT
 
     def settings_changed(self) -> None:
         """How many have to be in sync, or to acknowledge, may be others."""
@@ -258,6 +263,7 @@ class ControlledReplication(Replication):
         if self._watch is not None:
             self._watch.take(sync_state)
             self._look_at_sends()
+            self.exchange.wake()  # changes of tables may have been waiting for one who is gone
 
     async def lease(self, until_ms: int) -> None:
         self._core.set_lease(until_ms)

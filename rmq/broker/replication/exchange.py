@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from rmq.base import clock
 from rmq.base.deadline import within
@@ -111,10 +112,10 @@ class Exchange:
         return True
 
     async def settled(
-        self, tables: Iterable[str], needed: int | frozenset[int], timeout_s: float
+        self, tables: Iterable[str], needed: int | Callable[[], AbstractSet[int]], timeout_s: float
     ) -> bool:
-        """Whether so many slaves, or each of these, have these tables as they are now; waits for
-        them so long."""
+        """Whether so many slaves, or each of those that count just then, have these tables as they
+        are now; waits for them so long."""
         goal = self.counts(tables)
         until = clock.monotonic() + timeout_s
         self.wake()
@@ -126,10 +127,10 @@ class Exchange:
                 await within(self._changed.wait(), left_s)
         return True
 
-    def _have(self, goal: Mapping[str, int], needed: int | frozenset[int]) -> bool:
+    def _have(self, goal: Mapping[str, int], needed: int | Callable[[], AbstractSet[int]]) -> bool:
         """They have them, or have newer ones."""
         found = {slave for slave in self._known if self.has(slave, goal)}
-        return len(found) >= needed if isinstance(needed, int) else found >= needed
+        return len(found) >= needed if isinstance(needed, int) else found >= needed()
 
     def _count(self, version: str) -> int:
         """-1 for one of another start."""

@@ -105,11 +105,11 @@ class MetadataCopy:
         while True:
             link, retry_s = None, RETRY_S
             try:
-                address = (await self._search.find()).address
-                link = RemotingClient(address, answer_bytes_max=TABLE_BYTES_MAX)
+                master = await self._search.find()
+                link = RemotingClient(master.address, answer_bytes_max=TABLE_BYTES_MAX)
                 self._known.clear()
                 while True:
-                    await self._round(link)
+                    await self._round(link, master.is_rmq)
             except (RmqError, OSError) as error:
                 if self.tries_soon > 0:  # the master gets ready, and nothing is wrong yet
                     self.tries_soon -= 1
@@ -134,8 +134,9 @@ class MetadataCopy:
             self._said = text
             log.log(level, "the master's tables cannot be copied: %s", text)
 
-    async def _round(self, link: RemotingClient) -> None:
-        """Waits for a change at the master and copies what has changed."""
+    async def _round(self, link: RemotingClient, is_rmq: bool) -> None:
+        """Waits for a change at the master and copies what has changed. CallError: one of rmq's is
+        no master any more, or does not say what it has."""
         fields = {
             "rmqSlave": str(self._context.settings.brokerId),
             "rmqKnown": msgspec.json.encode(self._known).decode(),
@@ -146,6 +147,9 @@ class MetadataCopy:
         command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
         reply = await link.call(command, WAIT_MS / 1000 + ANSWER_S)
         versions = read_versions(reply.text_field("rmqVersions"))
+        if is_rmq and versions is None:
+            said = reply.remark or "it is no master"
+            raise CallError(f"{link.address} does not say what it has: code {reply.code}: {said}")
         if versions is not None and reply.int_field("rmqLogEnd", 0, 0) < own_end:
             raise CallError(
                 f"{link.address}: its log ends below {own_end}, where this slave's does: it has "
@@ -297,8 +301,8 @@ class MetadataCopy:
         await self._context.topics.copy(table, self._asked_at, seen)
         if len(seen) < len(unseen):
             raise Unreached(
-                f"a topic was deleted when the master's log ended at {end}, and the queues here "
-                f"have {in_queues}: its older messages, if it was made anew, stay until then"
+                f"a topic was deleted when the master's log ended at {end}, which the queues here "
+                "have not come to: its older messages, if it was made anew, stay until then"
             )
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:

@@ -107,9 +107,11 @@ class RoleChanges:
         """Ends after the action that runs; whether this replica was master and is fenced now."""
         self._stops = True
         self._wake.set()
-        if self._task is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await within(self._task, STOP_S)
+        if (task := self._task) is not None:
+            await asyncio.wait((task,), timeout=STOP_S)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
         leads = self._role is not None and self._role.kind == "lead"
         if not self.is_master and not leads:
             return False

@@ -39,6 +39,8 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
+SWAP_MS = 1000  # so long a member that is gone stays for one who joins in its place
+REFUSED_MS = 2000
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
@@ -110,6 +112,8 @@ class SyncWatch:
         self._needed_tables: Mapping[str, int] = {}
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: frozenset[int] = frozenset()
+        self._refused: dict[int, int] = {}  # who was not let in: until when it is left out
+        self._pressing_ms: int | None = None  # since when somebody holds answers up
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
         self.problem = ""  # who of them waits for too long
@@ -169,18 +173,44 @@ class SyncWatch:
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
             joining=self._joining,
         )  # fmt: skip
+        goal -= self._put_off(now)
         if self._joining and not self._joining <= goal:
             self._joining = frozenset()  # it did not keep up
             self._change.refused()
             self.apply()
+        self._note_pressing(goal, now)
         if goal == self.members and not self._change.is_open:
             return
         if joining := goal - self.members - self._joining:
             self._joining |= joining
             self._change.ask(goal)
             self._needed, self._needed_tables = self.apply(), self._copies.counts()
-        if all(self._has_needed(each, confirmed) for each in self._joining):
-            await self._ask(goal)
+        late = {each for each in self._joining if not self._has_needed(each, confirmed)}
+        if late and self._waits_for_late(goal - late, now):
+            return
+        await self._ask(goal - late)
+
+    def _put_off(self, now: int) -> set[int]:
+        """Those that the controller did not let join just now."""
+        self._refused = {each: until for each, until in self._refused.items() if until > now}
+        return self._refused.keys() - self.members
+
+    def _note_pressing(self, goal: frozenset[int], now: int) -> None:
+        """One who is gone, and a member or perhaps a member, holds answers up."""
+        if self.members <= goal and not self._change.is_open:
+            self._pressing_ms = None
+        elif self._pressing_ms is None:
+            self._pressing_ms = now
+
+    def _waits_for_late(self, without: frozenset[int], now: int) -> bool:
+        """Who joins in the place of one who is gone is waited for a moment, or the set might become
+        too small; then it is asked for without, and once more after each such moment."""
+        if self._pressing_ms is None:
+            return without == self.members
+        if now - self._pressing_ms <= SWAP_MS:
+            return True
+        self._pressing_ms = now
+        return False
 
     def _has_needed(self, joining: int, confirmed: int) -> bool:
         """Changes of tables are answered as messages are: those from now on wait for it, too. What
@@ -257,6 +287,8 @@ class SyncWatch:
             else:
                 change.lost(now_ms())
                 raise
+            until = now_ms() + REFUSED_MS
+            self._refused |= dict.fromkeys(goal - self.members, until)
             self._joining = frozenset()
             self.apply()
             raise

@@ -346,6 +346,28 @@ async def test_a_change_of_tables_waits_as_sends_do(
         assert reply is not None and reply.code == (0 if what == "joins" else 11)
 
 
+@pytest.mark.parametrize(("left", "code"), [({1, 2}, 0), ({1}, 11)])
+@in_loop
+async def test_a_change_does_not_wait_for_one_who_left_the_set(
+    clock: DrivenClock, tmp_path: Path, left: set[int], code: int
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        await on.replication.sync_state_changed(SyncState(frozenset({1, 2, 3}), 1000))
+        mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
+        opaque = client.put(401, fastjson.dumps(mode))
+        await client.call(999)
+        await asyncio.to_thread(int)  # the change is in the journal
+        told = (await client.call(906, rmqSlave=2, rmqKnown="{}", rmqWaitMillis=0)).fields
+        known = {"rmqKnown": told["rmqVersions"]}
+        await client.call(906, rmqSlave=2, **known, rmqWaitMillis=0)
+        assert client.reply_to(opaque) is None
+        await on.replication.sync_state_changed(SyncState(frozenset(left), 1001))
+        await on.core.until(lambda: client.reply_to(opaque) is not None)
+        reply = client.reply_to(opaque)
+        assert reply is not None and reply.code == code
+
+
 @in_loop
 async def test_sends_wait_for_a_slave_for_a_moment_only(clock: DrivenClock, tmp_path: Path) -> None:
     async with stage(clock, tmp_path) as on:

@@ -773,3 +773,25 @@ async def test_a_lease_of_an_older_set_counts_and_one_of_an_older_epoch_does_not
     changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now + 200))
     await seen(lambda: broker.leases == [now + 5000, now + 5200])
     assert await changes.stop()
+
+
+@in_loop
+async def test_changes_that_hang_are_stopped_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the disk hangs: by a retirement that is tried again, then with the broker."""
+    broker = Broker(tmp_path, "127.0.0.1:1", 20001)
+    broker.gate.clear()
+    changes = RoleChanges(broker, 1)
+    changes.learn(info(5, 7))
+    changes.start()
+    await seen(lambda: broker.running)
+    stopping = asyncio.create_task(changes.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait((stopping,))
+    assert stopping.cancelled() and broker.running
+    monkeypatch.setattr("rmq.broker.replication.role_changes.STOP_S", 0.01)
+    for _ in range(2):
+        assert not await changes.stop()
+        assert not broker.running and broker.done == []

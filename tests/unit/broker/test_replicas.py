@@ -24,6 +24,7 @@ from rmq.broker.replication.master_search import MasterSearch
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.format import fastjson
+from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError
 
 SUCCESS, SLAVE_NOT_AVAILABLE, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 14, 16
@@ -190,6 +191,29 @@ async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
         assert (await client.send("TBW102")).code == SUCCESS
         await until(lambda: slave.topics.deleted() == {"ghost": [end + 1, 7]})
         await until(lambda: slave.replication.copy_problem == "")
+
+
+@pytest.mark.parametrize("code", [0, 2, 16])
+@in_loop
+async def test_nothing_is_copied_from_who_does_not_say_what_it_has(
+    tmp_path: Path, code: int
+) -> None:
+    """A busy master, or one that is a slave itself by now, is no master of RocketMQ's."""
+
+    class Link:
+        address = "h:1"
+
+        async def call(self, command: Command, timeout_s: float) -> Command:
+            assert command.code == 906, "a table was asked for"
+            return command.reply(code)
+
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await until_same_log(master, slave)
+        with pytest.raises(CallError, match=f"h:1 does not say what it has: code {code}"):
+            await slave.replication._copy._round(Link(), True)  # type: ignore[arg-type]
 
 
 @in_loop

@@ -7,6 +7,7 @@ what it was told.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import pytest
@@ -14,9 +15,10 @@ from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
-from rmq.broker.replication.sync_state import SyncState
-from rmq.broker.replication.sync_watch import Mastership, SyncWatch
+from rmq.broker.replication.sync_state import GONE_MS, SyncState
+from rmq.broker.replication.sync_watch import LOOK_S, REFUSED_MS, SWAP_MS, Mastership, SyncWatch
 from rmq.broker.replication.waiting_sends import WaitingSends
+from rmq.codes import ResponseCode
 from rmq.config import load_properties
 
 
@@ -51,6 +53,7 @@ class Link:
     def __init__(self) -> None:
         self.state = SyncState(frozenset((1,)), 7)
         self.fails: list[int | None] = []
+        self.refused: frozenset[int] = frozenset()  # sets with one of these are
         self.asked: list[tuple[list[int], int, bool]] = []
 
     async def alter_sync_state(
@@ -58,6 +61,8 @@ class Link:
         is_covered: bool, is_new_epoch: bool,
     ) -> ReplicaInfo:  # fmt: skip
         self.asked.append((sorted(members), set_epoch, is_new_epoch))
+        if members & self.refused:
+            raise ControllerError(ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, "it is not alive")
         if self.fails:
             code = self.fails.pop(0)
             raise ControllerError(code, f"the controller answers {code}")
@@ -100,6 +105,26 @@ class Stage:
         self.link.fails.append(code)
         with pytest.raises(ControllerError):
             await self.look()
+
+    async def passing(self, clock: DrivenClock, seconds: float) -> None:
+        for _ in range(round(seconds / LOOK_S)):
+            clock.advance(LOOK_S)
+            with contextlib.suppress(ControllerError):
+                await self.look()
+
+
+async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
+    """The set is {1, 3}, 3 has had no connection for a second, and 2 comes."""
+    on = Stage()
+    on.link.state = SyncState(frozenset((1, 3)), 8)
+    on.watch.take(on.link.state)
+    on.core.acked = {3: 1000}
+    await on.look()
+    on.core.acked = {}
+    await on.look()
+    clock.advance(GONE_MS / 1000)
+    on.core.acked = {2: 1000}
+    return on
 
 
 async def joining() -> Stage:
@@ -148,14 +173,51 @@ async def test_what_the_controller_may_have_made_is_waited_for(code: int | None)
 
 @pytest.mark.parametrize("code", [2000, 2002, 2003, 2005, 2006])
 @in_loop
-async def test_a_refusal_is_not_waited_for(code: int) -> None:
+async def test_a_refusal_is_not_waited_for(clock: DrivenClock, code: int) -> None:
     on = Stage()
     on.core.acked = {2: 1000}
     await on.fail(code)
     assert on.core.others == [] and on.watch.others == set()
     await on.look()
+    assert on.core.others == [], "its acks do not count again at once"
+    clock.advance(REFUSED_MS / 1000)
+    await on.look()
     assert on.watch.members == {1, 2} and on.core.others == [2]
     assert on.link.asked == [([1, 2], 7, False)] * 2
+
+
+@in_loop
+async def test_who_may_not_join_does_not_keep_a_dead_member(clock: DrivenClock) -> None:
+    """2 is refused, its heartbeats do not come to the controller; 3 dies."""
+    on = await two_and_a_dead_one(clock)
+    on.link.refused = frozenset({2})
+    await on.passing(clock, 1.0)
+    assert on.watch.members == {1}
+    asked = len(on.link.asked)
+    await on.passing(clock, 10.0)
+    assert on.core.others == [] and len(on.link.asked) - asked <= 6
+
+
+@in_loop
+async def test_who_joins_late_does_not_keep_a_dead_member(clock: DrivenClock) -> None:
+    """2 lacks a table that has changed since its acks count; 3 dies."""
+    on = await two_and_a_dead_one(clock)
+    on.copies.had = {2: on.copies.count}
+    on.copies.count += 1
+    await on.passing(clock, SWAP_MS / 1000 - 0.2)
+    assert on.watch.members == {1, 3}, "two of them are better than one"
+    await on.passing(clock, 0.6)
+    assert on.watch.members == {1} and on.core.others == [2], "it joins still"
+    on.copies.had = {}
+    await on.passing(clock, 0.3)
+    assert on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_who_joins_takes_the_place_of_a_dead_member(clock: DrivenClock) -> None:
+    on = await two_and_a_dead_one(clock)
+    await on.passing(clock, 0.2)
+    assert on.watch.members == {1, 2} and [1] not in [each for each, _, _ in on.link.asked]
 
 
 @in_loop
