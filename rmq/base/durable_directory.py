@@ -29,7 +29,7 @@ def make_directory(path: Path, mode: int = MODE) -> None:
     its mode, and parents get what the umask says."""
     if path.is_dir():
         return
-    if path.exists():
+    if path.exists() and not path.is_dir():  # somebody else may make it just now
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     make_directory(path.parent, 0o777)
     path.mkdir(mode, exist_ok=True)

@@ -143,8 +143,10 @@ class ControlledReplication(Replication):
         if not acks_of_whole_set(self._settings):
             return None
 
+        others = watch.others - self._polling
+
         def needed() -> AbstractSet[int]:  # who is gone meanwhile is not waited for
-            return watch.others - self._polling
+            return others & watch.others
 
         timeout_s = self._settings.slaveTimeout / 1000
         is_settled = await self.exchange.settled(tables, needed, timeout_s)
@@ -320,6 +322,7 @@ class ControlledReplication(Replication):
         if self._watch is not None:
             await self._end_tasks()
             self._watch = None
+            self.exchange.wake()  # what waits for slaves is told that this is no master
         self.waiting_sends.end()
 
     async def _leave(self) -> None:

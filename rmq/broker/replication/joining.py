@@ -43,7 +43,9 @@ async def join(settings: Settings) -> None:
 
 async def join_controlled(settings: Settings) -> None:
     """The same where the controller knows whose slave it is. The log of the first one, which joins
-    nobody, begins at 0."""
+    nobody, begins at 0. So does that of a member whose store is gone: while nobody is master it is
+    to be there, or the others may wait for it (rmq/controller/decisions.py). ConfigError,
+    StoreCorruptError: its id is another broker's, or cannot be read."""
     if has_log(settings):
         return
     link = ControllerLink(
@@ -51,14 +53,15 @@ async def join_controlled(settings: Settings) -> None:
         settings.brokerClusterName,
         settings.brokerName,
     )
+    broker_id = own_id(settings)
     try:
-        start = await until_known(lambda: controlled_start(settings, link))
+        start = await until_known(lambda: controlled_start(settings, link, broker_id))
     finally:
         link.close()
     begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
 
 
-async def controlled_start(settings: Settings, link: ControllerLink) -> int:
+async def controlled_start(settings: Settings, link: ControllerLink, broker_id: int | None) -> int:
     try:
         info = await link.replica_info(NOBODY)
     except ControllerError as error:
@@ -66,13 +69,14 @@ async def controlled_start(settings: Settings, link: ControllerLink) -> int:
             return 0
         raise
     if info.master_id is None:
-        if others := sorted(info.sync_state.members - {own_id(settings)}):
+        members = info.sync_state.members
+        if members and broker_id not in members:
             # One of them is to be master, and its log may begin anywhere.
             raise ControllerError(
                 None,
-                f"no broker of brokerName={settings.brokerName} is master now, and {others} have "
-                "its log: start one of them; if none comes back, take them off (rmq replica "
-                "remove, mqadmin cleanBrokerMetadata)",
+                f"no broker of brokerName={settings.brokerName} is master now, and "
+                f"{sorted(members)} have its log: start one of them; if none comes back, take "
+                "them off (rmq replica remove, mqadmin cleanBrokerMetadata)",
             )
         return 0
     search = MasterSearch(settings)

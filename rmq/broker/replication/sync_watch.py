@@ -39,7 +39,7 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
-SWAP_MS = 1000  # so long a member that is gone stays for one who joins in its place
+SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
 REFUSED_MS = 2000
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
@@ -112,7 +112,7 @@ class SyncWatch:
         self._needed_tables: Mapping[str, int] = {}
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: frozenset[int] = frozenset()
-        self._refused: dict[int, int] = {}  # who was not let in: until when it is left out
+        self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
         self._pressing_ms: int | None = None  # since when somebody holds answers up
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
@@ -132,12 +132,14 @@ class SyncWatch:
         """Fewer are in sync than must have what is stored."""
         return len(self.members) < in_sync_min(self._settings)
 
-    def take(self, state: SyncState) -> None:
-        """What the controller says. Who is to join counted for acks until now, and does not by this
-        set: it begins anew, and has to have what is answered meanwhile."""
+    def take(self, state: SyncState, joining: frozenset[int] = frozenset()) -> None:
+        """What the controller says. joining: whose acks go on counting. Others who were to join do
+        not by this set: they begin anew, and have to have what is answered meanwhile."""
         if self._change.take(state):
             log.info("in sync: %s", sorted(state.members))
-            self._joining = frozenset()
+            self._joining = joining
+            if joining:
+                self._change.ask(joining)
             self.apply()
 
     def apply(self) -> int:
@@ -173,7 +175,7 @@ class SyncWatch:
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
             joining=self._joining,
         )  # fmt: skip
-        goal -= self._put_off(now)
+        goal = self._not_refused(goal, now)
         if self._joining and not self._joining <= goal:
             self._joining = frozenset()  # it did not keep up
             self._change.refused()
@@ -185,15 +187,18 @@ class SyncWatch:
             self._joining |= joining
             self._change.ask(goal)
             self._needed, self._needed_tables = self.apply(), self._copies.counts()
-        late = {each for each in self._joining if not self._has_needed(each, confirmed)}
-        if late and self._waits_for_late(goal - late, now):
+        late = frozenset(each for each in self._joining if not self._has_needed(each, confirmed))
+        if late and (goal - late in self._refused or self._waits_for_late(goal - late, now)):
             return
-        await self._ask(goal - late)
+        await self._ask(goal - late, late)
 
-    def _put_off(self, now: int) -> set[int]:
-        """Those that the controller did not let join just now."""
+    def _not_refused(self, goal: frozenset[int], now: int) -> frozenset[int]:
+        """The goal; where the controller refused that just now, the goal without one who is to
+        join, or without all of them; or the set that is."""
         self._refused = {each: until for each, until in self._refused.items() if until > now}
-        return self._refused.keys() - self.members
+        without_one = (goal - {each} for each in sorted(goal - self.members))
+        ways = (goal, *without_one, goal & self.members)
+        return next((each for each in ways if each not in self._refused), self.members)
 
     def _note_pressing(self, goal: frozenset[int], now: int) -> None:
         """One who is gone, and a member or perhaps a member, holds answers up."""
@@ -270,7 +275,8 @@ class SyncWatch:
             return 0
         return self._core.stats()["log_dispatched"] if self.others else self._end
 
-    async def _ask(self, goal: frozenset[int]) -> None:
+    async def _ask(self, goal: frozenset[int], late: frozenset[int]) -> None:
+        """late: who goes on joining then."""
         change, mastership = self._change, self._mastership
         change.ask(goal)
         self.apply()
@@ -287,13 +293,12 @@ class SyncWatch:
             else:
                 change.lost(now_ms())
                 raise
-            until = now_ms() + REFUSED_MS
-            self._refused |= dict.fromkeys(goal - self.members, until)
+            self._refused[goal] = now_ms() + REFUSED_MS
             self._joining = frozenset()
             self.apply()
             raise
         self._said = ""
-        self.take(info.sync_state)
+        self.take(info.sync_state, late)
         self._altered(info)
 
     def _is_same(self, code: int | None, goal: frozenset[int]) -> bool:

@@ -15,7 +15,7 @@ from support.name_server import in_loop
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
 from rmq.broker.replication.identity import IdentityFiles, identity_path
-from rmq.broker.replication.joining import controlled_start
+from rmq.broker.replication.joining import controlled_start, own_id
 from rmq.config import Settings, load_properties
 
 
@@ -29,7 +29,7 @@ async def start_of(store: Path, port: int) -> int:
     settings = settings_of(store, port)
     link = ControllerLink(ControllerAddresses(settings.controllerAddr), "c", "broker-a")
     try:
-        return await controlled_start(settings, link)
+        return await controlled_start(settings, link, own_id(settings))
     finally:
         link.close()
 
@@ -57,4 +57,4 @@ async def test_a_new_one_waits_for_those_that_have_the_log(
         with pytest.raises(ControllerError, match=r"is master now, and \[1\] have its log"):
             await start_of(tmp_path / "s", server.port)
         IdentityFiles(identity_path(settings_of(tmp_path / "own", 1)), "c", "broker-a").keep(1)
-        assert await start_of(tmp_path / "own", server.port) == 0, "it was the only one"
+        assert await start_of(tmp_path / "own", server.port) == 0, "others may wait for it"

@@ -199,6 +199,44 @@ async def test_who_may_not_join_does_not_keep_a_dead_member(clock: DrivenClock) 
 
 
 @in_loop
+async def test_who_may_not_join_keeps_no_other_from_joining(clock: DrivenClock) -> None:
+    on = Stage()
+    on.link.refused = frozenset({2})
+    on.core.acked = {2: 1000, 3: 1000}
+    await on.passing(clock, 1.0)
+    assert on.watch.members == {1, 3}
+
+
+@in_loop
+async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
+    clock: DrivenClock,
+) -> None:
+    """3 hangs, its connection is there. While it is a member nobody joins; then 2 does at once."""
+    on = await two_and_a_dead_one(clock)
+    on.link.refused = frozenset({3})
+    on.core.acked = {2: 1000, 3: 900}
+    await on.passing(clock, 13.0)
+    assert on.watch.members == {1, 3}
+    await on.passing(clock, 3.0)
+    assert on.watch.members == {1, 2} and [1] not in [each for each, _, _ in on.link.asked]
+
+
+@in_loop
+async def test_what_is_refused_is_not_asked_for_at_every_look(clock: DrivenClock) -> None:
+    """A member is gone, and the controller takes another one for dead."""
+    on = await two_and_a_dead_one(clock)
+    await on.passing(clock, 0.3)
+    on.core.acked = {2: 1000, 4: 1000}
+    await on.passing(clock, 0.3)
+    assert on.watch.members == {1, 2, 4}
+    on.link.asked.clear()
+    on.link.refused = frozenset({2})
+    on.core.acked = {2: 1000}
+    await on.passing(clock, 11.0)
+    assert 0 < len(on.link.asked) <= 6 and on.core.others == [2, 4]
+
+
+@in_loop
 async def test_who_joins_late_does_not_keep_a_dead_member(clock: DrivenClock) -> None:
     """2 lacks a table that has changed since its acks count; 3 dies."""
     on = await two_and_a_dead_one(clock)
@@ -208,7 +246,8 @@ async def test_who_joins_late_does_not_keep_a_dead_member(clock: DrivenClock) ->
     assert on.watch.members == {1, 3}, "two of them are better than one"
     await on.passing(clock, 0.6)
     assert on.watch.members == {1} and on.core.others == [2], "it joins still"
-    on.copies.had = {}
+    on.copies.had = {2: on.copies.count}
+    on.copies.count += 1  # and is answered with its ack
     await on.passing(clock, 0.3)
     assert on.watch.members == {1, 2}
 
