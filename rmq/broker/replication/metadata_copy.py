@@ -170,8 +170,7 @@ class MetadataCopy:
             try:
                 if versions is not None and name in BEHIND_LOG:
                     # Offsets say what was done with the log up to now.
-                    now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
-                    told = await link.call(now, ANSWER_S)
+                    told = await self._told(link)
                     await self._reach(told_end(told) if name == "delays" else told_written(told))
                 await take(content, link.address)
             except Unreached as error:
@@ -244,8 +243,7 @@ class MetadataCopy:
 
     async def _timers(self, link: RemotingClient, version: str) -> None:
         """How far timed messages are: should this slave be promoted, it goes on from there."""
-        now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
-        told = await link.call(now, ANSWER_S)
+        told = await self._told(link)
         await self._reach(told_end(told))
         text = told.text_field("rmqTimers")
         if text:
@@ -265,6 +263,17 @@ class MetadataCopy:
         end = log_end(told)
         await self._reach(end)
         self._core.set_timers_delivered((fired_ms + 1, 0, fired_ms + 1, 0, taken, end))
+
+    async def _told(self, link: RemotingClient) -> Command:
+        """What a master of rmq says of its log now. CallError: it is none any more, and what it
+        gave before may be of what is in no log."""
+        now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
+        told = await link.call(now, ANSWER_S)
+        if told.text_field("rmqLogEnd") is None:
+            raise CallError(
+                f"{link.address} does not say where its log ends: code {told.code}: {told.remark}"
+            )
+        return told
 
     async def _reach(self, end: int) -> None:
         """Waits until this log is where the master's was. Tables do not run ahead of it: a topic

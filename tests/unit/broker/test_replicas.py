@@ -8,8 +8,10 @@ processes: tests/process/test_replicas.py; Apache's brokers: tests/compat.
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from support.broker_client import BrokerClient
@@ -21,6 +23,7 @@ from support.waiting import until
 
 from rmq.broker.replication.ha_port import is_replica
 from rmq.broker.replication.master_search import MasterSearch
+from rmq.broker.replication.metadata_copy import MetadataCopy
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.format import fastjson
@@ -214,6 +217,35 @@ async def test_nothing_is_copied_from_who_does_not_say_what_it_has(
         await until_same_log(master, slave)
         with pytest.raises(CallError, match=f"h:1 does not say what it has: code {code}"):
             await slave.replication._copy._round(Link(), True)  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_nothing_is_taken_from_one_who_stops_being_master_meanwhile(tmp_path: Path) -> None:
+    """Its log took nothing any more, so what its delay offset says was delivered is in no log."""
+    names = ("topics", "groups", "modes", "offsets", "timers", "accounts")
+
+    class Link:
+        address = "h:1"
+        asked: ClassVar[list[int]] = []
+
+        async def call(self, command: Command, timeout_s: float) -> Command:
+            self.asked.append(command.code)
+            if self.asked == [906]:
+                versions = dict.fromkeys(names, "") | {"delays": "1763726400.5 1"}
+                told = {"rmqVersions": json.dumps(versions), "rmqLogEnd": "1000000"}
+                return command.reply(fields={**told, "rmqLogWritten": "0"})
+            return command.reply(body=b'{"offsetTable":{"2":1}}' if command.code == 45 else b"")
+
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await until_same_log(master, slave)
+        copy = MetadataCopy(slave, slave.core, slave.replication._search)
+        with pytest.raises(CallError, match="h:1 does not say where its log ends"):
+            await copy._round(Link(), True)  # type: ignore[arg-type]
+        assert Link.asked == [906, 45, 906]
+        assert not any(slave.delays.offsets())
 
 
 @in_loop
