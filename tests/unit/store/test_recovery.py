@@ -604,8 +604,8 @@ def test_q8_no_flipped_bit_of_an_entry_moves_a_queues_end_or_leads_elsewhere(tmp
             assert (low, high) == (0, len(expected)), (entry, bit, report)
             wrong = {}
             for offset in range(low, high):
-                entry = queue_entries(queues, b"T", 0, offset, 1)
-                if entry != [expected[offset]]:
-                    wrong[offset] = entry
+                found = queue_entries(queues, b"T", 0, offset, 1)
+                if found != [expected[offset]]:
+                    wrong[offset] = found
             assert wrong.keys() <= {entry}, (entry, bit, wrong)
             log.close()
