@@ -146,7 +146,7 @@ class ControlledReplication(Replication):
         others = watch.others - self._polling
 
         def needed() -> AbstractSet[int]:  # who is gone meanwhile is not waited for
-            return others & watch.others
+            return others & watch.others if self._watch is watch else frozenset()
 
         timeout_s = self._settings.slaveTimeout / 1000
         is_settled = await self.exchange.settled(tables, needed, timeout_s)

@@ -24,6 +24,7 @@ Example: 1 is master, in sync {1, 2}; 3 catches up.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -128,7 +129,7 @@ class SyncChange:
         """Whose acknowledgements are needed now."""
         return self.state.members | self._asked
 
-    def ask(self, members: frozenset[int]) -> frozenset[int]:
+    def ask(self, members: AbstractSet[int]) -> frozenset[int]:
         """To be called, and acted on, before the controller is asked: whose acks are needed now."""
         self._asked |= members
         return self.acks

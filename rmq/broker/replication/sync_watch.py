@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 import msgspec
@@ -61,6 +62,13 @@ class Mastership(msgspec.Struct, frozen=True):
     broker_id: int
     epoch: int
     start: int  # where in the log it began
+
+
+class Needed(msgspec.Struct, frozen=True):
+    """What one who joins must have: what was answered before its acks counted."""
+
+    log_end: int
+    tables: Mapping[str, int]  # how many changes
 
 
 class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
@@ -108,10 +116,8 @@ class SyncWatch:
         self._slaves: dict[int, Slave] = {}
         self._end = core.log_range()[1]  # of the log at the last look
         self._began_ms = now_ms()
-        self._needed = 0  # what one who joins must have: of the log, and of the tables
-        self._needed_tables: Mapping[str, int] = {}
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
-        self._joining: frozenset[int] = frozenset()
+        self._joining: dict[int, Needed] = {}  # whose acks count, and what they must have
         self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
         self._pressing_ms: int | None = None  # since when somebody holds answers up
         self._said = ""
@@ -132,15 +138,12 @@ class SyncWatch:
         """Fewer are in sync than must have what is stored."""
         return len(self.members) < in_sync_min(self._settings)
 
-    def take(self, state: SyncState, joining: frozenset[int] = frozenset()) -> None:
-        """What the controller says. joining: whose acks go on counting. Others who were to join do
-        not by this set: they begin anew, and have to have what is answered meanwhile."""
+    def take(self, state: SyncState) -> None:
+        """What the controller says. Those who are joining still go on: their acks never ceased to
+        count."""
         if self._change.take(state):
             log.info("in sync: %s", sorted(state.members))
-            self._joining = joining
-            if joining:
-                self._change.ask(joining)
-            self.apply()
+            self._go_on(self._joining.keys() - state.members)
 
     def apply(self) -> int:
         """Tells the core whose acks count; the offset that one who is new must have."""
@@ -173,32 +176,29 @@ class SyncWatch:
         goal = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
-            joining=self._joining,
+            joining=frozenset(self._joining),
         )  # fmt: skip
-        goal = self._not_refused(goal, now)
-        if self._joining and not self._joining <= goal:
-            self._joining = frozenset()  # it did not keep up
-            self._change.refused()
-            self.apply()
+        goal -= self._turned_down(goal, now)
+        if dropped := self._joining.keys() - goal:  # they did not keep up
+            self._go_on(self._joining.keys() - dropped)
         self._note_pressing(goal, now)
         if goal == self.members and not self._change.is_open:
             return
-        if joining := goal - self.members - self._joining:
-            self._joining |= joining
-            self._change.ask(goal)
-            self._needed, self._needed_tables = self.apply(), self._copies.counts()
-        late = frozenset(each for each in self._joining if not self._has_needed(each, confirmed))
-        if late and (goal - late in self._refused or self._waits_for_late(goal - late, now)):
-            return
-        await self._ask(goal - late, late)
+        if joining := goal - self.members - self._joining.keys():
+            self._change.ask(joining)
+            needed = Needed(self.apply(), self._copies.counts())
+            self._joining |= dict.fromkeys(joining, needed)
+        late = {each for each in self._joining if not self._has_needed(each, confirmed)}
+        asked = self._way(goal - late, now)
+        if asked is not None and not (asked != goal and self._waits(asked, now)):
+            await self._ask(asked)
 
-    def _not_refused(self, goal: frozenset[int], now: int) -> frozenset[int]:
-        """The goal; where the controller refused that just now, the goal without one who is to
-        join, or without all of them; or the set that is."""
-        self._refused = {each: until for each, until in self._refused.items() if until > now}
-        without_one = (goal - {each} for each in sorted(goal - self.members))
-        ways = (goal, *without_one, goal & self.members)
-        return next((each for each in ways if each not in self._refused), self.members)
+    def _go_on(self, joining: AbstractSet[int]) -> None:
+        """These alone are joining; that others' acks count is over, as far as it may be."""
+        self._joining = {each: self._joining[each] for each in joining}
+        self._change.refused()
+        self._change.ask(joining)
+        self.apply()
 
     def _note_pressing(self, goal: frozenset[int], now: int) -> None:
         """One who is gone, and a member or perhaps a member, holds answers up."""
@@ -207,21 +207,44 @@ class SyncWatch:
         elif self._pressing_ms is None:
             self._pressing_ms = now
 
-    def _waits_for_late(self, without: frozenset[int], now: int) -> bool:
-        """Who joins in the place of one who is gone is waited for a moment, or the set might become
-        too small; then it is asked for without, and once more after each such moment."""
-        if self._pressing_ms is None:
-            return without == self.members
-        if now - self._pressing_ms <= SWAP_MS:
-            return True
-        self._pressing_ms = now
-        return False
+    def _is_pressed(self, now: int) -> bool:
+        return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS
+
+    def _turned_down(self, goal: frozenset[int], now: int) -> set[int]:
+        """Those who are to join and were refused just now, alone."""
+        self._refused = {each: until for each, until in self._refused.items() if until > now}
+        stay = goal & self.members
+        return {each for each in goal - stay if self._is_refused(stay | {each})}
+
+    def _is_refused(self, members: frozenset[int]) -> bool:
+        """Or it holds a set that was: who is not taken there is not taken here."""
+        return any(each <= members for each in self._refused)
+
+    def _way(self, goal: frozenset[int], now: int) -> frozenset[int] | None:
+        """What is asked for on the way to the goal: the goal, or what is nearest to it and was not
+        refused just now. It may be one who joins that the controller does not take, or a member
+        that it takes for dead. None: nothing."""
+        stay, own = goal & self.members, frozenset({self._mastership.broker_id})
+        joining = sorted(goal - stay)
+        ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
+        ways.append(stay)
+        if stay != self.members and self._is_pressed(now):
+            ways += [*(stay - {each} for each in sorted(stay - own)), own]
+        found = next((each for each in ways if not self._is_refused(each)), None)
+        is_news = self._change.is_open or found != self.members
+        return found if is_news else None
+
+    def _waits(self, asked: frozenset[int], now: int) -> bool:
+        """Less than the goal is asked for at once where it is enough; a set that is too small when
+        somebody has held answers up for a while."""
+        return len(asked) < in_sync_min(self._settings) and not self._is_pressed(now)
 
     def _has_needed(self, joining: int, confirmed: int) -> bool:
         """Changes of tables are answered as messages are: those from now on wait for it, too. What
         was confirmed since it had, unless it came back with less."""
-        has_log = self._slaves[joining].acked >= max(self._needed, confirmed)
-        return has_log and self._copies.has(joining, self._needed_tables)
+        needed = self._joining[joining]
+        has_log = self._slaves[joining].acked >= max(needed.log_end, confirmed)
+        return has_log and self._copies.has(joining, needed.tables)
 
     def _note_counts(self, now: int) -> None:
         """Those that one who joins must have had within LATE_TABLES_MS."""
@@ -275,8 +298,7 @@ class SyncWatch:
             return 0
         return self._core.stats()["log_dispatched"] if self.others else self._end
 
-    async def _ask(self, goal: frozenset[int], late: frozenset[int]) -> None:
-        """late: who goes on joining then."""
+    async def _ask(self, goal: frozenset[int]) -> None:
         change, mastership = self._change, self._mastership
         change.ask(goal)
         self.apply()
@@ -289,16 +311,17 @@ class SyncWatch:
             if self._is_same(error.code, goal):
                 change.same(now_ms())
             elif error.code in REFUSALS:
-                change.refused()
+                self._refused[goal] = now_ms() + REFUSED_MS
             else:
                 change.lost(now_ms())
                 raise
-            self._refused[goal] = now_ms() + REFUSED_MS
-            self._joining = frozenset()
-            self.apply()
+            if len(goal - self.members) == 1:  # of several, others may go on
+                self._go_on(self._joining.keys() - goal)
+            else:
+                self._go_on(self._joining.keys())
             raise
         self._said = ""
-        self.take(info.sync_state, late)
+        self.take(info.sync_state)
         self._altered(info)
 
     def _is_same(self, code: int | None, goal: frozenset[int]) -> bool:

@@ -87,6 +87,8 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
     known = read_versions(command.text_field("rmqKnown"))
     versions = await context.replication.exchange.changed(slave, known, wait_ms / 1000)
+    if context.replication.is_slave:  # by now
+        return command.reply()
     text = msgspec.json.encode(versions).decode()
     return command.reply(fields={**_where(context), "rmqVersions": text})
 
