@@ -67,6 +67,7 @@ from cext.store.truncation import (
     end_truncation,
     wanted_truncation,
 )
+from rmq.base import atomic_file
 from rmq.base.durable_directory import sync_directory
 from rmq.errors import StoreError, StorePoisonedError
 
@@ -76,10 +77,7 @@ SYNC_S = 60.0                       # longest wait for the disk
 def write_abort(path):
     """There until a clean stop, so also after a power cut in the first moments: the next start
     would take the store for one that was stopped."""
-    with path.open("w") as file:
-        file.write(str(os.getpid()))
-        file.flush()
-        os.fsync(file.fileno())
+    atomic_file.write_synced(path, b"%d" % os.getpid())
     sync_directory(path.parent)
 
 

@@ -179,8 +179,8 @@ class SyncWatch:
             joining=frozenset(self._joining),
         )  # fmt: skip
         goal -= self._turned_down(goal, now)
-        if dropped := self._joining.keys() - goal:  # they did not keep up
-            self._go_on(self._joining.keys() - dropped)
+        if not self._joining.keys() <= goal:  # it did not keep up
+            self._go_on(self._joining.keys() & goal)
         self._note_pressing(goal, now)
         if goal == self.members and not self._change.is_open:
             return
