@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from compat.targets import Target
+from support.popping import ACK, POP, now_ms
 from support.waiting import wait_until
 
 from rmq.client.blocking.cluster import Cluster
@@ -13,14 +14,7 @@ from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
 
-POP, ACK, PEEK, CHANGE, NOTIFICATION, POLLING, BATCH_ACK = (
-    200050, 200051, 200052, 200053, 200054, 200055, 200151,
-)  # fmt: skip
 REVIVED_S = 40.0  # Apache looks into its revive log now and then
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Popper:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from compat.targets import end_broker
+
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
 from rmq.demo.ports import free_port
@@ -78,10 +80,7 @@ class ApacheSlave:
         self.servers.start_broker()
 
     def end(self, manner: str) -> None:
-        if manner == "clean":
-            self.servers.stop_broker()
-        else:
-            self.servers.kill_broker()
+        end_broker(self.servers, manner)
 
     def stop(self) -> None:
         self.servers.kill_broker()

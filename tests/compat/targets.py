@@ -148,14 +148,19 @@ class ApacheTarget:
             other.start_broker()
 
     def end(self, manner: str) -> None:
-        if manner == "clean":
-            self.servers.stop_broker()
-        else:
-            self.servers.kill_broker()
+        end_broker(self.servers, manner)
 
     def stop(self) -> None:
         for server in (*self.others, self.servers):
             server.kill()  # its clean stop takes 12 s
+
+
+def end_broker(servers: ApacheStandalone, manner: str) -> None:
+    """As Target.end."""
+    if manner == "clean":
+        servers.stop_broker()
+    else:
+        servers.kill_broker()
 
 
 def make_target(

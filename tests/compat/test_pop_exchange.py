@@ -14,8 +14,9 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from compat.popper import BATCH_ACK, Popper, bodies
+from compat.popper import Popper, bodies
 from compat.targets import Target, make_target
+from support.popping import BATCH_ACK
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port

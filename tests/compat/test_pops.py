@@ -13,7 +13,9 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 import pytest
-from compat.popper import (
+from compat.popper import Popper, bodies
+from compat.targets import Target
+from support.popping import (
     ACK,
     BATCH_ACK,
     CHANGE,
@@ -21,11 +23,8 @@ from compat.popper import (
     PEEK,
     POLLING,
     POP,
-    Popper,
-    bodies,
     now_ms,
 )
-from compat.targets import Target
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.format import fastjson

@@ -185,6 +185,15 @@ class Stage:
         await master.alter(*members)
         await self.until(master, "in sync", list(members))
 
+    async def two_in_sync(self) -> tuple[Broker, Broker]:
+        """1 leads epoch 1, and 2 follows."""
+        one = self.start(1)
+        await self.until(one, "lead", 1, [1])
+        two = self.start(2)
+        await self.until(two, "follow", 1, one.address, 1)
+        await self.in_sync(one, 1, 2)
+        return one, two
+
 
 @asynccontextmanager
 async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
@@ -225,11 +234,7 @@ async def test_one_replica_leads_and_keeps_its_lease(on: Stage) -> None:
 
 @on_stage
 async def test_two_replicas_one_follows_joins_and_takes_over(on: Stage) -> None:
-    one = on.start(1)
-    await on.until(one, "lead", 1, [1])
-    two = on.start(2)
-    await on.until(two, "follow", 1, one.address, 1)
-    await on.in_sync(one, 1, 2)
+    one, two = await on.two_in_sync()
     await on.die(one)
     await on.until(two, "lead", 2, [2])
     await on.passing(lambda: two.leases)
@@ -294,11 +299,7 @@ async def test_a_master_that_stops_resigns(on: Stage) -> None:
 
 @on_stage
 async def test_a_master_whose_log_takes_nothing_retires_whatever_fails_beside(on: Stage) -> None:
-    one = on.start(1)
-    await on.until(one, "lead", 1, [1])
-    two = on.start(2)
-    await on.until(two, "follow", 1, one.address, 1)
-    await on.in_sync(one, 1, 2)
+    one, two = await on.two_in_sync()
     one.fails |= {"standing", "retired"}
     one.is_poisoned = True
     await on.passing(lambda: one.role.problem == "the disk is gone")
@@ -379,11 +380,7 @@ async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
     on = Stage(folder, clock, f"127.0.0.1:{port}")
     async with controller(folder, listenPort=port):
         clock.advance(5.3)
-        one = on.start(1)
-        await on.until(one, "lead", 1, [1])
-        two = on.start(2)
-        await on.until(two, "follow", 1, one.address, 1)
-        await on.in_sync(one, 1, 2)
+        one, two = await on.two_in_sync()
     for each in (one, two):
         await on.die(each)
     async with controller(folder, listenPort=port):
@@ -562,11 +559,7 @@ async def test_a_controller_without_its_state_is_not_believed(
     async with AsyncExitStack() as first:
         await first.enter_async_context(controller(tmp_path, listenPort=port))
         clock.advance(5.3)
-        one = on.start(1)
-        await on.until(one, "lead", 1, [1])
-        two = on.start(2)
-        await on.until(two, "follow", 1, one.address, 1)
-        await on.in_sync(one, 1, 2)
+        one, two = await on.two_in_sync()
         await on.die(one)
         await on.until(two, "lead", 2, [2])
     await on.until(two, "fenced")

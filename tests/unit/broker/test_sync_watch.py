@@ -228,7 +228,7 @@ async def test_many_who_may_not_join_keep_no_other_from_joining(clock: DrivenClo
 async def test_a_member_that_the_controller_takes_for_dead_keeps_no_dead_one(
     clock: DrivenClock,
 ) -> None:
-    """3 acknowledges, and its heartbeats do not get to the controller; 5 dies."""
+    """2 acknowledges, and its heartbeats do not get to the controller; 4 dies."""
     on = await two_and_a_dead_one(clock)
     await on.passing(clock, 0.3)
     on.core.acked = {2: 1000, 4: 1000}
