@@ -32,9 +32,6 @@ cdef const char* operation_name(int32_t operation) noexcept nogil:
 cdef const char* poison_remark(Appender s) noexcept nogil:
     cdef const Poison* poison = &s.log.link.poison
     cdef char reason[REASON_MAX]
-    if load_acquire_i32(&poison.state) != 2:        # another thread is just filling it in
-        return b"the commit log is poisoned by a failed write or sync: nothing is acked until " \
-               b"the broker is restarted"
     if s.poison_remark[0] == 0:
         snprintf(s.poison_remark, sizeof(s.poison_remark),
                  b"the commit log is poisoned: %s failed from offset %lld on: %s; nothing is "
@@ -47,9 +44,6 @@ cdef void log_poison_event(Appender s) noexcept nogil:
     cdef const Poison* poison = &s.log.link.poison
     cdef char line[1000]
     cdef char reason[REASON_MAX]
-    if load_acquire_i32(&poison.state) != 2:
-        log_event(s.turn, NULL, poison_remark(s))
-        return
     snprintf(line, sizeof(line), b"the commit log is poisoned: %s of %.600s failed from offset "
              b"%lld on: %s (errno %d); nothing is acked until the broker is restarted",
              operation_name(poison.operation), poison.path, <long long> poison.offset,

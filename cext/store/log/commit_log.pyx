@@ -623,7 +623,7 @@ cdef class CommitLog:
 
     def poison_cause(self) -> "tuple[str, int, str, int] | None":
         """(what failed, errno, path, offset) of the first failure; None while the log is sound."""
-        if load_acquire_i32(&self.link.poison.state) != 2:
+        if not self.poisoned():
             return None
         operation = OPERATIONS.get(self.link.poison.operation, "?")
         path = self.link.poison.path[:strlen(self.link.poison.path)]

@@ -50,8 +50,13 @@ cpdef enum LogOperation:        # what failed
     OPERATION_SYNC = 2
     OPERATION_SYNC_DIRECTORY = 3
 
+cdef enum PoisonState:
+    POISON_NONE = 0
+    POISON_FILLING = 1          # by the thread whose operation failed; to all others there is none
+    POISON_TOLD = 2
+
 cdef struct Poison:
-    int32_t state               # 0 sound, 1 being filled in, 2 told; only ever grows
+    int32_t state               # PoisonState, only ever grows: who sees it can say why
     int32_t operation           # LogOperation; this and the rest: of the first failure
     int32_t error               # errno
     int64_t offset              # physical offset from which on nothing is promised
@@ -116,13 +121,14 @@ cdef struct LogLink:
     int notify_event            # eventfd the reactor polls: `durable` moved, poison, segment ready
     int32_t reactor_awake       # 1: the reactor looks by itself before it sleeps; no signal needed
 
-# Any thread. Becomes poisoned unless it already is, and tells everyone. For ever.
+# Any thread. Becomes poisoned unless it already is, and tells everyone. For ever; it is poisoned
+# when this returns, whoever was first.
 cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
                      const char* path) noexcept nogil
 
 # Any thread, a load and a compare.
 cdef inline bint log_is_poisoned(const LogLink* link) noexcept nogil:
-    return load_acquire_i32(&link.poison.state) != 0
+    return load_acquire_i32(&link.poison.state) == POISON_TOLD
 
 # Flusher and preparer: tell the reactor, with a system call only when it may be asleep.
 cdef void log_notify(LogLink* link) noexcept nogil

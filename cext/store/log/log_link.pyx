@@ -1,6 +1,7 @@
 """What the threads around one commit log share. Words, owners and orders: log_link.pxd."""
 
 from libc.string cimport strncpy
+from posix.unistd cimport usleep
 
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, load_seq_i32,
@@ -23,13 +24,15 @@ cdef extern from *:
 
 cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
                      const char* path) noexcept nogil:
-    if claim_i32(&link.poison.state, 0, 1):
+    if claim_i32(&link.poison.state, POISON_NONE, POISON_FILLING):
         link.poison.operation = operation
         link.poison.error = error
         link.poison.offset = offset
         strncpy(link.poison.path, path, LOG_PATH_MAX - 1)
-        state_move(&link.poison.state, 2, 1 << 1,
+        state_move(&link.poison.state, POISON_TOLD, 1 << POISON_FILLING,
                    b"the log: a poison is told after it was filled in")
+    while not log_is_poisoned(link):    # another thread was first: no step is tried again until
+        usleep(10)                      # it has told, within a copy of a path
     event_signal(link.notify_event)
     event_signal(link.flusher_event)
     event_signal(link.committer_event)
