@@ -27,6 +27,7 @@ from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.set_choice import SetChoice
 from rmq.broker.replication.sync_state import (
     AT_END_MS,
     LogLook,
@@ -40,8 +41,6 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 LOOK_S = 0.1
-SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
-REFUSED_MS = 2000
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
@@ -118,8 +117,7 @@ class SyncWatch:
         self._began_ms = now_ms()
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: dict[int, Needed] = {}  # whose acks count, and what they must have
-        self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
-        self._pressing_ms: int | None = None  # since when somebody holds answers up
+        self._choice = SetChoice(mastership.broker_id, settings)
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
         self.problem = ""  # who of them waits for too long
@@ -178,10 +176,10 @@ class SyncWatch:
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
             joining=frozenset(self._joining),
         )  # fmt: skip
-        goal -= self._turned_down(goal, now)
+        goal = self._choice.allowed(goal, self.members, now)
         if not self._joining.keys() <= goal:  # it did not keep up
             self._go_on(self._joining.keys() & goal)
-        self._note_pressing(goal, now)
+        self._choice.note(goal, self.members, self._change.is_open, now)
         if goal == self.members and not self._change.is_open:
             return
         if joining := goal - self.members - self._joining.keys():
@@ -189,8 +187,8 @@ class SyncWatch:
             needed = Needed(self.apply(), self._copies.counts())
             self._joining |= dict.fromkeys(joining, needed)
         late = {each for each in self._joining if not self._has_needed(each, confirmed)}
-        asked = self._way(goal - late, now)
-        if asked is not None and not (asked != goal and self._waits(asked, now)):
+        asked = self._choice.nearest(goal - late, self.members, self._change.is_open, now)
+        if asked is not None and not (asked != goal and self._choice.waits(asked, now)):
             await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
@@ -199,45 +197,6 @@ class SyncWatch:
         self._change.refused()
         self._change.ask(joining)
         self.apply()
-
-    def _note_pressing(self, goal: frozenset[int], now: int) -> None:
-        """One who is gone, and a member or perhaps a member, holds answers up."""
-        if self.members <= goal and not self._change.is_open:
-            self._pressing_ms = None
-        elif self._pressing_ms is None:
-            self._pressing_ms = now
-
-    def _is_pressed(self, now: int) -> bool:
-        return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS
-
-    def _turned_down(self, goal: frozenset[int], now: int) -> set[int]:
-        """Those who are to join and were refused just now, alone."""
-        self._refused = {each: until for each, until in self._refused.items() if until > now}
-        stay = goal & self.members
-        return {each for each in goal - stay if self._is_refused(stay | {each})}
-
-    def _is_refused(self, members: frozenset[int]) -> bool:
-        """Or it holds a set that was: who is not taken there is not taken here."""
-        return any(each <= members for each in self._refused)
-
-    def _way(self, goal: frozenset[int], now: int) -> frozenset[int] | None:
-        """What is asked for on the way to the goal: the goal, or what is nearest to it and was not
-        refused just now. It may be one who joins that the controller does not take, or a member
-        that it takes for dead. None: nothing."""
-        stay, own = goal & self.members, frozenset({self._mastership.broker_id})
-        joining = sorted(goal - stay)
-        ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
-        ways.append(stay)
-        if stay != self.members and self._is_pressed(now):
-            ways += [*(stay - {each} for each in sorted(stay - own)), own]
-        found = next((each for each in ways if not self._is_refused(each)), None)
-        is_news = self._change.is_open or found != self.members
-        return found if is_news else None
-
-    def _waits(self, asked: frozenset[int], now: int) -> bool:
-        """Less than the goal is asked for at once where it is enough; a set that is too small when
-        somebody has held answers up for a while."""
-        return len(asked) < in_sync_min(self._settings) and not self._is_pressed(now)
 
     def _has_needed(self, joining: int, confirmed: int) -> bool:
         """Changes of tables are answered as messages are: those from now on wait for it, too. What
@@ -311,7 +270,7 @@ class SyncWatch:
             if self._is_same(error.code, goal):
                 change.same(now_ms())
             elif error.code in REFUSALS:
-                self._refused[goal] = now_ms() + REFUSED_MS
+                self._choice.refuse(goal, now_ms())
             else:
                 change.lost(now_ms())
                 raise

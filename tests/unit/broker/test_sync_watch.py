@@ -15,8 +15,9 @@ from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
+from rmq.broker.replication.set_choice import REFUSED_MS, SWAP_MS
 from rmq.broker.replication.sync_state import GONE_MS, SyncState
-from rmq.broker.replication.sync_watch import LOOK_S, REFUSED_MS, SWAP_MS, Mastership, SyncWatch
+from rmq.broker.replication.sync_watch import LOOK_S, Mastership, SyncWatch
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
 from rmq.config import load_properties
