@@ -8,7 +8,12 @@ of them keeps the others from joining, nor a dead member in.
     goal without one         who is to join and may be the one that is not taken
     the present, and one     of those who are to join
     the present              without those who are gone
-    less than that           a member may be the one; when it has held answers up for a while
+    less than that           a member may be the one: when answers have been held up for a while,
+                             and the present was refused for as long, not by a controller that is
+                             back and has not heard of all of them yet
+
+A set that is too small for sends (minInSyncReplicas) is asked for at once where it is what is
+wanted, or grows; else it waits for the same while.
 
 Example: in sync {1, 3}, 3 is dead, 2 has caught up but is none of the controller's.
     {1, 2} -> refused
@@ -21,7 +26,7 @@ from rmq.broker.replication.role import in_sync_min
 from rmq.config import Settings
 
 SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
-REFUSED_MS = 2000
+REFUSED_MS = 2000  # so long a set that was refused is not asked for again
 
 
 class SetChoice:
@@ -32,10 +37,12 @@ class SetChoice:
         self._settings = settings
         self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
         self._pressing_ms: int | None = None  # since when somebody holds answers up
+        self._first_refused: dict[frozenset[int], int] = {}  # since then
 
     def refuse(self, asked: frozenset[int], now: int) -> None:
         """The controller said no."""
         self._refused[asked] = now + REFUSED_MS
+        self._first_refused.setdefault(asked, now)
 
     def allowed(self, goal: frozenset[int], members: frozenset[int], now: int) -> frozenset[int]:
         """The goal without those who are to join and were refused just now, alone."""
@@ -49,6 +56,7 @@ class SetChoice:
         """One who is gone, and a member or perhaps a member, holds answers up."""
         if members <= goal and not is_open:
             self._pressing_ms = None
+            self._first_refused.clear()
         elif self._pressing_ms is None:
             self._pressing_ms = now
 
@@ -61,15 +69,22 @@ class SetChoice:
         joining = sorted(goal - stay)
         ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
         ways.append(stay)
-        if stay != members and self._is_pressed(now):
-            ways += [*(stay - {each} for each in sorted(stay - self._own)), self._own]
+        if (stay != members or is_open) and self._may_go_below(stay, now):
+            others = sorted(stay - self._own)
+            ways += [stay - {each} for each in others]
+            ways += [self._own | {each} for each in others]
+            ways.append(self._own)
         found = next((each for each in ways if not self._is_refused(each)), None)
         return found if is_open or found != members else None
 
-    def waits(self, asked: frozenset[int], now: int) -> bool:
-        """Less than the goal is asked for at once where it is enough; a set that is too small when
-        somebody has held answers up for a while."""
-        return len(asked) < in_sync_min(self._settings) and not self._is_pressed(now)
+    def waits(self, asked: frozenset[int], members: frozenset[int], now: int) -> bool:
+        """Less than the goal is asked for: a set that is too small, though others may come."""
+        is_too_small = not members <= asked and len(asked) < in_sync_min(self._settings)
+        return is_too_small and not self._is_pressed(now)
+
+    def _may_go_below(self, stay: frozenset[int], now: int) -> bool:
+        refused_ms = now - self._first_refused.get(stay, now)
+        return self._is_pressed(now) and refused_ms >= REFUSED_MS
 
     def _is_pressed(self, now: int) -> bool:
         return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS

@@ -171,12 +171,12 @@ class SyncWatch:
         self._note_tables(now)
         look = LogLook(self._end, confirmed, self._mastership.start)
         self._end = self._core.log_range()[1]
-        goal = wanted(
+        wish = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
             joining=frozenset(self._joining),
         )  # fmt: skip
-        goal = self._choice.allowed(goal, self.members, now)
+        goal = self._choice.allowed(wish, self.members, now)
         if not self._joining.keys() <= goal:  # it did not keep up
             self._go_on(self._joining.keys() & goal)
         self._choice.note(goal, self.members, self._change.is_open, now)
@@ -188,8 +188,9 @@ class SyncWatch:
             self._joining |= dict.fromkeys(joining, needed)
         late = {each for each in self._joining if not self._has_needed(each, confirmed)}
         asked = self._choice.nearest(goal - late, self.members, self._change.is_open, now)
-        if asked is not None and not (asked != goal and self._choice.waits(asked, now)):
-            await self._ask(asked)
+        if asked is None or (asked != wish and self._choice.waits(asked, self.members, now)):
+            return
+        await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
         """These alone are joining; that others' acks count is over, as far as it may be."""

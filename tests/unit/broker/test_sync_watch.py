@@ -107,11 +107,24 @@ class Stage:
         with pytest.raises(ControllerError):
             await self.look()
 
+    def sets_asked(self) -> list[list[int]]:
+        return [members for members, _, _ in self.link.asked]
+
     async def passing(self, clock: DrivenClock, seconds: float) -> None:
         for _ in range(round(seconds / LOOK_S)):
             clock.advance(LOOK_S)
             with contextlib.suppress(ControllerError):
                 await self.look()
+
+
+async def in_sync(clock: DrivenClock, *others: int) -> Stage:
+    """The set is 1 and these, all of which have the log."""
+    on = Stage()
+    on.link.state = SyncState(frozenset((1, *others)), 8)
+    on.watch.take(on.link.state)
+    on.core.acked = dict.fromkeys(others, 1000)
+    await on.passing(clock, 0.3)
+    return on
 
 
 async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
@@ -213,7 +226,7 @@ async def test_who_may_not_join_keeps_no_late_one_from_joining(
         on.copies.had = {2: on.copies.count - round(lag_s / LOOK_S)}
         await on.passing(clock, LOOK_S)
     assert on.watch.members == {1, 2}
-    assert lag_s > SWAP_MS / 1000 or [1] not in [each for each, _, _ in on.link.asked]
+    assert lag_s > SWAP_MS / 1000 or [1] not in on.sets_asked()
 
 
 @in_loop
@@ -268,7 +281,73 @@ async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
     await on.passing(clock, 13.0)
     assert on.watch.members == {1, 3}
     await on.passing(clock, 3.0)
-    assert on.watch.members == {1, 2} and [1] not in [each for each, _, _ in on.link.asked]
+    assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_a_passing_refusal_of_who_joins_does_not_leave_the_master_alone(
+    clock: DrivenClock,
+) -> None:
+    """3 is dead; the controller hears of 2 a moment later than the master does."""
+    on = await two_and_a_dead_one(clock)
+    on.link.refused = frozenset({2})
+    await on.passing(clock, 0.3)
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_a_passing_refusal_throws_no_sound_member_out(clock: DrivenClock) -> None:
+    """5 dies while the controller is away; then it hears of 3 a moment later than of 1."""
+    on = await in_sync(clock, 3, 5)
+    on.core.acked = {3: 1000}
+    on.link.fails = [None] * 30
+    while on.link.fails:
+        await on.passing(clock, LOOK_S)
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 0.3)
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_members_that_the_controller_takes_for_dead_take_no_sound_one_with_them(
+    clock: DrivenClock,
+) -> None:
+    """2 and 3 acknowledge and have no heartbeats; 5 dies."""
+    on = await in_sync(clock, 2, 3, 4, 5)
+    on.core.acked = {2: 1000, 3: 1000, 4: 1000}
+    on.link.refused = frozenset({2, 3})
+    await on.passing(clock, 6.0)
+    assert on.watch.members == {1, 4} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused_member(
+    clock: DrivenClock,
+) -> None:
+    """The answer for 2 was lost, and it dies; 3 acknowledges and has no heartbeats."""
+    on = await in_sync(clock, 3)
+    on.core.acked = {2: 1000, 3: 1000}
+    on.link.fails = [None]
+    await on.passing(clock, LOOK_S)
+    assert on.core.others == [2, 3]
+    on.core.acked = {3: 1000}
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 6.0)
+    assert on.watch.members == {1} and on.core.others == []
+
+
+@in_loop
+async def test_a_set_that_is_too_small_still_grows(clock: DrivenClock) -> None:
+    """Three are needed, and the third may not join."""
+    on = Stage(minInSyncReplicas=3, enableControllerMode="true", controllerAddr="127.0.0.1:9878")
+    on.link.refused = frozenset({3})
+    on.core.acked = {2: 1000, 3: 1000}
+    await on.passing(clock, 1.0)
+    assert on.watch.members == {1, 2}
 
 
 @in_loop
