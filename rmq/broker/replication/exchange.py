@@ -123,8 +123,8 @@ class Exchange:
             left_s = until - clock.monotonic()
             if left_s <= 0 or self._is_closed:
                 return False
-            with contextlib.suppress(asyncio.TimeoutError):
-                await within(self._changed.wait(), left_s)
+            with contextlib.suppress(asyncio.TimeoutError):  # who counts is said to nobody
+                await within(self._changed.wait(), min(left_s, LOOK_S))
         return True
 
     def _have(self, goal: Mapping[str, int], needed: int | Callable[[], AbstractSet[int]]) -> bool:

@@ -6,11 +6,14 @@ else. The tables are numbers here; with brokers: test_replicas.py.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
-from rmq.broker.replication.exchange import GONE_S, SLAVES_MAX, Exchange
+from rmq.base.deadline import within
+from rmq.broker.replication.exchange import GONE_S, LOOK_S, SLAVES_MAX, Exchange
 
 BOTH = ("topics", "offsets")
 
@@ -55,6 +58,20 @@ async def test_who_only_looks_says_nothing_new(exchange: Exchange) -> None:
     assert await exchange.settled(("topics",), lambda: {2}, 0)
     await exchange.changed(2, {}, 0)  # it begins anew
     assert not is_up_to_date(exchange, 2)
+
+
+@in_loop
+async def test_who_does_not_count_any_more_is_not_waited_for(
+    clock: DrivenClock, exchange: Exchange
+) -> None:
+    """It was to join and is dropped, which says nothing to who waits."""
+    await exchange.changed(2, exchange.versions(), 0)
+    others = {2, 3}
+    waiting = asyncio.ensure_future(exchange.settled(("topics",), lambda: others, 3600))
+    await asyncio.sleep(0)
+    others.discard(3)
+    clock.advance(LOOK_S)
+    assert await within(waiting, 60)
 
 
 @in_loop
