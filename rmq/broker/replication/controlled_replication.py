@@ -87,7 +87,7 @@ class ControlledReplication(Replication):
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
         self._copies = Copies(self.exchange, self._polling)
         self._epoch = 0  # that of the role
-        self._has_lease = False  # or needs none
+        self._lease_end_ms = 0  # monotonic; NO_LEASE: it needs none
         self._has_role = False
         self._has_followed = False
         self._is_cut = False  # a truncation has begun, at whose end this broker is another one
@@ -138,7 +138,7 @@ class ControlledReplication(Replication):
         if self.waiting_sends.is_on:  # as they do, for a new master's slaves
             await self.waiting_sends.add(lambda: None)
         watch = self._watch
-        if watch is None or watch.is_short:
+        if watch is None or not self._may_answer(watch):
             return ResponseCode.SLAVE_NOT_AVAILABLE
         if not acks_of_whole_set(self._settings):
             return None
@@ -150,7 +150,7 @@ class ControlledReplication(Replication):
 
         timeout_s = self._settings.slaveTimeout / 1000
         is_settled = await self.exchange.settled(tables, needed, timeout_s)
-        if self._watch is not watch or watch.is_short:
+        if not self._may_answer(watch):
             return ResponseCode.SLAVE_NOT_AVAILABLE
         return None if is_settled else ResponseCode.FLUSH_SLAVE_TIMEOUT
 
@@ -209,7 +209,7 @@ class ControlledReplication(Replication):
             raise StoreError("the log is about to be cut: this broker leads when that is done")
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
-        core.set_lease(0)  # nothing is taken before all is set
+        self._set_lease(0)  # nothing is taken before all is set
         start = core.log_range()[1]
         await self._epochs.begin(epoch, start)
         self._lost_end.forget()  # who has more is not there, or was left out on purpose
@@ -221,7 +221,6 @@ class ControlledReplication(Replication):
             self._role.altered, self._learners.__contains__, self._copies, self._count_acks,
             self.waiting_sends,
         )  # fmt: skip
-        self._has_lease = False
         self.waiting_sends.begin(SENDS_WAIT_S)
         watch.apply()
         move_offsets = self.take_pops_over()
@@ -268,20 +267,30 @@ class ControlledReplication(Replication):
             self.exchange.wake()  # changes of tables may have been waiting for one who is gone
 
     async def lease(self, until_ms: int) -> None:
-        self._core.set_lease(until_ms)
-        self._has_lease = True
+        self._set_lease(until_ms)
         self._look_at_sends()
 
     def _look_at_sends(self) -> None:
         """They wait until a new master can promise what they ask for."""
-        if self._has_lease and self._watch is not None and not self._watch.is_short:
+        if self._may_answer(self._watch):
             self.waiting_sends.end()
 
+    def _set_lease(self, until_ms: int) -> None:
+        self._lease_end_ms = until_ms
+        self._core.set_lease(until_ms)
+
+    def _may_answer(self, watch: SyncWatch | None) -> bool:
+        """As the master that this is the watch of: nobody else can be one, and enough are in
+        sync."""
+        if watch is None or watch is not self._watch or watch.is_short:
+            return False
+        return clock.monotonic() * 1000 < self._lease_end_ms
+
     async def fenced(self) -> None:
-        self._core.set_lease(0)
+        self._set_lease(0)
 
     async def retired(self, epoch: int) -> None:
-        self._core.set_lease(0)
+        self._set_lease(0)
         await self._end_watch()
         await self._leave()
         self._show("SLAVE", self._role.broker_id or 0, epoch, "")
@@ -299,12 +308,12 @@ class ControlledReplication(Replication):
         await self._end_watch()
         core = self._core
         if not await self._ready(core.demote, lambda: core.refuse_answers(OTHER_MASTER)):
-            core.set_lease(0)  # a core that could not write is a leader still
+            self._set_lease(0)  # a core that could not write is a leader still
             raise StoreError("this broker cannot step down: its disk does not take what is to be "
                              "written before. It takes no sends; make room on the disk, or restart "
                              "it")  # fmt: skip
         self._set_ha(0)
-        core.set_lease(NO_LEASE)
+        self._set_lease(NO_LEASE)
 
     async def _ready(
         self, ask: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None

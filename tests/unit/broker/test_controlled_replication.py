@@ -21,6 +21,7 @@ from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 from support.stored_table import stored
 
+from rmq.base.clock import monotonic
 from rmq.broker.broker import Broker
 from rmq.broker.replication.controlled_replication import (
     NO_LEASE,
@@ -344,6 +345,26 @@ async def test_a_change_of_tables_waits_as_sends_do(
         await on.core.until(lambda: client.reply_to(opaque) is not None)
         reply = client.reply_to(opaque)
         assert reply is not None and reply.code == (0 if what == "joins" else 11)
+
+
+@pytest.mark.parametrize(("lease_ms", "code"), [(5000, 0), (-1, 11), (0, 11)])
+@pytest.mark.parametrize("of_whole_set", ["true", "false"])
+@in_loop
+async def test_who_was_stopped_beyond_its_lease_answers_no_change(
+    clock: DrivenClock, tmp_path: Path, lease_ms: int, code: int, of_whole_set: str
+) -> None:
+    """Another one may lead by then, and does not know of it. 0: it has given its lease up."""
+    async with stage(clock, tmp_path) as on:
+        client = await on.lead_again()
+        on.replication._polling.add(2)  # it is not waited for
+        on.settings.set("allAckInSyncStateSet", of_whole_set)
+        await on.replication.sync_state_changed(SyncState(frozenset({1, 2}), 1000))
+        if lease_ms:
+            await on.replication.lease(round(monotonic() * 1000) + lease_ms)
+        else:
+            await on.replication.fenced()
+        mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
+        assert (await client.call(401, fastjson.dumps(mode))).code == code
 
 
 @pytest.mark.parametrize(("left", "code"), [({1, 2}, 0), ({1}, 11)])
