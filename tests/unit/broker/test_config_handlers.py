@@ -43,6 +43,18 @@ async def test_any_other_key_refuses_the_whole_request_by_name(tmp_path: Path) -
 
 
 @in_loop
+async def test_a_value_of_several_lines_is_one_value(tmp_path: Path) -> None:
+    """CVE-2023-33246, CVE-2023-37582: it was a command, or a file."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for key in ("deleteWhen", "namesrvAddr", "fileReservedTime"):
+            reply = await client.call(25, f"{key}=04\\nrocketmqHome=/x\n".encode())
+            assert reply.code in (1, 16) and key in (reply.remark or "")
+        shown = java_properties.parse((await client.call(26)).body.decode())
+        assert shown["deleteWhen"] == "04" and "rocketmqHome" not in shown
+
+
+@in_loop
 async def test_wrong_values_are_refused(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()

@@ -148,6 +148,16 @@ async def test_settings_are_shown_and_changed(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_value_of_several_lines_is_none(tmp_path: Path) -> None:
+    """CVE-2023-37582: with a path of one's own it wrote any file."""
+    async with controller(tmp_path) as server, Client(server.port) as operator:
+        before = sorted(tmp_path.rglob("*"))
+        refused = await operator.call(1009, b"enableElectUncleanMaster=true\\nconfigStorePath=/x")
+        assert refused.code != 0 and "enableElectUncleanMaster" in (refused.remark or "")
+        assert not server.elections.unclean() and sorted(tmp_path.rglob("*")) == before
+
+
+@in_loop
 async def test_state_is_there_after_a_start(tmp_path: Path) -> None:
     patient = {"rmqLeaseMillis": 600_000}  # however long it takes, nobody is replaced
     async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:

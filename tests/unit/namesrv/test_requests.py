@@ -265,6 +265,20 @@ async def test_settings_are_listed_changed_and_kept(tmp_path: Path) -> None:
         assert b"orderMessageEnable=true\n" in (await client.call(319)).body
 
 
+@pytest.mark.parametrize("value", ["true\\nkvConfigPath=/x", "true\\\nkvConfigPath=/x"])
+@in_loop
+async def test_a_value_of_several_lines_writes_no_file(tmp_path: Path, value: str) -> None:
+    """CVE-2023-37582: with a path of one's own that was any file."""
+    path = tmp_path / "namesrv.properties"
+    async with name_server(configStorePath=path) as server, Client(server.port) as client:
+        reply = await client.call(318, f"orderMessageEnable={value}".encode())
+        assert reply.code == 1 and "orderMessageEnable" in (reply.remark or "")
+        reply = await client.call(318, f"productEnvName={value}\nconfigStorePath=x".encode())
+        assert reply.code == 16
+        assert b"orderMessageEnable=false\n" in (await client.call(319)).body
+    assert not path.exists() and [*tmp_path.iterdir()] == []
+
+
 @in_loop
 async def test_unknown_codes_are_refused_by_number() -> None:
     async with name_server() as server, Client(server.port) as client:
