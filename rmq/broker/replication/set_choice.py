@@ -9,24 +9,34 @@ of them keeps the others from joining, nor a dead member in.
     the present, and one     of those who are to join
     the present              without those who are gone
     less than that           a member may be the one: when answers have been held up for a while,
-                             and the present was refused for as long, not by a controller that is
-                             back and has not heard of all of them yet
+                             and the present is refused for long, not by a controller that is back
+                             and has not heard of all of them yet
 
 A set that is too small for sends (minInSyncReplicas) is asked for at once where it is what is
-wanted, or grows; else it waits for the same while.
+wanted, or grows; else when answers have been held up for a while, and those who would make it
+larger are refused for long.
 
 Example: in sync {1, 3}, 3 is dead, 2 has caught up but is none of the controller's.
     {1, 2} -> refused
-    {1}    -> taken, and what waited for 3 is answered
+    {1}    -> taken, and what waited for 3 is answered; where that is too small, two seconds later
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from rmq.broker.replication.role import in_sync_min
 from rmq.config import Settings
 
 SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
 REFUSED_MS = 2000  # so long a set that was refused is not asked for again
+
+
+class Refusals(NamedTuple):
+    """Of one set, with no other answer between them."""
+
+    first_ms: int
+    last_ms: int
 
 
 class SetChoice:
@@ -36,27 +46,37 @@ class SetChoice:
         self._own = frozenset({own_id})
         self._settings = settings
         self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
+        self._refusals: dict[frozenset[int], Refusals] = {}
         self._pressing_ms: int | None = None  # since when somebody holds answers up
-        self._first_refused: dict[frozenset[int], int] = {}  # since then
 
     def refuse(self, asked: frozenset[int], now: int) -> None:
         """The controller said no."""
         self._refused[asked] = now + REFUSED_MS
-        self._first_refused.setdefault(asked, now)
+        before = self._refusals.get(asked)
+        self._refusals[asked] = Refusals(before.first_ms if before else now, now)
 
-    def allowed(self, goal: frozenset[int], members: frozenset[int], now: int) -> frozenset[int]:
-        """The goal without those who are to join and were refused just now, alone."""
+    def lost(self) -> None:
+        """There was no answer: a controller that is back hears of each replica anew."""
+        self._refusals.clear()
+
+    def turned_down(self, members: frozenset[int]) -> frozenset[int]:
+        """Who was to join, in a set that was refused just now."""
+        return frozenset[int]().union(*self._refused) - members
+
+    def allowed(self, wish: frozenset[int], members: frozenset[int], now: int) -> frozenset[int]:
+        """The wish without those who are to join and were refused just now, alone."""
         self._refused = {each: until for each, until in self._refused.items() if until > now}
-        stay = goal & members
-        return goal - {each for each in goal - stay if self._is_refused(stay | {each})}
+        stay = wish & members
+        beside = self._own if self._is_refused(stay) and self._is_for_long(stay) else stay
+        return wish - {each for each in wish - stay if self._is_refused(beside | {each})}
 
     def note(
-        self, goal: frozenset[int], members: frozenset[int], is_open: bool, now: int
-    ) -> None:  # fmt: skip
-        """One who is gone, and a member or perhaps a member, holds answers up."""
-        if members <= goal and not is_open:
+        self, wish: frozenset[int], members: frozenset[int], acks: frozenset[int], now: int
+    ) -> None:
+        """One who is not wanted, and whose acks count, holds answers up."""
+        if members <= wish and acks <= wish:
             self._pressing_ms = None
-            self._first_refused.clear()
+            self._refusals.clear()
         elif self._pressing_ms is None:
             self._pressing_ms = now
 
@@ -69,22 +89,27 @@ class SetChoice:
         joining = sorted(goal - stay)
         ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
         ways.append(stay)
-        if (stay != members or is_open) and self._may_go_below(stay, now):
+        if self._is_pressed(now) and self._is_for_long(stay):
             others = sorted(stay - self._own)
+            ways += [goal - {each} for each in others]
             ways += [stay - {each} for each in others]
-            ways += [self._own | {each} for each in others]
+            ways += [self._own | {each} for each in (*joining, *others)]
             ways.append(self._own)
         found = next((each for each in ways if not self._is_refused(each)), None)
         return found if is_open or found != members else None
 
-    def waits(self, asked: frozenset[int], members: frozenset[int], now: int) -> bool:
-        """Less than the goal is asked for: a set that is too small, though others may come."""
-        is_too_small = not members <= asked and len(asked) < in_sync_min(self._settings)
-        return is_too_small and not self._is_pressed(now)
-
-    def _may_go_below(self, stay: frozenset[int], now: int) -> bool:
-        refused_ms = now - self._first_refused.get(stay, now)
-        return self._is_pressed(now) and refused_ms >= REFUSED_MS
+    def waits(
+        self, asked: frozenset[int], wish: frozenset[int], members: frozenset[int], now: int
+    ) -> bool:
+        """Less than what is wanted is asked for: a set that is too small, though some of the wish
+        may still join."""
+        if members <= asked or len(asked) >= in_sync_min(self._settings):
+            return False
+        stay = wish & members
+        return not self._is_pressed(now) or not all(
+            self._is_for_long(stay) or self._is_for_long(stay | {each})
+            for each in wish - members - asked
+        )
 
     def _is_pressed(self, now: int) -> bool:
         return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS
@@ -92,3 +117,8 @@ class SetChoice:
     def _is_refused(self, members: frozenset[int]) -> bool:
         """Or it holds a set that was: who is not taken there is not taken here."""
         return any(each <= members for each in self._refused)
+
+    def _is_for_long(self, asked: frozenset[int]) -> bool:
+        """It was refused, and again when it was asked for once more."""
+        found = self._refusals.get(asked)
+        return found is not None and found.last_ms - found.first_ms >= REFUSED_MS

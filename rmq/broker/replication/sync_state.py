@@ -74,7 +74,7 @@ def wanted(
 ) -> frozenset[int]:
     """The set as it should be. `behind_ms`: haMaxTimeSlaveNotCatchup; `began_ms`: when this
     mastership did: a member that has not come since counts as gone from then on; `joining`: whose
-    acks count already."""
+    acks count already, or did until the controller refused them just now."""
     known = {each.broker_id: each for each in slaves if each.broker_id != own_id}
     stay = {
         each

@@ -174,12 +174,12 @@ class SyncWatch:
         wish = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
-            joining=frozenset(self._joining),
+            joining=frozenset(self._joining) | self._choice.turned_down(self.members),
         )  # fmt: skip
         goal = self._choice.allowed(wish, self.members, now)
         if not self._joining.keys() <= goal:  # it did not keep up
             self._go_on(self._joining.keys() & goal)
-        self._choice.note(goal, self.members, self._change.is_open, now)
+        self._choice.note(wish, self.members, self._change.acks, now)
         if goal == self.members and not self._change.is_open:
             return
         if joining := goal - self.members - self._joining.keys():
@@ -188,9 +188,10 @@ class SyncWatch:
             self._joining |= dict.fromkeys(joining, needed)
         late = {each for each in self._joining if not self._has_needed(each, confirmed)}
         asked = self._choice.nearest(goal - late, self.members, self._change.is_open, now)
-        if asked is None or (asked != wish and self._choice.waits(asked, self.members, now)):
+        if asked is None:
             return
-        await self._ask(asked)
+        if asked == wish or not self._choice.waits(asked, wish - late, self.members, now):
+            await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
         """These alone are joining; that others' acks count is over, as far as it may be."""
@@ -274,6 +275,7 @@ class SyncWatch:
                 self._choice.refuse(goal, now_ms())
             else:
                 change.lost(now_ms())
+                self._choice.lost()
                 raise
             if len(goal - self.members) == 1:  # of several, others may go on
                 self._go_on(self._joining.keys() - goal)

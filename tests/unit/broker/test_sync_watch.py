@@ -8,7 +8,8 @@ what it was told.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from random import Random
 
 import pytest
 from support.driven_clock import DrivenClock
@@ -55,6 +56,7 @@ class Link:
         self.state = SyncState(frozenset((1,)), 7)
         self.fails: list[int | None] = []
         self.refused: frozenset[int] = frozenset()  # sets with one of these are
+        self.take_time: Callable[[], None] = lambda: None  # until it answers
         self.asked: list[tuple[list[int], int, bool]] = []
 
     async def alter_sync_state(
@@ -62,6 +64,7 @@ class Link:
         is_covered: bool, is_new_epoch: bool,
     ) -> ReplicaInfo:  # fmt: skip
         self.asked.append((sorted(members), set_epoch, is_new_epoch))
+        self.take_time()
         if members & self.refused:
             raise ControllerError(ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, "it is not alive")
         if self.fails:
@@ -284,16 +287,100 @@ async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
 
 
+@pytest.mark.parametrize("answers_after_s", [0.0, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("seed", range(5))
 @in_loop
 async def test_a_passing_refusal_of_who_joins_does_not_leave_the_master_alone(
-    clock: DrivenClock,
+    clock: DrivenClock, answers_after_s: float, seed: int
 ) -> None:
     """3 is dead; the controller hears of 2 a moment later than the master does."""
+    maker = Random(seed)
+    on = await two_and_a_dead_one(clock)
+    on.link.refused = frozenset({2})
+    on.link.take_time = lambda: clock.advance(answers_after_s)
+    for step in range(40):
+        if step == 3:
+            on.link.refused = frozenset()
+        clock.advance(maker.uniform(0.0005, 0.004))
+        await on.passing(clock, LOOK_S)
+    assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_a_controller_that_is_back_hears_of_who_joins_a_moment_late(
+    clock: DrivenClock,
+) -> None:
+    """3 dies and 2 comes while it is away."""
+    on = await in_sync(clock, 3)
+    on.core.acked = {2: 1000}
+    on.link.fails = [None] * 40
+    while on.link.fails:
+        await on.passing(clock, LOOK_S)
+    on.link.refused = frozenset({2})
+    await on.passing(clock, 0.2)
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
+    """5 is dead. The controller hears of 3 a moment late, is away, and does so once more."""
+    on = await in_sync(clock, 3, 5)
+    on.core.acked = {3: 1000}
+    await on.passing(clock, GONE_MS / 1000 - LOOK_S)
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 0.3)
+    on.link.refused, on.link.fails = frozenset(), [None] * 20
+    clock.advance(REFUSED_MS / 1000)
+    while on.link.fails:
+        await on.passing(clock, LOOK_S)
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 0.2)
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_where_nobody_holds_answers_up_a_lost_answer_throws_nobody_out(
+    clock: DrivenClock,
+) -> None:
+    """Whether 2 joined is not known; it acknowledges, as 3 does, who has no heartbeats for long."""
+    on = await in_sync(clock, 3)
+    on.core.acked = {2: 1000, 3: 1000}
+    on.link.fails = [None]
+    await on.passing(clock, LOOK_S)
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 4.5)
+    assert on.watch.members == {1, 3} and on.core.others == [2, 3]
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 2, 3} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_one_who_joins_takes_the_place_of_a_member_without_heartbeats(
+    clock: DrivenClock,
+) -> None:
+    """5 is dead, too."""
+    on = await in_sync(clock, 3, 5)
+    on.core.acked = {2: 1000, 3: 1000}
+    on.link.refused = frozenset({3})
+    await on.passing(clock, 6.0)
+    assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@in_loop
+async def test_who_was_refused_just_now_may_lack_what_is_on_its_way(clock: DrivenClock) -> None:
     on = await two_and_a_dead_one(clock)
     on.link.refused = frozenset({2})
     await on.passing(clock, 0.3)
     on.link.refused = frozenset()
-    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    on.core.end, on.core.acked = 1300, {2: 1250}
+    await on.passing(clock, 0.5)
+    on.core.acked = {2: 1300}
+    await on.passing(clock, REFUSED_MS / 1000)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
 
 
