@@ -15,12 +15,13 @@ Those of the audit log (rmq/auth/audit.py) may have a file of their own, as JSON
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rmq.base.audit_file import LOGGER, AuditFile
 from rmq.errors import ConfigError
@@ -57,22 +58,22 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode("utf-8", "replace")
 
 
-class RateLimit(logging.Filter):
-    """Lets lines_per_second through, and as many errors; the next line says how many it held
-    back. For a handler.
+class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 takes none
+    """Writes lines_per_second, and as many errors; the next line says how many it held back.
 
-    Used under the handler's caller, by any thread: counts may be off by a line, never by more.
-    """
+    Used by any thread, one after the other."""
 
-    def __init__(self, lines_per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
+    def __init__(
+        self, stream: TextIO, lines_per_second: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream)
         self._limit = float(lines_per_second)
         self._clock = clock
         self._left = [self._limit, self._limit]  # of lines below ERROR, of errors
         self._filled_at = clock()
         self._dropped = 0
 
-    def filter(self, record: logging.LogRecord) -> bool:
+    def emit(self, record: logging.LogRecord) -> None:
         now = self._clock()
         more = (now - self._filled_at) * self._limit
         self._left = [min(self._limit, left + more) for left in self._left]
@@ -80,17 +81,20 @@ class RateLimit(logging.Filter):
         bucket = int(record.levelno >= logging.ERROR)
         if self._left[bucket] < 1:
             self._dropped += 1
-            return False
+            return
         self._left[bucket] -= 1
         if self._dropped:
-            self._append_dropped(record)
-        return True
+            record = self._with_dropped(record)
+        super().emit(record)
 
-    def _append_dropped(self, record: logging.LogRecord) -> None:
-        """The first line after a gap says how many were dropped."""
-        record.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
-        record.args = ()
+    def _with_dropped(self, record: logging.LogRecord) -> logging.LogRecord:
+        """The first line after a gap says how many were dropped; other handlers have dropped
+        none."""
+        told = copy.copy(record)
+        told.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
+        told.args = ()
         self._dropped = 0
+        return told
 
 
 def set_up(
@@ -98,8 +102,7 @@ def set_up(
 ) -> None:
     """Sends all lines of this process to standard error, those of the audit log to a file where one
     is named; the last call counts. ConfigError: the file cannot be opened."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(RateLimit(lines_per_second))
+    handler = LimitedHandler(sys.stderr, lines_per_second)
     handler.setFormatter(
         JsonFormatter(fields) if form == "json" else logging.Formatter(TEXT_FORMAT)
     )

@@ -1,6 +1,7 @@
 """Options of the test suite: pytest takes them from this folder only, whatever is selected."""
 
 import gc
+import logging
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -32,6 +33,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000)  # as in processes of rmq
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A test that changes where lines of the log go ends as it began."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    yield
+    assert [each for each in root.handlers if each not in before] == []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

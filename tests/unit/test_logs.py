@@ -1,5 +1,6 @@
 """Log lines: JSON form, and the limits: one for errors, one for all others."""
 
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from rmq.base.audit_file import LOGGER
 from rmq.errors import ConfigError
-from rmq.logs import JsonFormatter, RateLimit, set_up
+from rmq.logs import JsonFormatter, LimitedHandler, set_up
 
 
 @pytest.fixture
@@ -49,31 +50,44 @@ def test_an_exception_is_a_field() -> None:
     assert "ValueError: why" in json.loads(JsonFormatter({}).format(made))["exception"]
 
 
+class Limited:
+    """A handler of so many lines a second, and what it has written."""
+
+    def __init__(self, lines_per_second: int) -> None:
+        self.now, self._text = 0.0, io.StringIO()
+        self._handler = LimitedHandler(self._text, lines_per_second, clock=lambda: self.now)
+
+    def written(self, *records: logging.LogRecord) -> list[str]:
+        """The lines that come of these."""
+        self._text.seek(0)
+        self._text.truncate()
+        for each in records:
+            self._handler.handle(each)
+        return self._text.getvalue().splitlines()
+
+
 def test_lines_beyond_the_limit_are_dropped_counted_and_told() -> None:
-    now = [0.0]
-    limit = RateLimit(10, clock=lambda: now[0])
-    passed = [limit.filter(record(logging.INFO, "n")) for _ in range(25)]
-    assert passed.count(True) == 10
-    now[0] = 0.1  # room for one
+    limited = Limited(10)
+    many = [record(logging.INFO, "n")] * 25
+    assert limited.written(*many) == ["n"] * 10
+    limited.now = 0.1  # room for one
     after = record(logging.INFO, "line %d", 26)
-    assert limit.filter(after)
-    assert after.getMessage() == "line 26 (15 lines before it were not logged)"
-    assert not limit.filter(record(logging.INFO, "n"))
-    now[0] = 100.0  # a second's worth gathers, not more
-    assert [limit.filter(record(logging.INFO, "n")) for _ in range(25)].count(True) == 10
+    assert limited.written(after) == ["line 26 (15 lines before it were not logged)"]
+    assert after.getMessage() == "line 26", "it is not this handler's alone"
+    assert limited.written(many[0]) == []
+    limited.now = 100.0  # a second's worth gathers, not more
+    assert len(limited.written(*many)) == 10
 
 
 def test_errors_have_a_limit_of_their_own() -> None:
-    now = [0.0]
-    limit = RateLimit(5, clock=lambda: now[0])
-    assert [limit.filter(record(logging.WARNING, "n")) for _ in range(50)].count(True) == 5
-    assert [limit.filter(record(logging.ERROR, "n")) for _ in range(50)].count(True) == 5
-    now[0] = 0.2  # room for one of each
-    after = record(logging.ERROR, "why")
-    assert limit.filter(after)
-    assert after.getMessage() == "why (45 lines before it were not logged)"
-    assert limit.filter(record(logging.WARNING, "n"))
-    assert not limit.filter(record(logging.ERROR, "n"))
+    limited = Limited(5)
+    assert len(limited.written(*[record(logging.WARNING, "n")] * 50)) == 5
+    assert len(limited.written(*[record(logging.ERROR, "n")] * 50)) == 5
+    limited.now = 0.2  # room for one of each
+    after = limited.written(record(logging.ERROR, "why"))
+    assert after == ["why (45 lines before it were not logged)"]
+    assert limited.written(record(logging.WARNING, "n")) == ["n"]
+    assert limited.written(record(logging.ERROR, "n")) == []
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
