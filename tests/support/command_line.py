@@ -13,6 +13,8 @@ import sys
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
+from support.log_before import log_as_before
+
 from rmq.cli.main import main
 from rmq.client.blocking import credentials, encryption
 from rmq.config import load_properties
@@ -37,6 +39,7 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
     """text: what the command reads where it asks."""
     out, err, code = _Stream(), _Stream(), 0
     with (
+        log_as_before(),
         patch.object(sys, "stdin", _Stream(text)),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

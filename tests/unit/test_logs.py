@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.log_before import log_as_before
 
 from rmq.base.audit_file import LOGGER
 from rmq.errors import ConfigError
@@ -16,11 +17,8 @@ from rmq.logs import JsonFormatter, LimitedHandler, set_up
 @pytest.fixture
 def loggers() -> Iterator[None]:
     """Those that set_up() changes, as they were before."""
-    root, audit = logging.getLogger(), logging.getLogger(LOGGER)
-    before, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = before, level
-    audit.handlers[:], audit.propagate = [], True
+    with log_as_before():
+        yield
 
 
 def record(level: int, text: str, *values: object, **extra: object) -> logging.LogRecord:
