@@ -49,6 +49,7 @@ SETTINGS = (
     "--set", f"flushConsumerOffsetInterval={FLUSH_OFFSETS_MS}",
     "--set", "transactionCheckInterval=1000",
     "--set", "transactionTimeOut=2000",
+    "--set", "transactionCheckMax=300",  # Java's producer finds a new master after half a minute
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ from tests.ha.history import Writer, read
 from tests.ha.losses import FAULTS_TOO_MUCH, OF_LOSSES, SETTINGS, WEAKER
 from tests.ha.messages import Messages
 from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
-from tests.ha.workload import PLAIN, TOPICS
+from tests.ha.workload import ORDERED, PLAIN, TOPICS, TRANSACTED
 from tools.peers.java_client import history_client
 
 KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio, ApacheSlave,
@@ -59,6 +59,7 @@ COME_S = 60.0  # until all that was promised has come
 LOST_S = 15.0  # where something may be lost: until nothing more comes
 JAVA_S = 120.0  # until all has come where Java's clients have to find a master: they look each 30 s
 JAVA = "java"
+JAVA_PRODUCERS = {f"{JAVA}-{kind}" for kind in ("send", "ordered", "transacted")}
 NOT_COPIED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 END_S = 30.0
 HEADINGS = ("round", "cluster", "fault", "acked", "unknown", "refused", "delivered", "again",
@@ -127,7 +128,7 @@ class Clients:
     """Their processes, from the block's beginning to its end."""
 
     def __init__(self, cluster: Cluster, folder: Path, seed: int, java: bool = False) -> None:
-        """java: the official client, too, as a producer and a push consumer."""
+        """java: the official client, too: producers of three kinds, and push consumers."""
         self._log = (folder / "clients.txt").open("a")
         self.processes: list[subprocess.Popen[bytes]] = []
         for number, kinds in enumerate(PROCESSES):
@@ -138,7 +139,7 @@ class Clients:
         if java:
             self._start(cluster, history_client(
                 folder / "java", cluster.namesrv, folder / "histories", JAVA, PLAIN,
-                group="ha-java",
+                ordered=ORDERED, transacted=TRANSACTED, group="ha-java",
             ))  # fmt: skip
 
     def _start(self, cluster: Cluster, words: list[str]) -> None:
@@ -207,7 +208,7 @@ def missing(folder: Path, found: set[str]) -> int:
 
 def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
     """Each producer; since that time, in ns. Java's looks at the routes each 30 s."""
-    wanted = {*TOPICS, JAVA} if java else {*TOPICS}
+    wanted = {*TOPICS, *JAVA_PRODUCERS} if java else {*TOPICS}
     end = time.monotonic() + (JAVA_S if java else COME_S)
     while missing := wanted - {*_answered(folder, since)}:
         assert time.monotonic() < end, f"producers are not answered: {missing}"
@@ -217,7 +218,7 @@ def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
 def _answered(folder: Path, since: int) -> Iterator[str]:
     for stored in Messages(read(files_of([folder])), Findings()).stored.values():
         if stored.at >= since:
-            yield JAVA if stored.process.startswith(JAVA) else stored.topic
+            yield stored.process if stored.process in JAVA_PRODUCERS else stored.topic
 
 
 def read_everything(

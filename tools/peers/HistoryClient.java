@@ -6,14 +6,22 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
@@ -21,23 +29,26 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageId;
 
 /**
- * History client: a producer, and a push consumer when it has a group, that write down what they do
- * and are told, in the form of tests/ha/history.py. Both have the client's defaults but for what is
+ * History client: producers, and push consumers when it has a group, that write down what they do
+ * and are told, in the form of tests/ha/history.py. They have the client's defaults but for what is
  * given: a send that fails is tried again by the client, so a message may be stored twice.
  *
  * <pre>
  *   java -cp "lib/*" HistoryClient.java namesrv=127.0.0.1:9876 folder=histories name=java topic=t
- *       [group=g] [poll_ms=1000]
+ *       [ordered=t2] [transacted=t3] [group=g] [poll_ms=1000]
  * </pre>
  *
- * The first line on standard input ends the sends, its end ends all. System.nanoTime() is
+ * Each topic has a producer of its kind. The group reads topic and transacted, g-ordered reads
+ * ordered. The first line on standard input ends the sends, its end ends all. System.nanoTime() is
  * CLOCK_MONOTONIC here, which all processes of a machine share.
  */
 public final class HistoryClient {
     private static final long PAUSE_MS = 3;
+    private static final int KEYS = 8;
     private static final long PAUSE_AFTER_FAILURE_MS = 20;
 
     private final Map<String, String> told = new HashMap<>();
+    private final List<Runnable> ends = new ArrayList<>();
     private volatile boolean rests;
 
     private HistoryClient(String[] arguments) {
@@ -68,7 +79,7 @@ public final class HistoryClient {
             line.append(",\"process\":\"").append(process).append('"');
             for (int i = 0; i < fields.length; i += 2) {
                 line.append(",\"").append(fields[i]).append("\":");
-                if (fields[i + 1] instanceof Number) {
+                if (fields[i + 1] instanceof Number || fields[i + 1] instanceof Boolean) {
                     line.append(fields[i + 1]);
                 } else {
                     text(line, String.valueOf(fields[i + 1]));
@@ -96,44 +107,151 @@ public final class HistoryClient {
     }
 
     private void run() throws Exception {
-        String name = told.get("name");
-        DefaultMQPushConsumer consumer = told.containsKey("group") ? consumer(name + "-read") : null;
-        DefaultMQProducer producer = new DefaultMQProducer(told.get("topic") + "-java-producers");
+        String topic = told.get("topic");
+        String ordered = told.get("ordered");
+        String transacted = told.get("transacted");
+        if (told.containsKey("group")) {
+            consume(topic, transacted);
+            if (ordered != null) {
+                consumeInOrder(ordered);
+            }
+        }
+        List<Thread> senders = new ArrayList<>();
+        senders.add(plain(topic));
+        if (ordered != null) {
+            senders.add(inOrder(ordered));
+        }
+        if (transacted != null) {
+            senders.add(transacted(transacted));
+        }
+        for (Thread each : senders) {
+            each.start();
+        }
+        BufferedReader orders =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        orders.readLine();
+        rests = true;
+        for (Thread each : senders) {
+            each.join();
+        }
+        while (orders.readLine() != null) { // until its end
+            continue;
+        }
+        for (Runnable each : ends) {
+            each.run();
+        }
+    }
+
+    // ---- sends
+
+    private interface Send {
+        SendResult of(Message message, String key) throws Exception;
+    }
+
+    private Thread plain(String topic) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(topic + "-java-producers");
+        start(producer);
+        return sender("send", topic, "plain", (message, key) -> producer.send(message));
+    }
+
+    /** Messages of a key go to one queue, where the client tries no other one. */
+    private Thread inOrder(String topic) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(topic + "-java-producers");
+        start(producer);
+        return sender("ordered", topic, "ordered", (message, key) ->
+            producer.send(message, (queues, unused, of) ->
+                queues.get(Math.floorMod(of.hashCode(), queues.size())), key));
+    }
+
+    private Thread transacted(String topic) throws Exception {
+        TransactionMQProducer producer = new TransactionMQProducer(topic + "-java-producers");
+        History history = new History(told.get("folder"), told.get("name") + "-transacted");
+        Transactions transactions = new Transactions(history);
+        producer.setTransactionListener(transactions);
+        start(producer);
+        return sender(history, topic, "transaction", (message, key) -> {
+            try {
+                SendResult result = producer.sendMessageInTransaction(message, null);
+                if (result.getSendStatus() != SendStatus.SEND_OK) {
+                    transactions.neverRan(name(message));
+                }
+                return result;
+            } catch (Exception error) {
+                transactions.neverRan(name(message));
+                throw error;
+            }
+        });
+    }
+
+    /** The local side: one of five is rolled back, of one of eleven the broker has to ask. */
+    private static final class Transactions implements TransactionListener {
+        private final History history;
+        private final Map<String, Boolean> commits = new ConcurrentHashMap<>();
+
+        Transactions(History history) {
+            this.history = history;
+        }
+
+        @Override
+        public LocalTransactionState executeLocalTransaction(Message message, Object unused) {
+            String name = name(message);
+            int number = Integer.parseInt(name.substring(name.indexOf('/') + 1));
+            boolean commit = number % 5 != 0;
+            commits.put(name, commit);
+            history.add("decided", "message", name, "commit", commit);
+            return number % 11 == 0 ? LocalTransactionState.UNKNOW : state(name);
+        }
+
+        @Override
+        public LocalTransactionState checkLocalTransaction(MessageExt message) {
+            return state(name(message));
+        }
+
+        void neverRan(String name) {
+            commits.putIfAbsent(name, false);
+        }
+
+        /** One whose answer took long is asked about before its transaction began. */
+        private LocalTransactionState state(String name) {
+            Boolean commit = commits.get(name);
+            if (commit == null) {
+                return LocalTransactionState.UNKNOW;
+            }
+            return commit ? LocalTransactionState.COMMIT_MESSAGE
+                : LocalTransactionState.ROLLBACK_MESSAGE;
+        }
+    }
+
+    private void start(DefaultMQProducer producer) throws Exception {
         producer.setNamesrvAddr(told.get("namesrv"));
         if (told.containsKey("poll_ms")) {
             producer.setPollNameServerInterval(Integer.parseInt(told.get("poll_ms")));
         }
         producer.start();
-        History history = new History(told.get("folder"), name + "-send");
-        Thread sender = new Thread(() -> send(producer, history, name), "sender");
-        sender.start();
-        BufferedReader orders =
-            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        orders.readLine();
-        rests = true;
-        sender.join();
-        while (orders.readLine() != null) { // until its end
-            continue;
-        }
-        if (consumer != null) {
-            consumer.shutdown();
-        }
-        producer.shutdown();
+        ends.add(producer::shutdown);
     }
 
-    // ---- sends
+    private Thread sender(String process, String topic, String kind, Send send) throws IOException {
+        return sender(new History(told.get("folder"), told.get("name") + "-" + process), topic,
+            kind, send);
+    }
 
-    private void send(DefaultMQProducer producer, History history, String name) {
+    private Thread sender(History history, String topic, String kind, Send send) {
+        return new Thread(() -> send(history, topic, kind, send), kind);
+    }
+
+    private void send(History history, String topic, String kind, Send send) {
         for (int number = 1; !rests; number++) {
-            String message = name + "/" + number;
+            String message = history.process + "/" + number;
+            String key = kind.equals("ordered") ? "java-key-" + number % KEYS : "";
             byte[] body = (message + " " + ".".repeat(number % 7 * 100)).getBytes(StandardCharsets.US_ASCII);
-            history.add("sending", "message", message, "topic", told.get("topic"));
+            history.add("sending", "message", message, "topic", topic, "kind", kind, "key", key);
             try {
-                SendResult result = producer.send(new Message(told.get("topic"), body));
+                SendResult result = send.of(new Message(topic, body), key);
                 if (result.getSendStatus() != SendStatus.SEND_OK) {
                     history.add("unknown", "message", message, "reason", result.getSendStatus());
                 } else {
-                    stored(history, message, result);
+                    stored(history, message, topic, result);
                 }
                 Thread.sleep(PAUSE_MS);
             } catch (InterruptedException error) {
@@ -145,13 +263,17 @@ public final class HistoryClient {
         }
     }
 
-    private void stored(History history, String message, SendResult result) throws Exception {
-        MessageId id = MessageDecoder.decodeMessageId(result.getOffsetMsgId());
-        String acker = id.getAddress().toString().replace("/", "");
-        history.add("stored", "message", message, "topic", told.get("topic"),
+    /** Of a half message the client keeps no place, and there is none in its topic yet: -1. */
+    private static void stored(History history, String message, String topic, SendResult result)
+            throws Exception {
+        boolean half = result.getOffsetMsgId() == null;
+        MessageId id = half ? null : MessageDecoder.decodeMessageId(result.getOffsetMsgId());
+        history.add("stored", "message", message, "topic", topic,
             "broker", result.getMessageQueue().getBrokerName(),
-            "queue_id", result.getMessageQueue().getQueueId(), "offset", result.getQueueOffset(),
-            "log_offset", id.getOffset(), "acker", acker);
+            "queue_id", result.getMessageQueue().getQueueId(),
+            "offset", half ? -1 : result.getQueueOffset(),
+            "log_offset", half ? -1 : id.getOffset(),
+            "acker", half ? "" : id.getAddress().toString().replace("/", ""));
     }
 
     private static void pause() {
@@ -164,33 +286,58 @@ public final class HistoryClient {
 
     // ---- deliveries
 
-    private DefaultMQPushConsumer consumer(String process) throws Exception {
+    private void consume(String... topics) throws Exception {
         String group = told.get("group");
-        String topic = told.get("topic");
-        History history = new History(told.get("folder"), process);
-        history.add("subscribed", "group", group, "topic", topic);
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(told.get("namesrv"));
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, "*");
+        History history = new History(told.get("folder"), told.get("name") + "-read");
+        DefaultMQPushConsumer consumer = consumer(group, history, topics);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, unused) -> {
             for (MessageExt each : messages) {
-                delivered(history, group, each);
+                delivered(history, group, each, "any", each.getReconsumeTimes() > 0);
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
+    }
+
+    private void consumeInOrder(String topic) throws Exception {
+        String group = told.get("group") + "-ordered";
+        History history = new History(told.get("folder"), told.get("name") + "-read-ordered");
+        DefaultMQPushConsumer consumer = consumer(group, history, topic);
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, unused) -> {
+            for (MessageExt each : messages) {
+                delivered(history, group, each, "push", false);
+            }
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        consumer.start();
+    }
+
+    private DefaultMQPushConsumer consumer(String group, History history, String... topics)
+            throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(told.get("namesrv"));
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        for (String topic : topics) {
+            if (topic != null) {
+                history.add("subscribed", "group", group, "topic", topic);
+                consumer.subscribe(topic, "*");
+            }
+        }
+        ends.add(consumer::shutdown);
         return consumer;
     }
 
     /** Of a message that came again by a retry topic the place is that topic's. */
-    private static void delivered(History history, String group, MessageExt message) {
-        boolean again = message.getReconsumeTimes() > 0;
-        String body = new String(message.getBody(), StandardCharsets.US_ASCII);
+    private static void delivered(
+            History history, String group, MessageExt message, String how, boolean again) {
         history.add("delivered", "group", group, "topic", message.getTopic(),
             "broker", message.getBrokerName(), "queue_id", message.getQueueId(),
-            "offset", again ? -1 : message.getQueueOffset(),
-            "message", body.substring(0, body.indexOf(' ')), "how", "any",
+            "offset", again ? -1 : message.getQueueOffset(), "message", name(message), "how", how,
             "log_offset", again ? -1 : message.getCommitLogOffset());
+    }
+
+    private static String name(Message message) {
+        String body = new String(message.getBody(), StandardCharsets.US_ASCII);
+        return body.substring(0, body.indexOf(' '));
     }
 }

@@ -19,11 +19,12 @@ MEMORY = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def history_client(
-    folder: Path, namesrv: str, histories: Path, name: str, topic: str, *, group: str = "",
-    poll_ms: int = 0,
+    folder: Path, namesrv: str, histories: Path, name: str, topic: str, *, ordered: str = "",
+    transacted: str = "", group: str = "", poll_ms: int = 0,
 ) -> list[str]:  # fmt: skip
     """The command. Files of the client's own go to `folder`, `NAME-send.jsonl` and, where there is
-    a group to consume for, `NAME-read.jsonl` to `histories`."""
+    a group to consume for, `NAME-read.jsonl` to `histories`; `NAME-ordered`, `NAME-read-ordered`
+    and `NAME-transacted` of the topics whose sends are in order, or in transactions."""
     folder.mkdir(parents=True, exist_ok=True)
     # Found before any logging set-up inside the jars; without it the client logs at INFO.
     (folder / "rmq.logback.xml").write_text("<configuration/>\n")
@@ -34,8 +35,8 @@ def history_client(
         "rocketmq.client.localOffsetStoreDir": folder / "offsets",
     }
     told = {"namesrv": namesrv, "folder": histories, "name": name, "topic": topic}
-    if group:
-        told["group"] = group
+    more = {"ordered": ordered, "transacted": transacted, "group": group}
+    told |= {key: value for key, value in more.items() if value}
     if poll_ms:
         told["poll_ms"] = str(poll_ms)
     return [
