@@ -7,6 +7,8 @@ of them keeps the others from joining, nor a dead member in.
     goal                     what is wanted
     goal without one         who is to join and may be the one that is not taken
     the present, and one     of those who are to join
+    goal without a member    who may be dead to the controller, though it acknowledges: when all
+                             that holds it was refused for longer. No smaller than the present
     the present              without those who are gone
     less than that           a member may be the one: when answers have been held up for a while,
                              and the present is refused for long, not by a controller that is back
@@ -30,6 +32,7 @@ from rmq.config import Settings
 
 SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
 REFUSED_MS = 2000  # so long a set that was refused is not asked for again
+PATIENCE_MS = 10_000  # so long a member without heartbeats keeps out who is to join
 
 
 class Refusals(NamedTuple):
@@ -67,7 +70,9 @@ class SetChoice:
         """The wish without those who are to join and were refused just now, alone."""
         self._refused = {each: until for each, until in self._refused.items() if until > now}
         stay = wish & members
-        beside = self._own if self._is_refused(stay) and self._is_for_long(stay) else stay
+        beside = stay
+        if (self._is_refused(stay) and self._is_for_long(stay)) or self._keeps_out(members):
+            beside = self._own
         return wish - {each for each in wish - stay if self._is_refused(beside | {each})}
 
     def note(
@@ -76,7 +81,9 @@ class SetChoice:
         """One who is not wanted, and whose acks count, holds answers up."""
         if members <= wish and acks <= wish:
             self._pressing_ms = None
-            self._refusals.clear()
+            self._refusals = {
+                each: found for each, found in self._refusals.items() if each > members
+            }
         elif self._pressing_ms is None:
             self._pressing_ms = now
 
@@ -88,6 +95,8 @@ class SetChoice:
         stay = goal & members
         joining = sorted(goal - stay)
         ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
+        if self._keeps_out(members) and len(goal) > len(members):
+            ways += [goal - {each} for each in sorted(stay - self._own)]
         ways.append(stay)
         if self._is_pressed(now) and self._is_for_long(stay):
             others = sorted(stay - self._own)
@@ -118,7 +127,13 @@ class SetChoice:
         """Or it holds a set that was: who is not taken there is not taken here."""
         return any(each <= members for each in self._refused)
 
-    def _is_for_long(self, asked: frozenset[int]) -> bool:
+    def _is_for_long(self, asked: frozenset[int], long_ms: int = REFUSED_MS) -> bool:
         """It was refused, and again when it was asked for once more."""
         found = self._refusals.get(asked)
-        return found is not None and found.last_ms - found.first_ms >= REFUSED_MS
+        return found is not None and found.last_ms - found.first_ms >= long_ms
+
+    def _keeps_out(self, members: frozenset[int]) -> bool:
+        """Larger sets are refused for longer, perhaps for a member."""
+        return any(
+            each > members and self._is_for_long(each, PATIENCE_MS) for each in self._refusals
+        )

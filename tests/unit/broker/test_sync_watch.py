@@ -16,7 +16,7 @@ from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
-from rmq.broker.replication.set_choice import REFUSED_MS, SWAP_MS
+from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
 from rmq.broker.replication.sync_state import GONE_MS, SyncState
 from rmq.broker.replication.sync_watch import LOOK_S, Mastership, SyncWatch
 from rmq.broker.replication.waiting_sends import WaitingSends
@@ -369,6 +369,40 @@ async def test_one_who_joins_takes_the_place_of_a_member_without_heartbeats(
     on.link.refused = frozenset({3})
     await on.passing(clock, 6.0)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
+
+
+@pytest.mark.parametrize("least", [2, 3])
+@in_loop
+async def test_a_member_without_heartbeats_keeps_nobody_out_for_ever(
+    clock: DrivenClock, least: int
+) -> None:
+    """3 acknowledges. When the master dies nobody could be elected."""
+    on = Stage(
+        minInSyncReplicas=least, enableControllerMode="true", controllerAddr="127.0.0.1:9878"
+    )
+    on.link.state = SyncState(frozenset((1, 3)), 8)
+    on.watch.take(on.link.state)
+    on.core.acked = {2: 1000, 3: 1000, 4: 1000}
+    on.link.refused = frozenset({3})
+    await on.passing(clock, PATIENCE_MS / 1000 - 1)
+    assert on.watch.members == {1, 3}
+    await on.passing(clock, 2 * REFUSED_MS / 1000 + 1)
+    assert on.watch.members == {1, 2, 4}
+    asked = len(on.link.asked)
+    await on.passing(clock, 30)
+    assert on.watch.members == {1, 2, 4} and len(on.link.asked) - asked <= 50
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 2, 3, 4}
+
+
+@in_loop
+async def test_who_may_never_join_puts_no_member_out(clock: DrivenClock) -> None:
+    on = await in_sync(clock, 3, 4)
+    on.core.acked = {2: 1000, 3: 1000, 4: 1000}
+    on.link.refused = frozenset({2})
+    await on.passing(clock, 60)
+    assert on.watch.members == {1, 3, 4} and len(on.link.asked) <= 150
 
 
 @in_loop
