@@ -74,6 +74,12 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 t
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._emit(record)
+        except Exception:  # a line that cannot be put together
+            self.handleError(record)
+
+    def _emit(self, record: logging.LogRecord) -> None:
         now = self._clock()
         more = (now - self._filled_at) * self._limit
         self._left = [min(self._limit, left + more) for left in self._left]

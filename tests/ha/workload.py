@@ -165,6 +165,12 @@ class Transactions:
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
         return self._state(name_of(message))
 
+    def never_ran(self, name: str) -> None:
+        """And never will."""
+        if name not in self.ends:
+            self.ends[name] = False
+            self.setting.history.add(Decided(message=name, commit=False))
+
     def _state(self, name: str) -> LocalTransactionState:
         """A half message whose answer took long is asked about before its transaction began."""
         if name not in self.ends:
@@ -186,7 +192,7 @@ def transact(setting: Setting) -> None:
             message = Message(TRANSACTED, body(name, setting.random))
             sending = Sending(message=name, topic=TRANSACTED, kind="transaction")
             if send(setting, sending, partial(_end_to_end, producer, message, name)) is None:
-                ends.ends.setdefault(name, False)  # its transaction never runs
+                ends.never_ran(name)
                 setting.resting.wait(0.05)
         setting.closing.wait()
 

@@ -88,6 +88,18 @@ def test_errors_have_a_limit_of_their_own() -> None:
     assert limited.written(record(logging.ERROR, "n")) == []
 
 
+def test_a_line_that_cannot_be_put_together_harms_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    limited = Limited(1)
+    limited.written(*[record(logging.INFO, "n")] * 2)
+    limited.now = 1.0
+    assert limited.written(record(logging.INFO, "%d", "no number")) == []
+    assert "no number" in capfd.readouterr().err
+    limited.now = 2.0
+    assert limited.written(record(logging.INFO, "n")) == ["n (1 lines before it were not logged)"]
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_lines_go_to_standard_error(
     form: str, loggers: None, capfd: pytest.CaptureFixture[str]

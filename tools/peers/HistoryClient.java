@@ -208,7 +208,9 @@ public final class HistoryClient {
         }
 
         void neverRan(String name) {
-            commits.putIfAbsent(name, false);
+            if (commits.putIfAbsent(name, false) == null) {
+                history.add("decided", "message", name, "commit", false);
+            }
         }
 
         /** One whose answer took long is asked about before its transaction began. */

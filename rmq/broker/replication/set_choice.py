@@ -16,7 +16,8 @@ of them keeps the others from joining, nor a dead member in.
 
 A set that is too small for sends (minInSyncReplicas) is asked for at once where it is what is
 wanted, or grows; else when answers have been held up for a while, and those who would make it
-larger are refused for long.
+larger are refused for long. Of several sets the one is first that was refused longest ago: where
+the controller takes its time none keeps another from being asked for.
 
 Example: in sync {1, 3}, 3 is dead, 2 has caught up but is none of the controller's.
     {1, 2} -> refused
@@ -25,6 +26,7 @@ Example: in sync {1, 3}, 3 is dead, 2 has caught up but is none of the controlle
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from rmq.broker.replication.role import in_sync_min
@@ -32,11 +34,12 @@ from rmq.config import Settings
 
 SWAP_MS = 2000  # so long a member that is gone stays for one who joins in its place
 REFUSED_MS = 2000  # so long a set that was refused is not asked for again
+FORGOTTEN_MS = 60_000
 PATIENCE_MS = 10_000  # so long a member without heartbeats keeps out who is to join
 
 
 class Refusals(NamedTuple):
-    """Of one set, with no other answer between them."""
+    """Of one set, with neither a lost answer nor a set that was taken between them."""
 
     first_ms: int
     last_ms: int
@@ -48,15 +51,24 @@ class SetChoice:
     def __init__(self, own_id: int, settings: Settings) -> None:
         self._own = frozenset({own_id})
         self._settings = settings
+        # Replicas tell a controller that is back that they live, but not all of them at once.
+        self._long_ms = max(REFUSED_MS, 2 * settings.brokerHeartbeatInterval)
         self._refused: dict[frozenset[int], int] = {}  # sets: until when they are not asked for
         self._refusals: dict[frozenset[int], Refusals] = {}
+        self._last_refused: dict[frozenset[int], int] = {}
         self._pressing_ms: int | None = None  # since when somebody holds answers up
 
     def refuse(self, asked: frozenset[int], now: int) -> None:
         """The controller said no."""
         self._refused[asked] = now + REFUSED_MS
+        self._last_refused[asked] = now
         before = self._refusals.get(asked)
         self._refusals[asked] = Refusals(before.first_ms if before else now, now)
+
+    def taken(self) -> None:
+        """The controller said yes: who was refused before may be one it hears of now."""
+        self._refused.clear()
+        self._refusals.clear()
 
     def lost(self) -> None:
         """There was no answer: a controller that is back hears of each replica anew."""
@@ -69,6 +81,9 @@ class SetChoice:
     def allowed(self, wish: frozenset[int], members: frozenset[int], now: int) -> frozenset[int]:
         """The wish without those who are to join and were refused just now, alone."""
         self._refused = {each: until for each, until in self._refused.items() if until > now}
+        self._last_refused = {
+            each: last for each, last in self._last_refused.items() if now - last < FORGOTTEN_MS
+        }
         stay = wish & members
         beside = stay
         if (self._is_refused(stay) and self._is_for_long(stay)) or self._keeps_out(members):
@@ -88,37 +103,56 @@ class SetChoice:
             self._pressing_ms = now
 
     def nearest(
-        self, goal: frozenset[int], members: frozenset[int], is_open: bool, now: int
-    ) -> frozenset[int] | None:
-        """What is asked for now. `is_open`: an answer was lost, so that the present set may be
+        self, goal: frozenset[int], members: frozenset[int], now: int, *, wish: frozenset[int],
+        late: AbstractSet[int] = frozenset(), is_open: bool = False,
+    ) -> frozenset[int] | None:  # fmt: skip
+        """What is asked for now. `goal`: allowed(), without those of the `wish` who are `late`, as
+        they do not have all yet; `is_open`: an answer was lost, so that the present set may be
         asked for. None: nothing."""
+        ways = [
+            each
+            for each in self._ways(goal, members, now)
+            if (is_open or each != members)
+            and not self._is_refused(each)
+            and (each == wish or not self._waits(each, wish - late, members, now))
+        ]
+        return min(ways, key=lambda each: self._last_refused.get(each, 0), default=None)
+
+    def _ways(
+        self, goal: frozenset[int], members: frozenset[int], now: int
+    ) -> list[frozenset[int]]:
+        """The nearest to the goal first."""
         stay = goal & members
-        joining = sorted(goal - stay)
+        joining, others = sorted(goal - stay), sorted(stay - self._own)
         ways = [goal, *(goal - {each} for each in joining), *(stay | {each} for each in joining)]
         if self._keeps_out(members) and len(goal) > len(members):
-            ways += [goal - {each} for each in sorted(stay - self._own)]
+            ways += [goal - {each} for each in others]
         ways.append(stay)
         if self._is_pressed(now) and self._is_for_long(stay):
-            others = sorted(stay - self._own)
             ways += [goal - {each} for each in others]
             ways += [stay - {each} for each in others]
             ways += [self._own | {each} for each in (*joining, *others)]
             ways.append(self._own)
-        found = next((each for each in ways if not self._is_refused(each)), None)
-        return found if is_open or found != members else None
+        return ways
 
-    def waits(
+    def _waits(
         self, asked: frozenset[int], wish: frozenset[int], members: frozenset[int], now: int
     ) -> bool:
-        """Less than what is wanted is asked for: a set that is too small, though some of the wish
-        may still join."""
+        """Less than what is wanted: a set that is too small, though some of the wish may still
+        join."""
         if members <= asked or len(asked) >= in_sync_min(self._settings):
             return False
+        if not self._is_pressed(now):
+            return True
         stay = wish & members
-        return not self._is_pressed(now) or not all(
-            self._is_for_long(stay) or self._is_for_long(stay | {each})
-            for each in wish - members - asked
-        )
+        if self._is_for_long(stay):
+            return False
+        if asked == stay:
+            known = {each for each in wish - stay if self._is_for_long(stay | {each})}
+        else:
+            long = (each for each in self._refusals if each <= wish and self._is_for_long(each))
+            known = set[int]().union(*long)
+        return not wish - members - asked <= known
 
     def _is_pressed(self, now: int) -> bool:
         return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS
@@ -127,10 +161,10 @@ class SetChoice:
         """Or it holds a set that was: who is not taken there is not taken here."""
         return any(each <= members for each in self._refused)
 
-    def _is_for_long(self, asked: frozenset[int], long_ms: int = REFUSED_MS) -> bool:
+    def _is_for_long(self, asked: frozenset[int], long_ms: int = 0) -> bool:
         """It was refused, and again when it was asked for once more."""
         found = self._refusals.get(asked)
-        return found is not None and found.last_ms - found.first_ms >= long_ms
+        return found is not None and found.last_ms - found.first_ms >= (long_ms or self._long_ms)
 
     def _keeps_out(self, members: frozenset[int]) -> bool:
         """Larger sets are refused for longer, perhaps for a member."""

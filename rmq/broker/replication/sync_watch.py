@@ -187,10 +187,10 @@ class SyncWatch:
             needed = Needed(self.apply(), self._copies.counts())
             self._joining |= dict.fromkeys(joining, needed)
         late = {each for each in self._joining if not self._has_needed(each, confirmed)}
-        asked = self._choice.nearest(goal - late, self.members, self._change.is_open, now)
-        if asked is None:
-            return
-        if asked == wish or not self._choice.waits(asked, wish - late, self.members, now):
+        asked = self._choice.nearest(
+            goal - late, self.members, now, wish=wish, late=late, is_open=self._change.is_open
+        )
+        if asked is not None:
             await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
@@ -283,6 +283,7 @@ class SyncWatch:
                 self._go_on(self._joining.keys())
             raise
         self._said = ""
+        self._choice.taken()
         self.take(info.sync_state)
         self._altered(info)
 

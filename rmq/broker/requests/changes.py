@@ -84,4 +84,8 @@ async def _copied(
     missing = await replication.copied(tables)
     if missing is None:
         return reply
-    return request.command.reply(missing, "it is done here, and no slave has it yet in time")
+    if missing == ResponseCode.SLAVE_NOT_AVAILABLE:
+        text = "it is done here, and not promised: too few slaves are there, or another leads"
+    else:
+        text = "it is done here, and no slave has it yet in time"
+    return request.command.reply(missing, text)

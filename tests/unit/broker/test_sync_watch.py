@@ -277,13 +277,13 @@ async def test_who_may_not_join_keeps_no_other_from_joining(clock: DrivenClock) 
 async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
     clock: DrivenClock,
 ) -> None:
-    """3 hangs, its connection is there. While it is a member nobody joins; then 2 does at once."""
+    """3 hangs, its connection is there. 2 takes its place."""
     on = await two_and_a_dead_one(clock)
     on.link.refused = frozenset({3})
     on.core.acked = {2: 1000, 3: 900}
-    await on.passing(clock, 13.0)
+    await on.passing(clock, PATIENCE_MS / 1000 - 1)
     assert on.watch.members == {1, 3}
-    await on.passing(clock, 3.0)
+    await on.passing(clock, 2 * REFUSED_MS / 1000 + 1)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
 
 
@@ -403,6 +403,53 @@ async def test_who_may_never_join_puts_no_member_out(clock: DrivenClock) -> None
     on.link.refused = frozenset({2})
     await on.passing(clock, 60)
     assert on.watch.members == {1, 3, 4} and len(on.link.asked) <= 150
+
+
+@pytest.mark.parametrize("refused", [(2,), (5,), (2, 5)])
+@pytest.mark.parametrize("dead", [(3,), (3, 4)])
+@in_loop
+async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_small(
+    clock: DrivenClock, refused: tuple[int, ...], dead: tuple[int, ...]
+) -> None:
+    """Three are needed, and those who were there are dead."""
+    on = Stage(minInSyncReplicas=3, enableControllerMode="true", controllerAddr="127.0.0.1:9878")
+    on.link.state = SyncState(frozenset((1, *dead)), 8)
+    on.watch.take(on.link.state)
+    on.core.acked = dict.fromkeys(dead, 1000)
+    await on.passing(clock, 0.3)
+    on.core.acked = {2: 1000, 5: 1000}
+    on.link.refused = frozenset(refused)
+    await on.passing(clock, 8.0)
+    assert on.watch.members == {1, 2, 5} - on.link.refused
+
+
+@in_loop
+async def test_a_refusal_that_outlasts_the_patience_leaves_no_master_alone_for_long(
+    clock: DrivenClock,
+) -> None:
+    """The controller hears of nobody for 2.1 s, and 5 is dead."""
+    on = await in_sync(clock, 3, 5)
+    on.core.acked = {3: 1000}
+    await on.passing(clock, GONE_MS / 1000)
+    on.link.refused = frozenset({1})
+    await on.passing(clock, 2.1)
+    on.link.refused = frozenset()
+    await on.passing(clock, 0.4)
+    assert on.watch.members == {1, 3}
+
+
+@pytest.mark.parametrize("slow_s", [0.1, 1.0, 1.5])
+@in_loop
+async def test_a_controller_that_takes_its_time_is_asked_for_each_set(
+    clock: DrivenClock, slow_s: float
+) -> None:
+    """5 is dead; 2, 3 and 4 may not join."""
+    on = await in_sync(clock, 5)
+    on.core.acked = {2: 1000, 3: 1000, 4: 1000, 6: 1000}
+    on.link.refused = frozenset({2, 3, 4})
+    on.link.take_time = lambda: clock.advance(slow_s)
+    await on.passing(clock, 4.0)
+    assert on.watch.members == {1, 6}
 
 
 @in_loop
