@@ -7,127 +7,16 @@ what it was told.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
 from random import Random
 
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
+from support.sync_stage import THREE, Stage, in_sync
 
-from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
 from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
 from rmq.broker.replication.sync_state import GONE_MS, SyncState
-from rmq.broker.replication.sync_watch import LOOK_S, Mastership, SyncWatch
-from rmq.broker.replication.waiting_sends import WaitingSends
-from rmq.codes import ResponseCode
-from rmq.config import load_properties
-
-
-class Core:
-    """A log that ends at `end`, and slaves that have it up to `acked`."""
-
-    def __init__(self) -> None:
-        self.end = 1000
-        self.acked: dict[int, int] = {}
-        self.others: list[int] | None = []  # whose acks an answer waits for
-        self.dispatched = 0  # at least
-        self.answered = 1000  # up to there without those that joined last
-
-    def log_range(self) -> tuple[int, int, int]:
-        return 0, self.end, self.end
-
-    def stats(self) -> dict[str, int]:
-        found = (self.acked.get(each, 0) for each in self.others or ())
-        return {"log_dispatched": max(self.dispatched, min(found, default=self.end))}
-
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
-        return [(0, b"", 0, acked, 0, each) for each, acked in self.acked.items()]
-
-    def set_sync_state(self, others: list[int] | None, short: int, wait: int) -> int:
-        self.others = others
-        return self.answered
-
-
-class Link:
-    """A controller that takes what it is asked for, or fails with a code."""
-
-    def __init__(self) -> None:
-        self.state = SyncState(frozenset((1,)), 7)
-        self.fails: list[int | None] = []
-        self.refused: frozenset[int] = frozenset()  # sets with one of these are
-        self.take_time: Callable[[], None] = lambda: None  # until it answers
-        self.asked: list[tuple[list[int], int, bool]] = []
-
-    async def alter_sync_state(
-        self, master_id: int, epoch: int, members: frozenset[int], set_epoch: int, *,
-        is_covered: bool, is_new_epoch: bool,
-    ) -> ReplicaInfo:  # fmt: skip
-        self.asked.append((sorted(members), set_epoch, is_new_epoch))
-        self.take_time()
-        if members & self.refused:
-            raise ControllerError(ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, "it is not alive")
-        if self.fails:
-            code = self.fails.pop(0)
-            raise ControllerError(code, f"the controller answers {code}")
-        self.state = SyncState(members, self.state.epoch + 1)
-        return ReplicaInfo(1, "h:1", 4, self.state)
-
-
-class Copies:
-    """What slaves have of tables that have seen `count` changes: all, unless it is said here."""
-
-    def __init__(self) -> None:
-        self.count = 7
-        self.had: dict[int, int] = {}
-
-    def counts(self) -> dict[str, int]:
-        return {"topics": self.count}
-
-    def has(self, slave: int, least: Mapping[str, int]) -> bool:
-        return self.had.get(slave, self.count) >= least["topics"]
-
-
-class Stage:
-    """A master of id 1 that is alone in sync."""
-
-    def __init__(self, **given: object) -> None:
-        self.core, self.link = Core(), Link()
-        self.copies = Copies()
-        self.watch = SyncWatch(
-            Mastership(1, 4, 0), self.link.state,
-            load_properties(None, {key: str(value) for key, value in given.items()}),
-            self.core, self.link,  # type: ignore[arg-type]
-            lambda _: None, lambda _: False, self.copies, lambda: None, WaitingSends(),
-        )  # fmt: skip
-
-    async def look(self) -> None:
-        await self.watch._look()
-
-    async def fail(self, code: int | None) -> None:
-        """The controller is asked, and that fails."""
-        self.link.fails.append(code)
-        with pytest.raises(ControllerError):
-            await self.look()
-
-    def sets_asked(self) -> list[list[int]]:
-        return [members for members, _, _ in self.link.asked]
-
-    async def passing(self, clock: DrivenClock, seconds: float) -> None:
-        for _ in range(round(seconds / LOOK_S)):
-            clock.advance(LOOK_S)
-            with contextlib.suppress(ControllerError):
-                await self.look()
-
-
-async def in_sync(clock: DrivenClock, *others: int) -> Stage:
-    """The set is 1 and these, all of which have the log."""
-    on = Stage()
-    on.link.state = SyncState(frozenset((1, *others)), 8)
-    on.watch.take(on.link.state)
-    on.core.acked = dict.fromkeys(others, 1000)
-    await on.passing(clock, 0.3)
-    return on
+from rmq.broker.replication.sync_watch import LOOK_S
 
 
 async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
@@ -377,9 +266,7 @@ async def test_a_member_without_heartbeats_keeps_nobody_out_for_ever(
     clock: DrivenClock, least: int
 ) -> None:
     """3 acknowledges. When the master dies nobody could be elected."""
-    on = Stage(
-        minInSyncReplicas=least, enableControllerMode="true", controllerAddr="127.0.0.1:9878"
-    )
+    on = Stage(**{**THREE, "minInSyncReplicas": least})
     on.link.state = SyncState(frozenset((1, 3)), 8)
     on.watch.take(on.link.state)
     on.core.acked = {2: 1000, 3: 1000, 4: 1000}
@@ -412,7 +299,7 @@ async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_
     clock: DrivenClock, refused: tuple[int, ...], dead: tuple[int, ...]
 ) -> None:
     """Three are needed, and those who were there are dead."""
-    on = Stage(minInSyncReplicas=3, enableControllerMode="true", controllerAddr="127.0.0.1:9878")
+    on = Stage(**THREE)
     on.link.state = SyncState(frozenset((1, *dead)), 8)
     on.watch.take(on.link.state)
     on.core.acked = dict.fromkeys(dead, 1000)
@@ -511,7 +398,7 @@ async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused
 @in_loop
 async def test_a_set_that_is_too_small_still_grows(clock: DrivenClock) -> None:
     """Three are needed, and the third may not join."""
-    on = Stage(minInSyncReplicas=3, enableControllerMode="true", controllerAddr="127.0.0.1:9878")
+    on = Stage(**THREE)
     on.link.refused = frozenset({3})
     on.core.acked = {2: 1000, 3: 1000}
     await on.passing(clock, 1.0)
