@@ -67,8 +67,9 @@ async def test_brokers_that_sign_elect_and_all_others_are_refused(
         clock.advance(5.3)
         user = json.dumps({"username": "alice", "password": "wonderland", "userType": "Normal"})
         assert (await one.call(3001, user.encode(), username="alice")).code == 0
-        await one.join()
-        await two.join()
+        for each in (one, two):
+            await each.join()
+            await each.beat(heartbeatTimeoutMills=600_000)  # however long all codes take
         assert (await one.elect()).code == 0
         assert (await one.alter([1, 2], 1, 1)).code == 0
         before = await one.look()
