@@ -83,7 +83,7 @@ def asked_of(listener: Listener) -> Counter[bytes]:
 def test_committed_messages_are_seen_and_rolled_back_ones_never(
     driven_broker: RunningBroker,
 ) -> None:
-    with Admin(namesrv_addr=driven_broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=driven_broker.namesrv_addr, **PATIENT) as admin:
         admin.create_topic("tx1", 2)
     listener = Listener()
     with TransactionProducer(
@@ -105,7 +105,7 @@ def test_brokers_ask_about_open_transactions_until_they_know(driven_broker: Runn
     state = LocalTransactionState
     listener = Listener({b"open": [state.UNKNOWN, state.COMMIT], b"undo": [state.ROLLBACK],
                          b"raise": [state.COMMIT]})  # fmt: skip
-    with Admin(namesrv_addr=driven_broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=driven_broker.namesrv_addr, **PATIENT) as admin:
         admin.create_topic("tx2", 2)
     with TransactionProducer(
         "txg2", listener, namesrv_addr=driven_broker.namesrv_addr, **PATIENT
@@ -135,7 +135,7 @@ def test_a_transaction_needs_a_listener() -> None:
 def test_a_request_gets_its_reply_and_silence_ends_in_time(
     clock: DrivenClock, broker: RunningBroker
 ) -> None:
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
         admin.create_topic("rpc", 1)
 
     def answer() -> None:
@@ -163,7 +163,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(
 
 
 def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
         admin.create_topic("RMQ_TRACE_MINE", 1)
         with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
                       trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
@@ -187,7 +187,7 @@ def test_the_first_trace_makes_its_topic(broker: RunningBroker) -> None:
                   trace_topic="RMQ_TRACE_NEW") as producer:  # fmt: skip
         sent = producer.send(Message("traced", b"12345"))
     found: list[Any] = []
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
 
         def is_told() -> bool:
             with contextlib.suppress(RemoteError):  # 17 until the name server has heard of it
@@ -215,7 +215,7 @@ def test_a_timed_message_is_taken_back_by_the_handle_of_its_send(broker: Running
 
 def test_admin_finds_messages_offsets_and_groups(broker: RunningBroker) -> None:
     before = int(time.time() * 1000)
-    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+    with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
         admin.create_topic("kept", 1)
         assert "kept" in admin.topics()
         with Producer("keeper", namesrv_addr=broker.namesrv_addr) as producer:
