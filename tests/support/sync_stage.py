@@ -102,6 +102,11 @@ class Stage:
             lambda _: None, lambda _: False, self.copies, lambda: None, WaitingSends(),
         )  # fmt: skip
 
+    def learn(self, *members: int, epoch: int = 8) -> None:
+        """The controller's set is this one, and it says so."""
+        self.link.state = SyncState(frozenset(members), epoch)
+        self.watch.take(self.link.state)
+
     async def look(self) -> None:
         await self.watch._look()
 
@@ -110,6 +115,17 @@ class Stage:
         self.link.fails.append(code)
         with pytest.raises(ControllerError):
             await self.look()
+
+    async def unheard(self, clock: DrivenClock, seconds: float, *ids: int) -> None:
+        """So long the controller does not hear of these; then it does."""
+        self.link.refused = frozenset(ids)
+        await self.passing(clock, seconds)
+        self.link.refused = frozenset()
+
+    async def until_back(self, clock: DrivenClock) -> None:
+        """Until the controller fails no more."""
+        while self.link.fails:
+            await self.passing(clock, LOOK_S)
 
     def sets_asked(self) -> list[list[int]]:
         return [members for members, _, _ in self.link.asked]
@@ -124,11 +140,10 @@ class Stage:
 THREE = {"minInSyncReplicas": 3, "enableControllerMode": True, "controllerAddr": "127.0.0.1:9878"}
 
 
-async def in_sync(clock: DrivenClock, *others: int) -> Stage:
+async def in_sync(clock: DrivenClock, *others: int, **given: object) -> Stage:
     """The set is 1 and these, all of which have the log."""
-    on = Stage()
-    on.link.state = SyncState(frozenset((1, *others)), 8)
-    on.watch.take(on.link.state)
+    on = Stage(**given)
+    on.learn(1, *others)
     on.core.acked = dict.fromkeys(others, 1000)
     await on.passing(clock, 0.3)
     return on

@@ -15,15 +15,14 @@ from support.name_server import in_loop
 from support.sync_stage import THREE, Stage, in_sync
 
 from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
-from rmq.broker.replication.sync_state import GONE_MS, SyncState
+from rmq.broker.replication.sync_state import GONE_MS
 from rmq.broker.replication.sync_watch import LOOK_S
 
 
 async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
     """The set is {1, 3}, 3 has had no connection for a second, and 2 comes."""
     on = Stage()
-    on.link.state = SyncState(frozenset((1, 3)), 8)
-    on.watch.take(on.link.state)
+    on.learn(1, 3)
     on.core.acked = {3: 1000}
     await on.look()
     on.core.acked = {}
@@ -203,11 +202,8 @@ async def test_a_controller_that_is_back_hears_of_who_joins_a_moment_late(
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000}
     on.link.fails = [None] * 40
-    while on.link.fails:
-        await on.passing(clock, LOOK_S)
-    on.link.refused = frozenset({2})
-    await on.passing(clock, 0.2)
-    on.link.refused = frozenset()
+    await on.until_back(clock)
+    await on.unheard(clock, 0.2, 2)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
 
@@ -218,15 +214,11 @@ async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     await on.passing(clock, GONE_MS / 1000 - LOOK_S)
-    on.link.refused = frozenset({3})
-    await on.passing(clock, 0.3)
-    on.link.refused, on.link.fails = frozenset(), [None] * 20
+    await on.unheard(clock, 0.3, 3)
+    on.link.fails = [None] * 20
     clock.advance(REFUSED_MS / 1000)
-    while on.link.fails:
-        await on.passing(clock, LOOK_S)
-    on.link.refused = frozenset({3})
-    await on.passing(clock, 0.2)
-    on.link.refused = frozenset()
+    await on.until_back(clock)
+    await on.unheard(clock, 0.2, 3)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
 
@@ -266,9 +258,7 @@ async def test_a_member_without_heartbeats_keeps_nobody_out_for_ever(
     clock: DrivenClock, least: int
 ) -> None:
     """3 acknowledges. When the master dies nobody could be elected."""
-    on = Stage(**{**THREE, "minInSyncReplicas": least})
-    on.link.state = SyncState(frozenset((1, 3)), 8)
-    on.watch.take(on.link.state)
+    on = await in_sync(clock, 3, **{**THREE, "minInSyncReplicas": least})
     on.core.acked = {2: 1000, 3: 1000, 4: 1000}
     on.link.refused = frozenset({3})
     await on.passing(clock, PATIENCE_MS / 1000 - 1)
@@ -299,11 +289,7 @@ async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_
     clock: DrivenClock, refused: tuple[int, ...], dead: tuple[int, ...]
 ) -> None:
     """Three are needed, and those who were there are dead."""
-    on = Stage(**THREE)
-    on.link.state = SyncState(frozenset((1, *dead)), 8)
-    on.watch.take(on.link.state)
-    on.core.acked = dict.fromkeys(dead, 1000)
-    await on.passing(clock, 0.3)
+    on = await in_sync(clock, *dead, **THREE)
     on.core.acked = {2: 1000, 5: 1000}
     on.link.refused = frozenset(refused)
     await on.passing(clock, 8.0)
@@ -318,9 +304,7 @@ async def test_a_refusal_that_outlasts_the_patience_leaves_no_master_alone_for_l
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     await on.passing(clock, GONE_MS / 1000)
-    on.link.refused = frozenset({1})
-    await on.passing(clock, 2.1)
-    on.link.refused = frozenset()
+    await on.unheard(clock, 2.1, 1)
     await on.passing(clock, 0.4)
     assert on.watch.members == {1, 3}
 
@@ -342,9 +326,7 @@ async def test_a_controller_that_takes_its_time_is_asked_for_each_set(
 @in_loop
 async def test_who_was_refused_just_now_may_lack_what_is_on_its_way(clock: DrivenClock) -> None:
     on = await two_and_a_dead_one(clock)
-    on.link.refused = frozenset({2})
-    await on.passing(clock, 0.3)
-    on.link.refused = frozenset()
+    await on.unheard(clock, 0.3, 2)
     on.core.end, on.core.acked = 1300, {2: 1250}
     await on.passing(clock, 0.5)
     on.core.acked = {2: 1300}
@@ -358,11 +340,8 @@ async def test_a_passing_refusal_throws_no_sound_member_out(clock: DrivenClock) 
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     on.link.fails = [None] * 30
-    while on.link.fails:
-        await on.passing(clock, LOOK_S)
-    on.link.refused = frozenset({3})
-    await on.passing(clock, 0.3)
-    on.link.refused = frozenset()
+    await on.until_back(clock)
+    await on.unheard(clock, 0.3, 3)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
 
@@ -452,8 +431,7 @@ async def test_one_who_joins_and_comes_back_with_less_does_not_join(clock: Drive
 async def test_one_who_joins_goes_on_when_another_set_is_learned() -> None:
     """Its acks count all the time."""
     on = await joining()
-    on.link.state = SyncState(frozenset((1,)), 8)
-    on.watch.take(on.link.state)
+    on.learn(1)
     assert on.core.others == [2]
     on.core.answered = 5000
     on.core.acked = {2: 1200}
