@@ -6,6 +6,7 @@
     core.poll() / core.send() ...   the control thread's side: control/control_side.pxd
     core.stop()                     answers what is under way, syncs, writes the checkpoint
     core.truncate(offset, ..)       of a follower: stops it and opens it again with a shorter log
+    core.begin_log(start)           the same with an empty log that begins elsewhere
 
 Every method but __init__, open, start and stop may be called by one thread only, the control
 thread; a lock makes a second caller wait rather than corrupt a ring.
@@ -65,10 +66,12 @@ from cext.store.truncation import (
     begin_truncation,
     cut_store,
     end_truncation,
+    forget_ends,
     wanted_truncation,
 )
 from rmq.base import atomic_file
 from rmq.base.durable_directory import sync_directory
+from rmq.base.first_segment import check_start, move_log
 from rmq.errors import StoreError, StorePoisonedError
 
 SYNC_S = 60.0                       # longest wait for the disk
@@ -322,9 +325,39 @@ cdef class ShardCore(ShardCalls):
         self._renew()
         return self._open_store()
 
+    def begin_log(self, int64_t start):
+        self.check_beginning(start)
+        self._stop(False)
+        self._check_blank(start)
+        forget_ends(self.given["root"])
+        move_log(pathlib.Path(self.given["commitlog_dir"]), start, self.given["segment_bytes"])
+        write_abort(pathlib.Path(self.given["root"], "abort"))      # nothing is believed
+        self._renew()
+        return self._open_store()
+
+    def check_beginning(self, int64_t start):
+        self._check_follower()
+        self._check_blank(start)
+        check_start(start, self.given["segment_bytes"])
+
+    cdef _check_blank(self, int64_t start):
+        low, end, _ = self.log_range()
+        if low != end:
+            raise StoreError(f"the log does not begin anew at {start}: it has what lies from {low} "
+                             f"to {end}")
+
     def check_truncation(self, int64_t offset):
         cdef CommitLog log = self.s.append.log
         cdef int64_t end = load_acquire_i64(&log.marks.written)
+        cdef int64_t low = self._check_follower()
+        if not low <= offset <= end:
+            raise StoreError(f"the log cannot be cut at {offset}: it ends at {end}, and below "
+                             f"{low} everything is confirmed or has been deleted")
+        if not is_boundary(log, offset):
+            raise StoreError(f"the log cannot be cut at {offset}: no record starts there")
+
+    cdef int64_t _check_follower(self) except -1:
+        """Below what is returned everything is confirmed or has been deleted."""
         status, low = self._log_floor()
         if status == CLOSED:
             raise StoreError("the log of a leader is not cut: demote() makes a follower of it")
@@ -332,11 +365,7 @@ cdef class ShardCore(ShardCalls):
             raise StoreError("the log is not cut while answers wait for it: demote() says when "
                              "none does any more")
         raise_status(status, "the log")
-        if not low <= offset <= end:
-            raise StoreError(f"the log cannot be cut at {offset}: it ends at {end}, and below "
-                             f"{low} everything is confirmed or has been deleted")
-        if not is_boundary(log, offset):
-            raise StoreError(f"the log cannot be cut at {offset}: no record starts there")
+        return low
 
     cdef _renew(self):
         """Another shard in the place of the one that was stopped: its options and its port, no

@@ -114,6 +114,14 @@ def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
     cut_segments(commitlog, segment_bytes, offset)
 
 
+def forget_ends(root) -> None:
+    """Nothing speaks of where the log ends any more: it has no byte, and is to begin elsewhere."""
+    for name in ("queueEnds", "queueEnds.synced", "rmqKnownEnd"):
+        remove(os.path.join(root, name))
+    cut_checkpoint(os.path.join(root, "checkpoint"), 0)
+    sync_directory(root)
+
+
 def cut_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
     starts = sorted(int(name) for name in os.listdir(directory)
                     if SEGMENT_NAME.fullmatch(name)) if os.path.isdir(directory) else []

@@ -4,6 +4,7 @@
     atomic_file         a small file is replaced whole
     core_files          none of a process that has passwords
     durable_directory   directories whose entries survive a power cut
+    first_segment       where a commit log that holds nothing begins
     json_file           one config file, its .bak and its checksum
     journal_file        records appended to one file, each whole or not there
     clock               wall and monotonic time, which tests can drive

@@ -554,6 +554,16 @@ class ReplicaCalls(RoleCalls, Protocol):
         known, all are delivered again. `deleted`: the topics that are deleted by now, as the core
         was given them when it was made; None: no others."""
 
+    def check_beginning(self, start: int) -> None:
+        """Whether begin_log() may be called now. StoreError: this is not a follower, demote() is
+        not True, or the log has something; ConfigError: no segment begins there."""
+
+    def begin_log(self, start: int) -> dict[str, Any]:
+        """A follower's log without a byte begins at `start`, where its leader's does. The core is
+        stopped and opened again, as by truncate(). Errors of check_beginning(): nothing has
+        happened; after any other one the process must end, and its next start finds an empty log,
+        there or nowhere."""
+
     def queue_ends(self) -> dict[tuple[bytes, int], int]:
         """(topic, queue id) -> end of every queue there is, whether its topic is known or not;
         between open() and start() alone."""

@@ -1,11 +1,12 @@
-"""Served broker: the one that serves now; another one takes its place when its log is cut.
+"""Served broker: the one that serves now; another one takes its place when its log is cut, or
+begins elsewhere.
 
     served = ServedBroker(broker, stop)
     await served.start()
-    ..                          broker.replication asks for a cut: truncation.py
+    ..                          broker.replication asks for a change of the log: truncation.py
     await served.stop()
 
-A truncation that fails after it was begun ends the process (`stop` is set, and stop() raises): the
+A change that fails after it was begun ends the process (`stop` is set, and stop() raises): the
 next start finishes it.
 
 Example: a slave whose log ends at 9000 finds at its new master that they parted at 8700: 50 ms
@@ -16,12 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from rmq.broker.broker import Broker
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.errors import StoreError
-from rmq.node.truncation import truncate
+from rmq.node.truncation import begin_elsewhere, truncate
+
+Change = Callable[[Broker, int, Callable[[Broker], None]], Awaitable[Broker]]  # of truncation.py
 
 log = logging.getLogger("rmq.node.served_broker")
 
@@ -36,7 +40,8 @@ class ServedBroker:
         self.broker = broker
         self._stop = stop
         self._prepare = prepare
-        self._cutting: asyncio.Task[None] | None = None
+        self._changing: asyncio.Task[None] | None = None
+        self._wanted: tuple[Change, int] | None = None
         self._is_stopping = False
         self._failure: BaseException | None = None
 
@@ -48,26 +53,35 @@ class ServedBroker:
         if self._prepare is not None:
             self._prepare(broker)
         if isinstance(broker.replication, ControlledReplication):
-            broker.replication.cut = self._cut
+            broker.replication.cut = partial(self._replace, truncate)
+            broker.replication.begin_log = partial(self._replace, begin_elsewhere)
 
-    def _cut(self, point: int) -> None:
-        if self._is_stopping or (self._cutting is not None and not self._cutting.done()):
-            return  # the next start, or the next broker, asks again
-        self._cutting = asyncio.get_running_loop().create_task(self._truncate(point))
+    def _replace(self, change: Change, offset: int) -> None:
+        if self._is_stopping:
+            return  # the next start asks again
+        self._wanted = change, offset
+        if self._changing is None or self._changing.done():  # else it comes after that one
+            self._changing = asyncio.get_running_loop().create_task(self._replaced())
 
-    async def _truncate(self, point: int) -> None:
+    async def _replaced(self) -> None:
+        while self._wanted is not None and self._failure is None and not self._is_stopping:
+            (change, offset), self._wanted = self._wanted, None
+            await self._change(change, offset)
+
+    async def _change(self, change: Change, offset: int) -> None:
         try:
-            self.broker = await truncate(self.broker, point, self._make_ready)
+            self.broker = await change(self.broker, offset, self._make_ready)
         except Exception as error:
-            log.critical("the log cannot be cut at %d: %s; the next start goes on with it", point,
-                         error, exc_info=not isinstance(error, StoreError))  # fmt: skip
+            what = "be cut" if change is truncate else "begin"
+            log.critical("the log cannot %s at %d: %s; the next start goes on with it", what,
+                         offset, error, exc_info=not isinstance(error, StoreError))  # fmt: skip
             self._failure = error
             self._stop.set()
 
     async def stop(self) -> None:
         self._is_stopping = True
-        if self._cutting is not None:
-            await asyncio.gather(self._cutting, return_exceptions=True)
+        if self._changing is not None:
+            await asyncio.gather(self._changing, return_exceptions=True)
         if self._failure is not None:
-            raise StoreError(f"a truncation of the log failed: {self._failure}")
+            raise StoreError(f"a change of the log failed: {self._failure}")
         await self.broker.stop()

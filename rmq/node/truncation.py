@@ -1,6 +1,7 @@
-"""Truncation: a shard of this process goes on with a shorter log.
+"""Truncation: a shard of this process goes on with a shorter log, or an empty one elsewhere.
 
     broker = await truncate(broker, offset)
+    broker = await begin_elsewhere(broker, start)
 
 The broker is stopped, which writes its tables, the core cuts its log, and a new broker starts on
 the same core. All connections are closed meanwhile, as RocketMQ's and Kafka's brokers close theirs
@@ -51,8 +52,24 @@ async def truncate(
     """prepare: called with the new broker before it starts."""
     core: Any = broker.core
     core.check_truncation(offset)
+    return await _changed(broker, lambda: cut(core, broker.settings, offset), prepare)
+
+
+async def begin_elsewhere(
+    broker: Broker, start: int, prepare: Callable[[Broker], None] = lambda _: None
+) -> Broker:
+    """The same with a log that has nothing, and begins at `start` from then on."""
+    core: Any = broker.core
+    core.check_beginning(start)
+    return await _changed(broker, lambda: core.begin_log(start), prepare)
+
+
+async def _changed(
+    broker: Broker, change: Callable[[], object], prepare: Callable[[Broker], None]
+) -> Broker:
+    core: Any = broker.core
     await broker.stop()
-    await asyncio.to_thread(cut, core, broker.settings, offset)
+    await asyncio.to_thread(change)
     begin_following(core, broker.settings)
     core.start()
     fresh = Broker(broker.settings, core, broker.guard)

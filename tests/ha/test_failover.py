@@ -181,12 +181,46 @@ def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     trio.controller.kill()
     for node in trio.nodes.values():
         node.kill()
-    identity = (wiped.store / "brokerIdentity").read_bytes()
-    shutil.rmtree(wiped.store)
-    wiped.store.mkdir()
-    (wiped.store / "brokerIdentity").write_bytes(identity)
+    wipe(wiped)
     waits_for_the_others(trio, wiped, "(its log is empty) lacks what was acknowledged")
     assert "master of epoch" not in wiped.log().rpartition("lacks what was acknowledged")[2]
+    wait_until(lambda: bodies(wiped) == [b"acked"], 60)
+
+
+@pytest.mark.parametrize("is_whole_store", [True, False])
+def test_a_new_disk_takes_a_log_whose_oldest_segments_are_gone(
+    trio: Trio, is_whole_store: bool
+) -> None:
+    """Whose disk it is was back before one of the others was master, and it began a log at 0."""
+    for _ in range(20):  # 16 MiB are a segment
+        until_acked(trio, bytes(900_000))
+    until_acked(trio, b"acked")
+    trio.settle()
+    wiped = others(trio, trio.nodes["master"])[0]
+    trio.controller.kill()
+    for node in trio.nodes.values():
+        node.stop()
+    for node in others(trio, wiped):
+        (node.store / "commitlog" / f"{0:020}").unlink()
+    if is_whole_store:
+        wipe(wiped)
+    else:
+        shutil.rmtree(wiped.store / "commitlog")
+    why = "is empty" if is_whole_store else "has lost the end of its log"
+    waits_for_the_others(trio, wiped, f"(its log {why}) lacks what was acknowledged")
+    assert f"it begins at {16 << 20} from now on" in wiped.log()
+    assert set(trio.stop().values()) == {0}
+    logs = [log_of(node.store, 1 << 40).rstrip(b"\0") for node in trio.nodes.values()]
+    least = min(map(len, logs))
+    assert b"acked" in logs[0][:least] and len({log[:least] for log in logs}) == 1
+
+
+def wipe(node: Broker) -> None:
+    """All but who it is."""
+    identity = (node.store / "brokerIdentity").read_bytes()
+    shutil.rmtree(node.store)
+    node.store.mkdir()
+    (node.store / "brokerIdentity").write_bytes(identity)
 
 
 def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
@@ -199,7 +233,6 @@ def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
         node.start()
     trio.settle()
     assert trio.nodes["master"] is not first
-    wait_until(lambda: bodies(first) == [b"acked"], 60)
 
 
 def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
@@ -212,6 +245,7 @@ def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) ->
         node.stop()
     shutil.rmtree(old.store / "commitlog")
     waits_for_the_others(trio, old, "has lost the end of its log) lacks what was ack")
+    wait_until(lambda: bodies(old) == [b"acked"], 60)
     wait_until(lambda: not (old.store / "rmqLostEnd").exists(), 60)
 
 

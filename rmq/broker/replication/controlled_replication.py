@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from rmq.base import clock
+from rmq.base.first_segment import check_start
 from rmq.broker.core_seam import RoleCalls, StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.controlled_role import ControlledRole
@@ -90,9 +91,10 @@ class ControlledReplication(Replication):
         self._lease_end_ms = 0  # monotonic; NO_LEASE: it needs none
         self._has_role = False
         self._has_followed = False
-        self._is_cut = False  # a truncation has begun, at whose end this broker is another one
+        self._is_ending = False  # another broker is about to take this one's place
         self._master_address = ""
         self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
+        self.begin_log: Callable[[int], None] = _cannot_begin  # the same with an empty log
         self._search.address = lambda: self._master_address
         self._port.greet = self._greet_slave
         self._stream.greet = self._greet_master
@@ -205,8 +207,7 @@ class ControlledReplication(Replication):
     async def lead(self, epoch: int, sync_state: SyncState) -> None:
         await self._leave()
         await self._end_watch()
-        if self._is_cut:
-            raise StoreError("the log is about to be cut: this broker leads when that is done")
+        self._refuse_while_ending()
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
         self._set_lease(0)  # nothing is taken before all is set
@@ -245,6 +246,7 @@ class ControlledReplication(Replication):
     async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
         await self._step_down()
         await self._leave()
+        self._refuse_while_ending()
         self._core.set_unconfirmed()
         self._has_followed = True
         broker_id = self._role.broker_id
@@ -380,8 +382,17 @@ class ControlledReplication(Replication):
             raise RmqError(
                 f"{master.address} leads epoch {theirs.last_epoch}, and is to lead {self._epoch}"
             )
-        end = self._core.log_range()[1]
-        point = consistent_point(self._epochs.value, end, theirs.epochs, theirs.log_end)
+        standing = self._standing()
+        start, end = standing.log_start, standing.max_offset
+        if standing.has_lost:  # the epoch file does not say it when it has learned
+            self._lost_end.note(f"the log of this broker ends at {end} and once had more")
+        elif standing.is_empty and theirs.log_end > end:
+            # A member whose store was wiped is one still when its first bytes are there.
+            why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
+            self._lost_end.note(why, logging.INFO)
+        if start == end and start != master.log_start:
+            await self._begin_elsewhere(start, master)
+        point = consistent_point(self._epochs.value, (start, end), theirs.epochs, theirs.log_end)
         if point is None:
             raise StoreError(
                 f"nothing says that the log of this broker, which ends at {end}, has anything in "
@@ -389,15 +400,8 @@ class ControlledReplication(Replication):
             )
         if point < end:
             await self._cut(point, end, master.address)
-        standing = self._standing()  # the epoch file does not say it when it has learned
-        if standing.has_lost:
-            self._lost_end.note(f"the log of this broker ends at {end} and once had more")
-        elif standing.is_empty and theirs.log_end > end:
-            # A member whose store was wiped is one still when its first bytes are there.
-            why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
-            self._lost_end.note(why, logging.INFO)
         self._lost_end.follows(theirs.log_end)
-        await self._epochs.learn(theirs.epochs, end)
+        await self._epochs.learn(theirs.epochs, (start, end))
         self._role.beat()
 
     async def _cut(self, point: int, end: int, master: str) -> None:
@@ -416,8 +420,29 @@ class ControlledReplication(Replication):
         # The epochs are trimmed at the next start, by where the log ends then. If they were before,
         # a crash would leave bytes of an epoch that its file does not know.
         self.cut(point)
-        self._is_cut = True
+        await self._end()
+
+    async def _begin_elsewhere(self, start: int, master: Master) -> None:
+        """As _cut(). It was started while nobody was master, or the master has removed its oldest
+        segments since."""
+        check_start(master.log_start, self._settings.mappedFileSizeCommitLog)
+        log.warning("the log has nothing and begins at %d: it begins at %d from now on, as that of "
+                    "the master %s", start, master.log_start, master.address)  # fmt: skip
+        why = f"the log of this broker is empty, its master's begins at {master.log_start}"
+        self._lost_end.note(why, logging.INFO)
+        await self._epochs.forget()  # or those below the new start would be taken for its own
+        self.begin_log(master.log_start)
+        await self._end()
+
+    async def _end(self) -> None:
+        self._is_ending = True
         await asyncio.Event().wait()
+
+    def _refuse_while_ending(self) -> None:
+        """Where the log ends is settled: it takes no byte from anybody."""
+        if self._is_ending:
+            raise StoreError("the log is about to be cut, or to begin elsewhere: this broker has "
+                             "its role when that is done")  # fmt: skip
 
 
 class Copies:
@@ -436,3 +461,7 @@ class Copies:
 
 def _cannot_cut(point: int) -> None:
     raise StoreError(f"the log is to be cut at {point}, which this process cannot do")
+
+
+def _cannot_begin(start: int) -> None:
+    raise StoreError(f"the log is to begin at {start}, which this process cannot do")

@@ -113,14 +113,17 @@ class Epochs(msgspec.Struct, frozen=True):
         return Epochs(self.entries[-ENTRIES_MAX:]) if many else self
 
 
-def consistent_point(own: Epochs, own_end: int, theirs: Epochs, their_end: int) -> int | None:
+def consistent_point(
+    own: Epochs, own_range: tuple[int, int], theirs: Epochs, their_end: int
+) -> int | None:
     """How far a slave's log is surely equal to its master's; None: nothing says that it is at all.
 
     The newest epoch of the slave's that the master has from the same offset on, as far as both have
-    it. An empty log is equal to any. A log without epochs, which was written without a controller,
-    is equal to none: nobody knows whose it is."""
-    if own_end == 0:
-        return 0
+    it. A log without a byte is equal to any, where it begins. A log without epochs, which was
+    written without a controller, is equal to none: nobody knows whose it is."""
+    own_start, own_end = own_range
+    if own_start == own_end:
+        return own_end
     own, theirs = own.within(own_end), theirs.within(their_end)
     common = set(own.entries) & set(theirs.entries)
     if not common:

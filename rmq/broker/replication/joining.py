@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-from rmq.base.durable_directory import make_directory, sync_directory
+from rmq.base.first_segment import begin_log, has_segments
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
 from rmq.broker.replication.identity import IdentityFiles, identity_path
@@ -29,24 +27,23 @@ log = logging.getLogger("rmq.broker.joining")
 
 RETRY_S = 1.0
 NOBODY = 0  # the id of a broker that has none yet
-NAME_DIGITS = 20
 
 
 async def join(settings: Settings) -> None:
     """Returns when the store may be opened. ConfigError: the master that was found is not ours."""
-    if has_log(settings):
+    if has_segments(settings.commit_log_directory):
         return
     search = MasterSearch(settings)
-    start = await until_known(lambda: start_of(search))
-    begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
+    begin_at(settings, await until_known(lambda: start_of(search)))
 
 
 async def join_controlled(settings: Settings) -> None:
     """The same where the controller knows whose slave it is. The log of the first one, which joins
     nobody, begins at 0. So does that of a member whose store is gone: while nobody is master it is
-    to be there, or the others may wait for it (rmq/controller/decisions.py). ConfigError,
+    to be there, or the others may wait for it (rmq/controller/decisions.py); it begins anew where
+    the one that is elected has its log begin (ControlledReplication). ConfigError,
     StoreCorruptError: its id is another broker's, or cannot be read."""
-    if has_log(settings):
+    if has_segments(settings.commit_log_directory):
         return
     link = ControllerLink(
         ControllerAddresses(settings.controllerAddr),
@@ -58,7 +55,7 @@ async def join_controlled(settings: Settings) -> None:
         start = await until_known(lambda: controlled_start(settings, link, broker_id))
     finally:
         link.close()
-    begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
+    begin_at(settings, start)
 
 
 async def controlled_start(settings: Settings, link: ControllerLink, broker_id: int | None) -> int:
@@ -94,6 +91,12 @@ async def start_of(search: MasterSearch) -> int:
     return (await search.find()).log_start
 
 
+def begin_at(settings: Settings, start: int) -> None:
+    begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
+    if start:
+        log.info("the log begins where the master's does: %d", start)
+
+
 async def until_known(ask: Callable[[], Awaitable[int]]) -> int:
     said = ""
     while True:
@@ -107,26 +110,3 @@ async def until_known(ask: Callable[[], Awaitable[int]]) -> int:
                 said = text
                 log.warning("waiting for the master, whose log this one is to begin with: %s", text)
         await asyncio.sleep(RETRY_S)
-
-
-def has_log(settings: Settings) -> bool:
-    directory = settings.commit_log_directory
-    return directory.is_dir() and any(path.name.isdigit() for path in directory.iterdir())
-
-
-def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
-    """Makes the first file of a log that begins at `start`. At 0 the store makes it itself."""
-    if start == 0:
-        return
-    if start < 0 or start % segment_bytes:
-        raise ConfigError(
-            f"mappedFileSizeCommitLog={segment_bytes}: the master's log begins at {start}, which "
-            "is no start of such a file; set it as the master has it"
-        )
-    make_directory(directory)
-    path = directory / f"{start:0{NAME_DIGITS}d}"
-    with path.open("xb") as file:
-        file.truncate(segment_bytes)
-        os.fsync(file.fileno())
-    sync_directory(directory)
-    log.info("the log begins where the master's does: %d", start)

@@ -39,10 +39,17 @@ class LogEpochs:
         """StoreError: a newer one is known already."""
         await self._change(self.value.begun(epoch, start))
 
-    async def learn(self, theirs: Epochs, own_end: int) -> None:
+    async def learn(self, theirs: Epochs, own_range: tuple[int, int]) -> None:
         """Those of a master whose log this one is the beginning of, and none that begin where this
-        one ends and that the master does not have."""
-        await self._change(self.value.cut(own_end).taught(theirs, own_end))
+        one ends and that the master does not have. Of a log without a byte none is known: where its
+        first byte will be, there may be epochs that it never had."""
+        start, end = own_range
+        known = self.value.cut(end) if start < end else Epochs()
+        await self._change(known.taught(theirs, end))
+
+    async def forget(self) -> None:
+        """The log has no byte, and begins elsewhere."""
+        await self._change(Epochs())
 
     async def _change(self, value: Epochs) -> None:
         # Who waits may be cancelled, the thread that writes is not: the next one comes after it.

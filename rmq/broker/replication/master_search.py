@@ -26,6 +26,7 @@ from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 3.0
+OFFSET_MAX = 2**63 - 1
 SOON_S = 0.1  # until the next try, where the controller says that the master is there
 SOON_TRIES = 20
 # What a copy of the log has to have in common with it.
@@ -61,7 +62,7 @@ class MasterSearch:
         finally:
             link.close()
         parse_address(ha_address)
-        if not start.isdecimal():
+        if not start.isdecimal() or int(start) > OFFSET_MAX:
             raise CallError(f"{address}: its log begins at {start[:30]!r}")
         return Master(address, ha_address, int(start), is_rmq)
 

@@ -52,7 +52,13 @@ def test_the_point_up_to_which_two_logs_are_equal(
     their_end: int,
     point: int | None,
 ) -> None:
-    assert consistent_point(Epochs.of(own), own_end, Epochs.of(theirs), their_end) == point
+    assert consistent_point(Epochs.of(own), (0, own_end), Epochs.of(theirs), their_end) == point
+
+
+@pytest.mark.parametrize("own", [[], [(1, 0)], [(1, 0), (7, 850)], [(9, 2000)]])
+def test_a_log_without_a_byte_is_equal_where_it_begins(own: list[tuple[int, int]]) -> None:
+    """Its master has removed its oldest segments; whatever it once had is no part of it."""
+    assert consistent_point(Epochs.of(own), (850, 850), Epochs.of(B), 2000) == 850
 
 
 def test_the_example_of_the_page() -> None:
@@ -138,7 +144,7 @@ class Replicas(RuleBasedStateMachine):
             return
         self.masters[who], self.seen[who] = None, epoch
         log, theirs = self.logs[who], self.logs[master]
-        point = consistent_point(self.epochs[who], len(log), self.epochs[master], len(theirs))
+        point = consistent_point(self.epochs[who], (0, len(log)), self.epochs[master], len(theirs))
         if point is None:  # emptied by hand
             point = 0
         assert log[:point] == theirs[:point], "equal up to the point"
@@ -178,7 +184,9 @@ class Replicas(RuleBasedStateMachine):
     def all_pairs_part_where_they_say(self) -> None:
         for one, two in itertools.permutations(REPLICAS, 2):
             logs = self.logs[one], self.logs[two]
-            point = consistent_point(self.epochs[one], len(logs[0]), self.epochs[two], len(logs[1]))
+            point = consistent_point(
+                self.epochs[one], (0, len(logs[0])), self.epochs[two], len(logs[1])
+            )
             if point is not None:
                 assert logs[0][:point] == logs[1][:point]
 

@@ -42,7 +42,7 @@ async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grow
     epochs = loaded(file, 250)
     assert (epochs.value, epochs.newest) == (OLD, 5)
     assert file.read() == NEW, "it is asked what it was once more, should this start fail"
-    await epochs.learn(OLD, 250)
+    await epochs.learn(OLD, (0, 250))
     assert file.read() == OLD and epochs.newest == 1
     # The log grows beyond 300, and ends there at the next start.
     assert loaded(file, 400).value == OLD
@@ -52,14 +52,14 @@ async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grow
 async def test_a_write_that_failed_on_the_way_is_taken_back_by_the_next(file: EpochFile) -> None:
     file.write(OLD)
     epochs = loaded(file, 300)
-    await epochs.learn(OLD, 300)
+    await epochs.learn(OLD, (0, 300))
     way = file.path.with_name("epochFileCheckpoint.bak.new")
     way.mkdir()
     with pytest.raises(OSError):
         await epochs.begin(5, 300)
     assert file.read() == NEW and epochs.value == OLD and epochs.newest == 5
     way.rmdir()
-    await epochs.learn(OLD, 300)  # another one is master
+    await epochs.learn(OLD, (0, 300))  # another one is master
     assert file.read() == OLD and epochs.newest == 1
 
 
@@ -97,7 +97,7 @@ async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Pat
     """A slave that is made master while it writes down its master's epochs."""
     file = HeldFile(tmp_path / "epochFileCheckpoint")
     epochs = loaded(file, 300)
-    learning = asyncio.create_task(epochs.learn(OLD, 300))
+    learning = asyncio.create_task(epochs.learn(OLD, (0, 300)))
     assert await asyncio.to_thread(file.began.wait, 60)
     learning.cancel()
     await asyncio.gather(learning, return_exceptions=True)
@@ -106,3 +106,15 @@ async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Pat
     file.may_go_on.set()
     await beginning
     assert file.read() == Epochs.of([(5, 300)])
+
+
+@in_loop
+async def test_of_a_log_without_a_byte_no_epoch_is_known(file: EpochFile) -> None:
+    """Its disk was replaced, and it begins where its master's does, beyond epochs that it led."""
+    file.write(Epochs.of([(1, 0), (4, 100), (5, 300)]))
+    epochs = loaded(file, 4096)
+    await epochs.learn(Epochs.of([(1, 0), (3, 200), (6, 4096), (7, 5000)]), (4096, 4096))
+    assert epochs.value == file.read() == Epochs.of([(1, 0), (3, 200), (6, 4096)])
+    await epochs.forget()
+    assert epochs.value == file.read() == Epochs()
+    assert epochs.newest == NO_EPOCH

@@ -1,0 +1,101 @@
+"""An empty log of a follower begins where its leader's does.
+
+Goal: whatever was begun before somebody was master, the follower takes the leader's log then, and
+a restart finds it; a log with a byte in it, a leader's, or a place where no segment begins, is
+refused, and nothing happens. Method: a real leader whose oldest segments are gone; its bytes are
+fed by hand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.followers import Follower, follower, log_of, queues_of
+from support.live_broker import SMALL, live_broker, records
+from support.live_replicas import TOPIC
+from support.name_server import in_loop
+from support.waiting import until
+
+from rmq.errors import ConfigError, StoreError
+from rmq.node.truncation import begin_elsewhere
+
+SEGMENT = int(SMALL["mappedFileSizeCommitLog"])
+
+
+async def leaders_log(directory: Path) -> tuple[int, bytes]:
+    """Where the log of the leader, which was stopped, begins, and all of it."""
+    async with live_broker(directory) as leader, BrokerClient(leader.core.port) as client:
+        await client.call(17, topic="t", **TOPIC)
+        while leader.core.log_range()[1] < SEGMENT + SEGMENT // 2:
+            assert (await client.send("t", bytes(900_000))).code == 0
+        await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
+        start, end, _ = leader.core.log_range()
+        await leader.offsets.save()
+    assert start == SEGMENT
+    return start, log_of(directory, end - start)
+
+
+async def take(one: Follower, start: int, log: bytes) -> None:
+    end = start
+    while end < start + len(log):
+        at = end - start
+        end = one.core.append_raw(end, log[at : at + (1 << 20)])
+    await until(lambda: one.core.stats()["log_dispatched"] == end)
+
+
+async def begin(one: Follower, start: int) -> None:
+    one.broker = await begin_elsewhere(one.broker, start)
+
+
+@in_loop
+async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
+    start, log = await leaders_log(tmp_path / "leader")
+    one = await follower(tmp_path / "one", tmp_path / "leader")
+    for elsewhere in (5 * SEGMENT, 0, start):
+        await begin(one, elsewhere)
+        assert one.core.log_range()[:2] == (elsewhere, elsewhere)
+    await take(one, start, log)
+    bodies = [each.body for each in records(one.broker, "t")]
+    assert bodies
+    await one.stop()
+    assert log_of(tmp_path / "one", len(log)) == log
+    assert queues_of(tmp_path / "one").keys() == queues_of(tmp_path / "leader").keys()
+
+    again = await follower(tmp_path / "one")
+    assert again.core.log_range()[:2] == (start, start + len(log))
+    assert again.core.report["damages"] == []
+    assert [each.body for each in records(again.broker, "t")] == bodies
+    await again.stop()
+
+
+@in_loop
+async def test_an_empty_one_is_found_there_by_a_restart(tmp_path: Path) -> None:
+    one = await follower(tmp_path)
+    await begin(one, 3 * SEGMENT)
+    await one.stop()
+    again = await follower(tmp_path)
+    assert again.core.log_range()[:2] == (3 * SEGMENT, 3 * SEGMENT)
+    assert again.core.promote()
+    async with BrokerClient(again.core.port) as client:
+        assert (await client.send("t", b"first")).fields["queueOffset"] == "0"
+    await again.stop()
+
+
+@in_loop
+async def test_where_it_does_not(tmp_path: Path) -> None:
+    one = await follower(tmp_path)
+    for wrong in (-SEGMENT, SEGMENT - 1, 100):
+        with pytest.raises(ConfigError, match="no start of such a file"):
+            one.core.begin_log(wrong)
+    assert one.core.promote()
+    with pytest.raises(StoreError, match="of a leader is not cut"):
+        one.core.begin_log(SEGMENT)
+    async with BrokerClient(one.core.port) as client:
+        assert (await client.send("t", b"kept")).code == 0
+    await until(lambda: one.core.demote())
+    with pytest.raises(StoreError, match="it has what lies from 0 to"):
+        one.core.begin_log(SEGMENT)
+    assert [each.body for each in records(one.broker, "t")] == [b"kept"]
+    await one.stop()
