@@ -40,7 +40,7 @@ from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
-from rmq.errors import ProtocolError
+from rmq.errors import ProtocolError, StoreError
 from rmq.format import fastjson
 from rmq.refusal import Refusal
 
@@ -57,6 +57,9 @@ class Context(subscription_filters.FilterContext, Protocol):
     producers: ProducerTable
     siblings: Siblings
     topics: TopicTable
+
+
+RetryTopic = tuple[GroupConfig, bool, bool]  # of this group, unit mode, whether it is there
 
 
 def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
@@ -76,7 +79,7 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     if len(consumers) + len(producers) > GROUPS_MAX:
         raise ProtocolError(f"a heartbeat of more than {GROUPS_MAX} groups")
     stale = fingerprint == 0
-    retry_topics: list[tuple[GroupConfig, bool]] = []
+    retry_topics: list[RetryTopic] = []
     for data in consumers:
         stale |= _consumer(context, client, data, fingerprint, without_subscriptions, retry_topics)
     for data in producers:
@@ -85,10 +88,15 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
 
 
 async def _finish(
-    context: Context, request: Request, retry_topics: list[tuple[GroupConfig, bool]], stale: bool
+    context: Context, request: Request, retry_topics: list[RetryTopic], stale: bool
 ) -> Reply:
-    for group, unit_mode in retry_topics:
-        await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
+    for group, unit_mode, is_there in retry_topics:
+        try:
+            await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
+        except StoreError as error:
+            if not is_there:  # who had it made was told so
+                raise
+            quiet.warning("retry topic", "retry topic of group %s: %s", group.name, error)
     return request.command.reply(fields={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": stale})
 
 
@@ -98,7 +106,7 @@ def _consumer(
     data: Any,
     fingerprint: int,
     without_subscriptions: bool,
-    retry_topics: list[tuple[GroupConfig, bool]],
+    retry_topics: list[RetryTopic],
 ) -> bool:
     """One ConsumerData; True when the client should send its subscriptions in full."""
     if not isinstance(data, Mapping):
@@ -114,10 +122,10 @@ def _consumer(
             names.group_fault(name) or "it does not exist and may not be created by consumers",
         )
         return False
-    if names.topic_fault(names.retry_topic(name)) is None and (
-        names.retry_topic(name) not in context.topics
-    ):
-        retry_topics.append((config, bool_member(data, "unitMode", False)))
+    retry = names.retry_topic(name)
+    if names.topic_fault(retry) is None and not context.topics.is_made(retry):
+        unit_mode = bool_member(data, "unitMode", False)
+        retry_topics.append((config, unit_mode, retry in context.topics))
     how = (
         _one_of(CONSUME_TYPES, text_member(data, "consumeType", ""), "CONSUME_PASSIVELY"),
         _one_of((CLUSTERING, BROADCASTING), text_member(data, "messageModel", ""), CLUSTERING),

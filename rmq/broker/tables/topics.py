@@ -245,6 +245,10 @@ class TopicTable:
         await self._saver.stop()
         await self._deleted.stop()
 
+    def is_made(self, name: str) -> bool:
+        """It is there, and whoever made it by create() has been told so."""
+        return name in self._topics and name not in self._created
+
     # ---- changing
 
     async def create(self, topic: TopicConfig) -> TopicConfig:

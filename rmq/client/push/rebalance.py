@@ -29,6 +29,7 @@ from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, TopicAssignment, assignment_of
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
+from rmq.client.push.missing_topics import MissingTopics
 from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
@@ -88,8 +89,9 @@ class Rebalance:
         self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
         self._silent: set[str] = set()  # brokers that did not answer in this round
         self._is_due = False
-        self._retry_pause_ms = AGAIN_MS
+        self._missing = MissingTopics()
         self._again: Timer | None = None
+        self._again_due = 0.0  # clock.monotonic()
         self._ended = False
         self._troubles = Troubles()
         self._timers: list[Timer] = []
@@ -145,8 +147,16 @@ class Rebalance:
             self._instance.timers.after(0, self.run, chore=True)
 
     def _once_more(self, pause_ms: int) -> None:
-        if self._again is None and not self._ended:
-            self._again = self._instance.timers.after(pause_ms, self.run, chore=True)
+        """The soonest of those that are asked for."""
+        due = clock.monotonic() + pause_ms / 1000
+        if self._ended or (self._again is not None and self._again_due <= due):
+            return
+        if self._again is not None:
+            self._again.cancel()
+        self._again, self._again_due = (
+            self._instance.timers.after(pause_ms, self.run, chore=True),
+            due,
+        )
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
@@ -167,6 +177,7 @@ class Rebalance:
                     if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
             self._give_up(lost)
             self._pops.keep(subscriptions)
+            self._missing.keep(subscriptions)
             for queue in list(self._leaving.values()):
                 self.let_go(queue)
             for topic, subscription in subscriptions.items():
@@ -176,8 +187,7 @@ class Rebalance:
                 except RouteError as error:
                     if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
                         log.debug("%s: %s", what, error)
-                        self._once_more(self._retry_pause_ms)
-                        self._retry_pause_ms = min(2 * self._retry_pause_ms, REBALANCE_MS)
+                        self._once_more(self._missing.pause_ms(topic))
                     else:
                         self._troubles.begin(what, error)
                 except RmqError as error:
@@ -185,6 +195,7 @@ class Rebalance:
                     self._once_more(AGAIN_MS)
                 else:
                     self._troubles.end(what)
+                    self._missing.found(topic)
             if self._leaving:
                 self._once_more(LOCK_AGAIN_MS)
 

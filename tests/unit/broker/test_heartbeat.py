@@ -1,5 +1,6 @@
 """Membership: heartbeats, leaving, expiry, and what members, reactor and tools see of it."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,28 @@ async def test_a_heartbeat_makes_group_retry_topic_and_subscription(tmp_path: Pa
         assert broker.core.subscriptions[b"g", b"t"] == (5, codes, 0)
         assert broker.core.subscriptions[b"g", b"u"] == (5, None, 0)
         assert await ids(client, "g") == ["c1"]
+
+
+@in_loop
+async def test_no_heartbeat_is_answered_before_the_retry_topic_is_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members look for its route then; the second is no worse off than the one that had it made."""
+    is_shared = asyncio.Event()
+    async with control(tmp_path) as broker:
+        monkeypatch.setattr(broker.topics.siblings, "shared", is_shared.wait)
+        first, second = broker.core.client(), broker.core.client()
+        beats = [asyncio.ensure_future(first.call(34, beat("c1", g=[("t", "*", 1)])))]
+        await broker.core.until(lambda: "%RETRY%g" in broker.topics)
+        beats.append(asyncio.ensure_future(second.call(34, beat("c2", g=[("t", "*", 1)]))))
+        await broker.core.until(lambda: (group := broker.consumers.get("g")) is not None
+                                and len(group.clients) == 2)  # fmt: skip
+        await second.call(999)  # behind it
+        assert not broker.topics.is_made("%RETRY%g")
+        assert not any(each.done() for each in beats)
+        is_shared.set()
+        assert [(await each).code for each in beats] == [0, 0]
+        assert broker.topics.is_made("%RETRY%g")
 
 
 @in_loop
