@@ -7,13 +7,19 @@ what the commands say of themselves.
 
 from __future__ import annotations
 
+import os
+import select
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 from rmq import __version__
+
+INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 
 # name: (module, attribute, one-line help)
 COMMANDS = {
@@ -23,7 +29,7 @@ COMMANDS = {
     "controller": (
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
-    "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
+    "topic": ("rmq.cli.topic", "topic", "List, create, change, describe and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
@@ -62,6 +68,14 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def make_context(self, *arguments: Any, **more: Any) -> click.Context:
+        with _while_output_is_read():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, context: click.Context) -> Any:
+        with _while_output_is_read():
+            return super().invoke(context)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items()])
@@ -76,6 +90,25 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {near[0]}?" if near else " See rmq --help."
             context.fail(f"no such command: {args[0]}.{hint}")
         return super().resolve_command(context, args)
+
+
+@contextmanager
+def _while_output_is_read() -> Iterator[None]:
+    """Who reads a part of it and goes, as in `rmq consume .. | head`, has had what he wanted."""
+    try:
+        yield
+    except BrokenPipeError:
+        if _is_output_read():
+            raise
+        _leave_output()
+        raise click.exceptions.Exit(0) from None
+
+
+def _is_output_read() -> bool:
+    """Whether standard output is no pipe, or one that somebody reads."""
+    looked = select.poll()
+    looked.register(sys.stdout.fileno(), 0)
+    return not any(events & select.POLLERR for _, events in looked.poll(0))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -93,13 +126,28 @@ def main(arguments: list[str] | None = None) -> Any:
     from rmq.errors import RmqError
 
     try:
-        return cli.main(args=arguments, prog_name="rmq", standalone_mode=True)
+        code = cli.main(args=arguments, prog_name="rmq", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort as error:
+        click.echo("Aborted!", err=True)
+        sys.exit(INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1)
     except RmqError as error:
         from rmq.cli.output import describe_error
 
         text, code = describe_error(error)
         click.echo(f"rmq: {text}", err=True)
         sys.exit(code)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; Python would complain at exit
+    except BrokenPipeError:  # at the flush
+        _leave_output()
         sys.exit(0)
+
+
+def _leave_output() -> None:
+    """Its reader has gone; Python would complain of what it cannot write at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,5 +1,6 @@
 """The command line's root: quick help, true one-liners, mistakes answered with a way out."""
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -54,6 +55,27 @@ def _bare_python() -> float:
     start = calm_seconds()
     subprocess.run([sys.executable, "-c", "import click"], check=True)
     return calm_seconds() - start
+
+
+@pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["spark", "options"]])
+def test_a_reader_that_has_gone_is_no_error(words: list[str]) -> None:
+    """`rmq .. | head` has pipefail say that all is well."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "rmq", *words], stdout=writing,
+                          stderr=subprocess.PIPE, text=True)  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_who_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmq.client.blocking.cluster.ClusterView.topics", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["topic", "list", "--all"])
+    assert ended.value.code == 130
 
 
 @pytest.mark.parametrize("name", COMMANDS)
