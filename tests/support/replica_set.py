@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking.cluster import Cluster
@@ -49,9 +49,18 @@ class Server:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self._ended()
+
+    def stop(self) -> int:
+        """Its exit code."""
+        self.process.terminate()
+        return self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(HANG_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        return code
 
     def counted(self, name: str) -> int:
         """One of the broker's figures."""

@@ -56,9 +56,15 @@ class Context(Protocol):
 
 
 def get_topic_stats(context: Context, request: Request) -> Reply:
+    """With rmqDetail=true also queues that hold messages and that the topic has no more."""
     topic = context.topics.require(request.command.require("topic"))
     table: dict[MessageQueue, Any] = {}
-    for queue_id, (minimum, maximum) in enumerate(context.queues.ranges(topic.name, topic.queues)):
+    count = topic.queues
+    if request.command.bool_field("rmqDetail", False):
+        count = max(count, context.queues.count(topic.name))
+    for queue_id, (minimum, maximum) in enumerate(context.queues.ranges(topic.name, count)):
+        if queue_id >= topic.queues and minimum == maximum:
+            continue
         last = 0
         if maximum > minimum and queue_id < TIMES_MAX:
             last = max(0, context.queues.store_time_at(topic.name, queue_id, maximum - 1))

@@ -25,6 +25,7 @@ from rmq.codes import BORNHOST_V6_FLAG
 from rmq.format.store_files import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rmq.format.time_search import search_offset
 
+QUEUE_DIGITS_MAX = 5  # rmq.limits.QUEUES_MAX of them
 _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _I64 = struct.Struct(">q")
@@ -69,6 +70,14 @@ class QueueReader:
     def ranges(self, topic: str, count: int) -> list[tuple[int, int]]:
         """range() of the queues 0 to count - 1, by few calls of the reactor, not one a queue."""
         return self._core.queue_ranges(topic.encode(), count)
+
+    def count(self, topic: str) -> int:
+        """One more than the highest number of a queue that has files."""
+        try:
+            names = [path.name for path in (self._directory / topic).iterdir()]
+        except FileNotFoundError:
+            return 0
+        return max((int(name) + 1 for name in names if _is_queue(name)), default=0)
 
     def view(self, topic: str, queue_id: int) -> QueueView | None:
         snapshot = self._core.queue_snapshot(topic.encode(), queue_id)
@@ -134,6 +143,10 @@ class QueueReader:
                 break
             at += wanted
         return b"".join(pieces)
+
+
+def _is_queue(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= QUEUE_DIGITS_MAX
 
 
 def record_store_time(record: bytes) -> int:

@@ -56,8 +56,9 @@ def create_topic(
     order: bool = False,
     cluster_name: str | None = None,
     attributes: Mapping[str, str] | None = None,
+    brokers: list[BrokerEntry] | None = None,
 ) -> list[BrokerEntry]:
-    """Creates the topic, or changes it, on every master (of one cluster); who took it.
+    """Creates the topic, or changes it, on every master (of one cluster), or on these; who took it.
     attributes: {"message.type": "DELAY"} and such."""
     fields: dict[str, Any] = {
         "topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": queues,
@@ -66,7 +67,7 @@ def create_topic(
     }  # fmt: skip
     if attributes:
         fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
-    masters = cluster.masters(cluster_name)
+    masters = cluster.masters(cluster_name) if brokers is None else brokers
     for broker in masters:
         _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
     return masters
@@ -81,20 +82,28 @@ def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = No
 
 
 def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
-    """The range of every queue of the topic, by broker and queue id."""
-    found = []
-    for name in sorted({queue.broker_name for queue in cluster.route(topic).readable()}):
-        reply = cluster.call_any(name, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
-        for queue, row in queue_table(reply.body).items():
-            found.append(
-                QueueRange(
-                    queue,
-                    int(row.get("minOffset", 0)),
-                    int(row.get("maxOffset", 0)),
-                    int(row.get("lastUpdateTimestamp", 0)),
-                )
-            )
-    return sorted(found, key=lambda each: (each.queue.broker_name, each.queue.queue_id))
+    """The range of every queue of the topic that can be read, by broker and queue id."""
+    names = sorted({queue.broker_name for queue in cluster.route(topic).readable()})
+    return [each for name in names for each in queue_ranges(cluster, topic, name)]
+
+
+def queue_ranges(
+    cluster: ClusterView, topic: str, broker_name: str, *, is_whole: bool = False
+) -> list[QueueRange]:
+    """Those of one broker, by queue id. is_whole: rmq's tell also of queues that hold messages and
+    that the topic has no more."""
+    fields = {"topic": topic, **({"rmqDetail": True} if is_whole else {})}
+    reply = cluster.call_any(broker_name, RequestCode.GET_TOPIC_STATS_INFO, fields)
+    found = [
+        QueueRange(
+            queue,
+            int(row.get("minOffset", 0)),
+            int(row.get("maxOffset", 0)),
+            int(row.get("lastUpdateTimestamp", 0)),
+        )
+        for queue, row in queue_table(reply.body).items()
+    ]
+    return sorted(found, key=lambda each: each.queue.queue_id)
 
 
 def system_topics(cluster: ClusterView) -> set[str]:

@@ -1,0 +1,111 @@
+"""Topics at each broker: what they are there, and changes of what is named and nothing else.
+
+A topic lives on every master of its cluster, each with its own number of queues and permissions.
+
+    for state in states(cluster, "orders"): state.broker.name, state.read_queues, state.perm
+    change(cluster, state, read_queues=8)
+    for each in queues(cluster, "orders"): each.range.queue, each.perm
+
+Queues behind the last one that is read keep their messages, and show them again when there are as
+many as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rmq.client.blocking.admin import QueueRange, queue_ranges
+from rmq.client.blocking.cluster import BrokerEntry, ClusterView
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
+from rmq.errors import RemoteError
+from rmq.format import fastjson
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic at one broker."""
+
+    broker: BrokerEntry
+    topic: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    order: bool = False
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    is_static: bool = False
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """A queue that is read or written, or holds messages; `perm`: which of it it is."""
+
+    range: QueueRange
+    perm: int
+
+    @property
+    def messages(self) -> int:
+        return self.range.max_offset - self.range.min_offset
+
+
+def states(
+    cluster: ClusterView, topic: str, cluster_name: str | None = None
+) -> Iterator[tuple[BrokerEntry, TopicState | None]]:
+    """Of every master (of one cluster), what the topic is there; None: it is not."""
+    for broker in cluster.masters(cluster_name):
+        members = _members(cluster, broker, topic)
+        yield broker, _state(broker, topic, members) if members is not None else None
+
+
+def _members(cluster: ClusterView, broker: BrokerEntry, topic: str) -> dict[str, Any] | None:
+    assert broker.master is not None
+    try:
+        asked = {"topic": topic, "lo": True}
+        reply = cluster.call(broker.master, RequestCode.GET_TOPIC_CONFIG, asked)
+        return fastjson.loads_object(reply.body)
+    except RemoteError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+    reply = cluster.call(broker.master, RequestCode.GET_ALL_TOPIC_CONFIG)  # RocketMQ 4 has no other
+    table = fastjson.loads_object(reply.body).get("topicConfigTable") or {}
+    found = table.get(topic)
+    return found if isinstance(found, dict) else None
+
+
+def _state(broker: BrokerEntry, topic: str, members: dict[str, Any]) -> TopicState:
+    return TopicState(
+        broker, topic, int(members.get("readQueueNums", 0)), int(members.get("writeQueueNums", 0)),
+        int(members.get("perm", 0)), bool(members.get("order")),
+        str(members.get("topicFilterType") or "SINGLE_TAG"), int(members.get("topicSysFlag", 0)),
+        is_static=bool(members.get("mappingDetail")),
+    )  # fmt: skip
+
+
+def change(cluster: ClusterView, state: TopicState, **named: Any) -> TopicState:
+    """The topic at that broker with these fields of its state changed; what it is then."""
+    after = replace(state, **named)
+    assert after.broker.master is not None
+    fields = {
+        "topic": after.topic, "readQueueNums": after.read_queues,
+        "writeQueueNums": after.write_queues, "perm": after.perm, "order": after.order,
+        "topicFilterType": after.filter_type, "topicSysFlag": after.sys_flag,
+    }  # fmt: skip
+    cluster.call(after.broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    return after
+
+
+def queues(cluster: ClusterView, topic: str) -> list[QueueState]:
+    """All queues of the topic by broker and number; of rmq's brokers also those that hold messages
+    and are not read."""
+    found = []
+    for entry in sorted(cluster.route(topic).entries, key=lambda each: each.broker_name):
+        for each in queue_ranges(cluster, topic, entry.broker_name, is_whole=True):
+            reads = entry.perm & PERM_READ and each.queue.queue_id < entry.read_queues
+            writes = entry.perm & PERM_WRITE and each.queue.queue_id < entry.write_queues
+            perm = (PERM_READ if reads else 0) | (PERM_WRITE if writes else 0)
+            found.append(QueueState(each, perm))
+    return found
