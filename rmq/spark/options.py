@@ -32,6 +32,7 @@ _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 2
           "gb": 1 << 30}  # fmt: skip
 _TIMES = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000,
           "d": 86_400_000}  # fmt: skip
+YEAR_MS = 366 * 86_400_000
 
 
 class OptionError(ConfigError):
@@ -102,12 +103,19 @@ def size(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
-def duration(value: str) -> int:
+def duration(low_ms: int, high_ms: int = YEAR_MS) -> Callable[[str], int]:
     """Milliseconds of "500ms", "15m", "2 h"; a bare number is milliseconds."""
-    found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", value.strip().lower())
-    if found is None or found[2] not in _TIMES:
-        raise ValueError("a time such as 500ms, 10s, 15m")
-    return int(found[1]) * _TIMES[found[2]]
+
+    def parse(value: str) -> int:
+        found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", value.strip().lower())
+        if found is None or found[2] not in _TIMES:
+            raise ValueError("a time such as 500ms, 10s, 15m")
+        result = int(found[1]) * _TIMES[found[2]]
+        if not low_ms <= result <= high_ms:
+            raise ValueError(f"a time from {low_ms} to {high_ms} ms")
+        return result
+
+    return parse
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
@@ -142,7 +150,7 @@ TABLE = [
     Option("maxBytesPerPartition", size(1 << 10, 1 << 50), None, READS, "estimated, of one task"),
     Option("maxOffsetsPerTrigger", number(1), None, (STREAM,), "messages of one batch at most"),
     Option("minOffsetsPerTrigger", number(1), None, (STREAM,), "wait until so many are there"),
-    Option("maxTriggerDelay", duration, 15 * 60_000, (STREAM,), "but no longer than this"),
+    Option("maxTriggerDelay", duration(0), 15 * 60_000, (STREAM,), "but no longer than this"),
     Option("maxBytesPerTrigger", size(1 << 10, 1 << 50), None, (STREAM,), "estimated, of a batch"),
     Option("group", text, None, READS, "consumer group: startingOffsets=group, commitOffsets"),
     Option("commitOffsets", boolean, False, (STREAM,), "tell the brokers what is processed"),
@@ -161,10 +169,10 @@ TABLE = [
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
     Option("fetchBytes", size(32 << 10, 8 << 20), 1 << 20, READS, "asked for in one pull"),
     Option("maxUnpackedBytes", size(1 << 10, 1 << 30), 64 << 20, READS, "of one unpacked body"),
-    Option("planTimeoutMs", number(0, 86_400_000), 15_000, READS, "for brokers at the start"),
-    Option("pollTimeoutMs", number(1, 86_400_000), 120_000, ALL, "for a broker that is away"),
+    Option("planTimeoutMs", duration(0, 86_400_000), 15_000, READS, "for brokers at the start"),
+    Option("pollTimeoutMs", duration(1, 86_400_000), 120_000, ALL, "for a broker that is away"),
     Option("fetchOffset.numRetries", number(0, 1000), 3, READS, "of questions about offsets"),
-    Option("fetchOffset.retryIntervalMs", number(0, 3_600_000), 10, READS, "between them"),
+    Option("fetchOffset.retryIntervalMs", duration(0, 3_600_000), 10, READS, "between them"),
     Option("gcFreeze", boolean, True, READS, "keeps Spark's collector off what never changes"),
     Option("accessKey", text, None, ALL, "account, with secretKey"),
     Option("secretKey", text, None, ALL, "its secret"),
@@ -177,12 +185,17 @@ TABLE = [
     Option("tlsKeyPassword", text, None, ALL, "of a key that is locked"),
     Option("producerGroup", text, "SPARK_PRODUCER", (WRITE,), "group of the sends"),
     Option("transactional", boolean, False, (WRITE,), "rows are seen when the batch commits"),
-    Option("transactionTimeout", duration, 3_600_000, (WRITE,), "no check back before"),
+    Option("transactionTimeout", duration(0), 3_600_000, (WRITE,), "no check back before"),
     Option("batchSendBytes", size(1 << 10, 3 << 20), 256 << 10, (WRITE,), "of one send"),
-    Option("sendTimeoutMs", number(1, 3_600_000), 10_000, (WRITE,), "of one send"),
+    Option("sendTimeoutMs", duration(1, 3_600_000), 10_000, (WRITE,), "of one send"),
     Option("sendRetries", number(0, 1000), 5, (WRITE,), "of a send that is refused, elsewhere"),
     Option("idPrefix", text, None, (WRITE,), "of the ids of rows; default: what ran the write"),
 ]  # fmt: skip
+CATALOG = "option."  # how its catalog gives them when a table is created
+OF_A_TABLE = (
+    "CREATE TABLE .. USING rmq: Spark keeps the options of such a table, and gives them to no data "
+    "source in Python when it is read. CREATE TEMPORARY VIEW .. USING rmq OPTIONS (..) has them"
+)
 ALIASES = {"subexpression": "tags", "sqlfilter": "sql"}
 _BY_KEY = {option.name.lower(): option for option in TABLE}
 
@@ -213,6 +226,8 @@ def lenient_options(given: Mapping[str, str]) -> Options:
 def parse_options(given: Mapping[str, str], where: str) -> Options:
     """Every option checked by itself; read_options and write_options check them together."""
     values = {option.attribute: option.default for option in TABLE}
+    if any(raw.lower().startswith(CATALOG) for raw in given):
+        raise OptionError(OF_A_TABLE)
     for raw, value in given.items():
         key = ALIASES.get(raw.lower(), raw.lower())
         option = _BY_KEY.get(key)

@@ -120,6 +120,9 @@ def test_every_option_has_a_default_that_its_own_parser_takes() -> None:
         ({"endingOffsets": "latest"}, "does not count for stream"),
         ({"batchBytes": "1t"}, "batchBytes='1t': give bytes"),
         ({"maxTriggerDelay": "soon"}, "a time such as"),
+        ({"planTimeoutMs": "25h"}, "a time from 0 to 86400000 ms"),
+        ({"pollTimeoutMs": "0s"}, "a time from 1 to 86400000 ms"),
+        ({"option.nameserver": "h:1", "provider": "rmq"}, "CREATE TEMPORARY VIEW"),
         ({"failOnDataLoss": "perhaps"}, "true or false"),
         ({"startingOffsets": "group"}, "needs option group"),
     ],
@@ -127,6 +130,16 @@ def test_every_option_has_a_default_that_its_own_parser_takes() -> None:
 def test_options_that_contradict_each_other_are_named(given, said: str) -> None:
     with pytest.raises(OptionError, match=said):
         options(streaming=True, **given)
+
+
+def test_times_have_units_wherever_they_are_taken() -> None:
+    given = {"nameserver": "h:1", "topic": "t", "planTimeoutMs": "2s", "pollTimeoutMs": "3 m",
+             "fetchOffset.retryIntervalMs": "40ms"}  # fmt: skip
+    found = read_options(given, streaming=False)
+    assert (found.plan_timeout_ms, found.poll_timeout_ms) == (2000, 180_000)
+    assert found.fetch_offset_retry_interval_ms == 40
+    given = {"nameserver": "h:1", "sendTimeoutMs": "1h"}
+    assert write_options(given).send_timeout_ms == 3_600_000
 
 
 def test_a_secret_is_not_shown() -> None:
