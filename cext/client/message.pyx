@@ -74,6 +74,10 @@ def after_fork():
 os.register_at_fork(after_in_child=after_fork)
 
 
+MS_OF_1973 = 100_000_000_000
+TIMES_MAX = 1 << 53             # ms; far behind every clock, and exact in every client
+
+
 cdef int refuse_marks(str name, str value) except -1:
     cdef Py_ssize_t name_bytes = 0, value_bytes = 0
     cdef const char* name_at = PyUnicode_AsUTF8AndSize(name, &name_bytes)
@@ -109,7 +113,7 @@ cdef inline uint8_t* write_pair(uint8_t* out, const char* name, Py_ssize_t name_
 
 @cython.freelist(256)
 cdef class Message:
-    def __init__(self, str topic not None, body not None, str tags=None, keys=None, *,
+    def __init__(self, str topic not None, body, str tags=None, keys=None, *,
                  properties=None, int32_t flag=0, int delay_level=0, delay_seconds=None,
                  deliver_at=None, str sharding_key=None, bint wait_store_msg_ok=True):
         self.topic = topic
@@ -127,9 +131,9 @@ cdef class Message:
         if delay_level:
             self.delay_level = delay_level
         if delay_seconds is not None:
-            self.put_property("TIMER_DELAY_MS", str(round(delay_seconds * 1000)))
+            self.put_property("TIMER_DELAY_MS", str(delay_ms(delay_seconds)))
         if deliver_at is not None:
-            self.put_property("TIMER_DELIVER_MS", str(milliseconds(deliver_at)))
+            self.put_property("TIMER_DELIVER_MS", str(delivery_ms(deliver_at)))
         if sharding_key is not None:
             self.put_property("__SHARDINGKEY", sharding_key)
 
@@ -180,7 +184,9 @@ cdef class Message:
             found.update(self.extra)
         return found
 
-    def put_property(self, str name not None, value not None):
+    def put_property(self, str name not None, value):
+        if value is None:
+            raise MessageError(f"property {name[:80]!r} is None: leave it out, or give it text")
         text = value if isinstance(value, str) else str(value)
         refuse_marks(name, text)
         if name == "TAGS":
@@ -281,6 +287,25 @@ def body_bytes(body):
 def milliseconds(when):
     """Milliseconds since 1970 of a number of them, or of a datetime."""
     return round(when.timestamp() * 1000) if hasattr(when, "timestamp") else int(when)
+
+
+def delivery_ms(when):
+    """Of deliver_at: a moment in the past is at once, one in seconds is a mistake."""
+    if isinstance(when, bool) or not (isinstance(when, int) or hasattr(when, "timestamp")):
+        raise MessageError(f"deliver_at={when!r}: a datetime, or milliseconds since 1970 as int")
+    found = milliseconds(when)
+    if not MS_OF_1973 <= found < TIMES_MAX:
+        raise MessageError(f"deliver_at={when!r}: milliseconds since 1970, which now are "
+                           f"{wall_ms()}; are these seconds?")
+    return found
+
+
+def delay_ms(seconds):
+    """Of delay_seconds."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
+            0 <= seconds < TIMES_MAX // 1000):
+        raise MessageError(f"delay_seconds={seconds!r}: a number of seconds, 0 or more")
+    return round(seconds * 1000)
 
 
 def encoded_properties(Message message not None):

@@ -194,7 +194,7 @@ def test_sql_reads_a_topic_as_a_view(spark, broker: BrokerProcess, topic) -> Non
 
 def test_a_table_that_could_not_be_read_is_not_created(spark, broker: BrokerProcess) -> None:
     """Spark 4.2 hands a reader in Python none of the options that the table was created with."""
-    with pytest.raises(Exception, match="CREATE TEMPORARY VIEW .. USING rmq OPTIONS"):
+    with pytest.raises(Exception, match="CREATE TEMPORARY VIEW"):
         spark.sql(f"CREATE TABLE t USING rmq OPTIONS (nameserver '{broker.namesrv}', topic 't')")
 
 

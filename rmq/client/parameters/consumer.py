@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rmq.client.parameters.base import ClientParameters, check_choice, parameter
+from rmq.client.parameters.base import ClientParameters, P, check_choice, parameter
 from rmq.errors import ConfigError
 
 FROM_WHERE = (
@@ -115,8 +115,9 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
     )
     consume_thread_min: int = parameter(20, "threads that call the listener")
     consume_thread_max: int = parameter(
-        20, "their number after consumer.update_core_pool_size(), at most"
-    )
+        20, "their number after consumer.update_core_pool_size(), at most; given alone, one of the "
+        "two takes the other one with it",
+    )  # fmt: skip
     adjust_thread_pool_nums_threshold: int = parameter(
         100_000, "accepted without effect, as in RocketMQ"
     )
@@ -162,6 +163,20 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
     pop_threshold_for_queue: int = parameter(
         96, "messages of one queue that were popped and are not dealt with"
     )
+
+    def changed(self: P, changes: Mapping[str, Any]) -> P:
+        """One of the two numbers of threads takes the other one with it, where that is not given
+        and would contradict it."""
+        given = dict(changes)
+        for name, other, nearest in (
+            ("consume_thread_min", "consume_thread_max", max),
+            ("consume_thread_max", "consume_thread_min", min),
+        ):
+            least, most = RANGES[name]
+            count = changes.get(name)
+            if isinstance(count, int) and least <= count <= most:
+                given.setdefault(other, nearest(count, getattr(self, other)))
+        return super().changed(given)
 
     def check(self) -> None:
         super().check()

@@ -74,6 +74,29 @@ def test_what_cannot_be_sent_is_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"deliver_at": "tomorrow"}, "deliver_at='tomorrow': a datetime, or milliseconds"),
+        ({"deliver_at": 1_893_553_445}, "deliver_at=1893553445: .* are these seconds"),
+        ({"deliver_at": 1_893_553_445.678}, "a datetime, or milliseconds"),
+        ({"deliver_at": True}, "a datetime, or milliseconds"),
+        ({"deliver_at": -1}, "deliver_at=-1: milliseconds since 1970"),
+        ({"deliver_at": 1 << 60}, "milliseconds since 1970"),
+        ({"delay_seconds": "5"}, "delay_seconds='5': a number of seconds"),
+        ({"delay_seconds": -1}, "a number of seconds, 0 or more"),
+        ({"delay_seconds": float("nan")}, "a number of seconds, 0 or more"),
+        ({"delay_seconds": float("inf")}, "a number of seconds, 0 or more"),
+        ({"properties": {"due": None}}, "property 'due' is None: leave it out"),
+        ({"body": None}, "a body is bytes or text, not NoneType"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_named(given: dict[str, object], reason: str) -> None:
+    with pytest.raises(MessageError, match=reason):
+        Message(**{"topic": "t", "body": b"", **given})  # type: ignore[arg-type]
+
+
 @given(st.dictionaries(TEXT, TEXT, max_size=8))
 def test_properties_are_read_back_by_the_oracle(properties: dict[str, str]) -> None:
     properties.pop("UNIQ_KEY", None)

@@ -510,13 +510,26 @@ def test_namespaces_keep_topics_groups_and_retries_apart(driven_broker: RunningB
 @pytest.mark.parametrize(
     "changes",
     [{"consume_from_where": "SOMEWHERE"}, {"message_model": "BOTH"}, {"pull_batch_size": 0},
-     {"pull_batch_size": 1_025}, {"consume_thread_min": 30}, {"max_reconsume_times": -2},
+     {"pull_batch_size": 1_025}, {"consume_thread_min": 30, "consume_thread_max": 29},
+     {"consume_thread_max": 0}, {"consume_thread_min": 1_001}, {"max_reconsume_times": -2},
      {"pull_threshold_for_topic": 0}, {"consume_timeouts": 3}],
     ids=str,
 )  # fmt: skip
 def test_parameters_that_cannot_be_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         PushConsumer("g", print, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "threads"),
+    [({"consume_thread_max": 4}, (4, 4)), ({"consume_thread_min": 30}, (30, 30)),
+     ({"consume_thread_max": 40}, (20, 40)), ({"consume_thread_min": 2}, (2, 20)),
+     ({"consume_thread_min": 2, "consume_thread_max": 4}, (2, 4))],
+    ids=str,
+)  # fmt: skip
+def test_one_number_of_threads_is_enough(changes: dict[str, int], threads: tuple[int, int]) -> None:
+    given = PushConsumer("g", print, **changes).parameters
+    assert (given.consume_thread_min, given.consume_thread_max) == threads
 
 
 def test_a_listener_is_wanted_and_a_known_strategy() -> None:
