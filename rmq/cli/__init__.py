@@ -16,15 +16,18 @@
     store               store check, store dump
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
-    topic, group, cluster    list, create, describe, delete
+    topic, group, cluster    list, create, change, describe, delete
     user, acl           users, and what they may do
     setup               setup security: the files of a secured server
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
+    json_lines          a message as a JSON object, printed and sent again
+    message_format      what consume --format prints
     message, trace      messages found again, and what clients traced of them
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
     account_options     whose requests a command sends
+    times               moments and durations as people write them
     options, addresses  options that commands share; which addresses are served
     output              tables, JSON, and errors with a way out
 

@@ -2,89 +2,130 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
-import time
 from typing import Any
 
 import click
 
+from rmq.cli.json_lines import as_text, members
+from rmq.cli.message_format import MessageFormat
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, time_text
+from rmq.cli.times import MOMENTS, moment_ms
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 
 
 class StartParameter(click.ParamType[Start]):
-    """`first`, `last`, milliseconds, or a local time such as 2025-06-01T08:30."""
+    """Where each queue is begun: by name, time, or offset."""
 
-    name = "first|last|TIME"
+    name = "START"
 
     def convert(self, value: Any, parameter: Any, context: Any) -> Start:
         if isinstance(value, Start):
             return value
-        if value in ("first", "last"):
-            return Start(value)
-        if re.fullmatch("[0-9]{10,13}", value):
-            return Start("time", int(value) * (1000 if len(value) == 10 else 1))
-        for form in ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
-            try:
-                return Start("time", int(time.mktime(time.strptime(value, form)) * 1000))
-            except ValueError:
-                continue
-        self.fail(f"{value!r}: first, last, milliseconds, or a local time such as 2025-06-01T08:30")
+        if value in ("first", "start"):
+            return Start("first")
+        if value in ("last", "end"):
+            return Start("last")
+        if re.fullmatch("[0-9]{1,9}", value):
+            return Start("offset", int(value))
+        if re.fullmatch("-[0-9]{1,9}", value):
+            return Start("back", -int(value))
+        if found := re.fullmatch("([0-9]{1,18}):([0-9]{1,18})", value):
+            return Start("offset", int(found[1]), int(found[2]))
+        try:
+            return Start("time", moment_ms(value.removeprefix("@")))
+        except ValueError:
+            self.fail(
+                f"{value!r}: first, last, an offset, N:M for those from N to before M, -N for the "
+                f"last N of each queue, or a time: {MOMENTS}"
+            )
+
+
+class FormatParameter(click.ParamType[MessageFormat]):
+    name = "FORMAT"
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> MessageFormat:
+        try:
+            return value if isinstance(value, MessageFormat) else MessageFormat(value)
+        except ValueError as error:
+            self.fail(str(error))
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
 @click.option("--sql", help="Only messages of which this SQL92 expression is true.")
+@click.option("--key", help="Only messages with this key.")
+@click.option("--queue", "queues", type=click.IntRange(0), multiple=True, help="Only this queue.")
+@click.option("--broker", help="Only the queues of this broker name.")
 @click.option(
     "--from",
     "start",
     type=StartParameter(),
     default=None,
-    help="Where to begin: first (default), last (default with --follow) or a time.",
+    help="Where to begin in each queue: first (default), last (default with --follow), an offset, "
+    "N:M for those from N to before M, -N for the last N, or a time: 2025-06-01T08:30, -1h.",
 )
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more instead of stopping at the end.")
-@click.option("--body", "body_only", is_flag=True, help="Print the bodies only, byte for byte.")
+@click.option("--body", "body_only", is_flag=True, help="Print the bodies only, a line each.")
+@click.option(
+    "--format",
+    "form",
+    type=FormatParameter(),
+    help="Print this of each message, and nothing else: %t topic, %b broker, %q queue, %o offset, "
+    "%k keys, %g tag, %i id, %s stored in ms, %T stored, %r times it came again, %v body byte for "
+    "byte, %l its bytes, %p properties, %p{NAME} one of them, \\n, \\t.",
+)
 @namesrv_option
 @json_option
 def consume(
     topic: str,
     tags: tuple[str, ...],
     sql: str | None,
+    key: str | None,
+    queues: tuple[int, ...],
+    broker: str | None,
     start: Start | None,
     count: int | None,
     follow: bool,
     body_only: bool,
+    form: MessageFormat | None,
     namesrv: str,
     as_json: bool,
 ) -> None:
     """Print the messages of a topic.
 
-    Reads every queue on its own, commits no offsets and disturbs no consumer group.
+    Reads every queue on its own, commits no offsets and disturbs no consumer group. What --json
+    prints, `rmq send --json-lines` sends.
     """
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql cannot be combined; a tag is the property TAGS")
+    if body_only + as_json + (form is not None) > 1:
+        raise click.UsageError("--body, --json and --format: give one of them")
+    if body_only:
+        form = MessageFormat("%v\\n")
     start = start or Start("last" if follow else "first")
     with Cluster(namesrv) as cluster:
         printed = 0
-        try:
-            for message in tail(cluster, topic, tags=tags, sql=sql, start=start, follow=follow):
-                _show(message, body_only, as_json)
-                printed += 1
-                if printed == count:
-                    break
-        except KeyboardInterrupt:
-            sys.exit(130)
+        for message in tail(
+            cluster, topic, tags=tags, sql=sql, start=start, follow=follow,
+            queues=queues or None, broker=broker,
+        ):  # fmt: skip
+            if key is not None and key not in message.properties.get("KEYS", "").split():
+                continue
+            _show(message, form, as_json)
+            printed += 1
+            if printed == count:
+                break
 
 
-def _show(message: ReceivedMessage, body_only: bool, as_json: bool) -> None:
-    if body_only:
-        sys.stdout.buffer.write(message.body + b"\n")
+def _show(message: ReceivedMessage, form: MessageFormat | None, as_json: bool) -> None:
+    if form is not None:
+        sys.stdout.buffer.write(form.bytes_of(message))
         sys.stdout.buffer.flush()
         return
     stored = message.stored
@@ -99,41 +140,11 @@ def _show(message: ReceivedMessage, body_only: bool, as_json: bool) -> None:
     click.echo("  ".join([*marks, shown_body(message)]))
 
 
-def members(message: ReceivedMessage) -> dict[str, Any]:
-    """The message as a JSON object."""
-    stored = message.stored
-    text = _as_text(message.body) if message.packing is None else None
-    body = {"body": text} if text is not None else {
-        "body_base64": base64.b64encode(message.body).decode()
-    }  # fmt: skip
-    return {
-        "broker": message.broker_name,
-        "queue": stored.queue_id,
-        "offset": stored.queue_offset,
-        "stored": stored.store_timestamp_ms,
-        "born": stored.born_timestamp_ms,
-        "born_host": str(stored.born_host),
-        "id": message.properties.get("UNIQ_KEY"),
-        "tag": message.properties.get("TAGS"),
-        "keys": message.properties.get("KEYS"),
-        "reconsume_times": stored.reconsume_times,
-        "properties": message.properties,
-        **body,
-    }
-
-
 def shown_body(message: ReceivedMessage) -> str:
     """The body as text, or what it is."""
-    text = _as_text(message.body) if message.packing is None else None
+    text = as_text(message.body) if message.packing is None else None
     return (
         text
         if text is not None
         else f"({len(message.body)} bytes, {message.packing or 'not text'})"
     )
-
-
-def _as_text(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None

@@ -133,8 +133,10 @@ def main(arguments: list[str] | None = None) -> Any:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            sys.exit(INTERRUPTED)
         click.echo("Aborted!", err=True)
-        sys.exit(INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1)
+        sys.exit(1)
     except RmqError as error:
         from rmq.cli.output import describe_error
 

@@ -6,12 +6,14 @@ import sys
 
 import click
 
-from rmq.cli.consume import StartParameter, members, shown_body
+from rmq.cli.consume import shown_body
+from rmq.cli.json_lines import members
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
+from rmq.cli.times import Moment
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
-from rmq.client.blocking.tail import ReceivedMessage, Start
+from rmq.client.blocking.tail import ReceivedMessage
 
 COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
 BODY_CHARACTERS_MAX = 60  # of a body in the table
@@ -28,8 +30,8 @@ def message() -> None:
 @click.option("--unique-key", help="The unique id that the sender's client made (32 digits).")
 @click.option("--tag", help="The sender's tag.")
 @click.option("--id", "offset_id", help="The offset message id: a broker's address and a place.")
-@click.option("--from", "begin", type=StartParameter(), help="Stored at this time or later.")
-@click.option("--to", "end", type=StartParameter(), help="Stored at this time or earlier.")
+@click.option("--from", "begin", type=Moment(), default=0, help="Stored at this time or later.")
+@click.option("--to", "end", type=Moment(), default=FOREVER, help="Stored at this time or earlier.")
 @click.option(
     "--count",
     type=click.IntRange(1, 64),
@@ -45,8 +47,8 @@ def query(
     unique_key: str | None,
     tag: str | None,
     offset_id: str | None,
-    begin: Start | None,
-    end: Start | None,
+    begin: int,
+    end: int,
     count: int,
     namesrv: str,
     as_json: bool,
@@ -65,7 +67,7 @@ def query(
     with Cluster(namesrv) as cluster:
         found = [by_id(cluster, text)] if topic is None else by_key(
             cluster, topic, text, kind, count=count,
-            begin_ms=_moment(begin, 0), end_ms=_moment(end, FOREVER),
+            begin_ms=begin, end_ms=end,
         )  # fmt: skip
     if as_json:
         show_json([members(each) for each in found])
@@ -75,14 +77,6 @@ def query(
         click.echo("no such message", err=True)
     if not found:
         sys.exit(1)
-
-
-def _moment(start: Start | None, otherwise: int) -> int:
-    if start is None:
-        return otherwise
-    if start.kind != "time":
-        raise click.UsageError("--from and --to take milliseconds or a local time")
-    return start.time_ms
 
 
 def _row(each: ReceivedMessage) -> tuple[object, ...]:

@@ -11,11 +11,13 @@ import click
 from cext.client.message import Message
 from cext.client.result import SendResult
 from rmq.cli.account_options import asker
+from rmq.cli.json_lines import message_of
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
+from rmq.cli.times import Duration, Moment
 from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import CLIENT_PRODUCER_GROUP
 
@@ -29,6 +31,12 @@ from rmq.names import CLIENT_PRODUCER_GROUP
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="One message: the whole file.",
 )
+@click.option(
+    "--json-lines",
+    is_flag=True,
+    help='Every line of standard input is a JSON object, {"body": .., "tag": .., "keys": .., '
+    '"properties": {..}}, as `rmq consume --json` prints it.',
+)
 @click.option("--tag", help="The messages' tag.")
 @click.option("--keys", help="Keys to find the messages by, separated by blanks.")
 @click.option(
@@ -40,6 +48,11 @@ from rmq.names import CLIENT_PRODUCER_GROUP
     help="A user property; may be given several times.",
 )
 @click.option("--queue", type=click.IntRange(0), help="Queue to send to; default: in turn.")
+@click.option(
+    "--sharding-key", help="Messages with the same one go to the same queue, in their order."
+)
+@click.option("--delay", type=Duration(), help="Seen after this time: 500ms, 10s, 5m, 2h, 1d.")
+@click.option("--at", "deliver_at", type=Moment(), help="Seen at this time: 2025-06-01T08:30.")
 @click.option(
     "--count",
     type=click.IntRange(1),
@@ -54,10 +67,14 @@ def send(
     topic: str,
     bodies: tuple[str, ...],
     path: Path | None,
+    json_lines: bool,
     tag: str | None,
     keys: str | None,
     pairs: tuple[str, ...],
     queue: int | None,
+    sharding_key: str | None,
+    delay: int | None,
+    deliver_at: int | None,
     count: int,
     quiet: bool,
     namesrv: str,
@@ -65,20 +82,58 @@ def send(
 ) -> None:
     """Send messages to a topic.
 
-    Without BODY and --file, every line of standard input is a message. A topic that does not exist
-    is created by the broker when autoCreateTopicEnable is on, as it is by default.
+    Without BODY and --file, or with the one BODY -, every line of standard input that is not empty
+    is a message. A topic that does not exist is created by the broker when autoCreateTopicEnable is
+    on, as it is by default.
     """
+    is_read = path is None and bodies in ((), ("-",))
+    if json_lines and not is_read:
+        raise click.UsageError("--json-lines reads standard input: give no BODY and no --file")
+    if is_read and count > 1:
+        raise click.UsageError("--count: standard input can be read once only")
+    if delay is not None and deliver_at is not None:
+        raise click.UsageError("--delay and --at: give one of them")
+    if queue is not None and sharding_key is not None:
+        raise click.UsageError("--queue and --sharding-key: give one of them")
     properties = parse_pairs(pairs, "--property")
+
+    def messages() -> Iterator[Message]:
+        if json_lines:
+            yield from _json_lines(topic)
+        else:
+            for body in _bodies(bodies, path, is_read):
+                yield Message(topic, body)
+
     given = asker()
     given["namesrv_addr"] = namesrv
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)
         for _ in range(count):
-            for body in _messages(bodies, path):
-                message = Message(topic, body, tag, keys, properties=properties)
+            for message in messages():
+                for name, value in properties.items():
+                    message.put_property(name, value)
+                if tag is not None:
+                    message.tags = tag
+                if keys is not None:
+                    message.keys = keys
+                if delay is not None:
+                    message.put_property("TIMER_DELAY_MS", delay)
+                if deliver_at is not None:
+                    message.put_property("TIMER_DELIVER_MS", deliver_at)
+                if sharding_key is not None:
+                    message.put_property("__SHARDINGKEY", sharding_key)
                 sent = producer.send(message, queue=chosen)
                 if not quiet:
                     _show(sent, as_json)
+
+
+def _json_lines(topic: str) -> Iterator[Message]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if line.strip():
+            try:
+                yield message_of(line, topic)
+            except MessageError as error:
+                raise MessageError(f"line {number}: {error}") from None
 
 
 def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
@@ -88,15 +143,16 @@ def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
     raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {number}")
 
 
-def _messages(bodies: tuple[str, ...], path: Path | None) -> Iterator[bytes]:
+def _bodies(bodies: tuple[str, ...], path: Path | None, is_read: bool) -> Iterator[bytes]:
     if path is not None:
         yield path.read_bytes()
-    for body in bodies:
-        yield body.encode(errors="surrogateescape")
-    if path is None and not bodies:
+    if is_read:
         for line in sys.stdin.buffer:
-            if body_bytes := line.rstrip(b"\r\n"):
-                yield body_bytes
+            if body := line.rstrip(b"\r\n"):
+                yield body
+        return
+    for text in bodies:
+        yield text.encode(errors="surrogateescape")
 
 
 def _show(sent: SendResult, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
     for message in tail(cluster, "orders", tags=("paid",), start=Start("first")): ...
     for message in tail(cluster, "orders", sql="amount > 100", start=Start("first")): ...
+    for message in tail(cluster, "orders", queues={3}, start=Start("back", 10)): ...
 
 Each queue has at most one pull under way. With `follow` the pulls are held by the broker until a
 message comes (15 s) and sent again, for ever; without it a queue is done when it has been read up
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import selectors
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from rmq.base import clock, waits
@@ -46,10 +47,13 @@ RECONNECT_PAUSE = 1.0
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: "first", "last" or "time" with milliseconds since 1970."""
+    """Where to begin: "first", "last", "time" with milliseconds since 1970, "offset" with an offset
+    of each queue, or "back" with a number of messages before the end of each queue. `end`: the
+    offset before which each queue ends, though it may be longer."""
 
     kind: str
-    time_ms: int = 0
+    number: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,23 @@ def tail(
     sql: str | None = None,
     start: Start,
     follow: bool = False,
+    queues: Container[int] | None = None,
+    broker: str | None = None,
 ) -> Iterator[ReceivedMessage]:
     """Yields messages until every queue is read to its end, or for ever with `follow`; those with
-    one of the tags, or those that the SQL92 expression lets pass."""
+    one of the tags, or those that the SQL92 expression lets pass. `queues`, `broker`: of these
+    queue ids, of this broker name only."""
     if tags and sql is not None:
         raise ValueError("messages are filtered by tags or by an SQL92 expression, not by both")
-    positions = [_first_position(cluster, queue, start, follow)
-                 for queue in cluster.route(topic).readable()]  # fmt: skip
-    if not positions:
+    readable = cluster.route(topic).readable()
+    if not readable:
         raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is readable")
+    chosen = [queue for queue in readable if (queues is None or queue.queue_id in queues)
+              and broker in (None, queue.broker_name)]  # fmt: skip
+    if not chosen:
+        there = ", ".join(sorted(f"{each.broker_name}/{each.queue_id}" for each in readable)[:20])
+        raise RemoteError(ResponseCode.INVALID_PARAMETER, f"{topic} has no such queue: {there}")
+    positions = [_first_position(cluster, queue, start, follow) for queue in chosen]
     expression = ("TAG", " || ".join(tags) if tags else "*")
     if sql is not None:
         expression = ("SQL92", sql)
@@ -145,13 +157,17 @@ def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow:
     end = cluster.call_any(name, RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
     if start.kind == "last":
         first = end
-    elif start.kind == "first":
-        first = cluster.call_any(name, RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
-    else:
+    elif start.kind == "time":
         found = cluster.call_any(
-            name, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.time_ms}
+            name, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.number}
         )
         first = found.int_field("offset")
+    else:
+        first = cluster.call_any(name, RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
+        wanted = end - start.number if start.kind == "back" else start.number
+        first = max(first, wanted)
+    if start.end is not None:
+        return _Position(queue, first, start.end if follow else min(end, start.end))
     return _Position(queue, first, None if follow else end)
 
 
@@ -226,7 +242,11 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
             _check_slave(cluster, position)
             position.next_offset = position.end_offset  # no way forward: not round and round
         return []
-    return [received(position.queue.broker_name, each) for each in decode_messages(reply.body)]
+    return [
+        received(position.queue.broker_name, each)
+        for each in decode_messages(reply.body)
+        if position.end_offset is None or each.queue_offset < position.end_offset
+    ]
 
 
 def _check_slave(cluster: Cluster, position: _Position) -> None:

@@ -1,0 +1,109 @@
+"""JSON lines: a message as one JSON object, as `rmq consume --json` prints and `rmq send` takes it.
+
+    {"broker":"broker-a","queue":3,"offset":17,"stored":1763726400000,"born":..,"born_host":"..",
+     "id":"..","tag":"paid","keys":"7","reconsume_times":0,"properties":{..},"body":"hello"}
+
+Times are ms since 1970. A body that is no text is "body_base64". To send, `body` or `body_base64`
+is enough; tag, keys and properties are taken along, all that a broker or client gave the message is
+not: it becomes a new one, with an id and an offset of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from cext.client.message import Message
+from rmq.client.blocking.tail import ReceivedMessage
+from rmq.errors import MessageError
+
+# Properties that brokers and clients give a message, for this one way through a broker.
+OWN = {
+    "UNIQ_KEY", "WAIT", "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP",
+    "MIN_OFFSET", "MAX_OFFSET", "BUYER_ID", "ORIGIN_MESSAGE_ID", "TRANSFER_FLAG",
+    "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MSG_REGION", "TRACE_ON", "EXTEND_UNIQ_INFO",
+    "MAX_RECONSUME_TIMES", "CONSUME_START_TIME", "TRAN_PREPARED_QUEUE_OFFSET",
+    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INSTANCE_ID", "CORRELATION_ID",
+    "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "CLUSTER", "MSG_TYPE", "POP_CK",
+    "POP_CK_OFFSET", "1ST_POP_TIME", "INNER_NUM", "INNER_BASE", "DUP_INFO", "TIMER_DELAY_SEC",
+    "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES", "TIMER_ENQUEUE_MS",
+    "TIMER_DEQUEUE_MS", "TIMER_DEL_UNIQKEY", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "CRC32",
+    "TRANSACTION_ID",
+}  # fmt: skip
+NAMES = {
+    "topic", "broker", "queue", "offset", "stored", "born", "born_host", "id", "tag", "keys",
+    "reconsume_times", "properties", "body", "body_base64",
+}  # fmt: skip
+
+
+def members(message: ReceivedMessage) -> dict[str, Any]:
+    """The message as a JSON object."""
+    stored = message.stored
+    text = as_text(message.body) if message.packing is None else None
+    body = {"body": text} if text is not None else {
+        "body_base64": base64.b64encode(message.body).decode()
+    }  # fmt: skip
+    return {
+        "broker": message.broker_name,
+        "queue": stored.queue_id,
+        "offset": stored.queue_offset,
+        "stored": stored.store_timestamp_ms,
+        "born": stored.born_timestamp_ms,
+        "born_host": str(stored.born_host),
+        "id": message.properties.get("UNIQ_KEY"),
+        "tag": message.properties.get("TAGS"),
+        "keys": message.properties.get("KEYS"),
+        "reconsume_times": stored.reconsume_times,
+        "properties": message.properties,
+        **body,
+    }
+
+
+def as_text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def message_of(line: bytes, topic: str) -> Message:
+    """A message to send; MessageError with what is wrong with the line."""
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MessageError(f"no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise MessageError('no JSON object, such as {"body": "hello"}')
+    if unknown := found.keys() - NAMES:
+        raise MessageError(f"unknown member {min(unknown)!r}: there are {', '.join(sorted(NAMES))}")
+    properties, tag, keys = (found.get(name) for name in ("properties", "tag", "keys"))
+    if not isinstance(properties, dict | None):
+        raise MessageError("member properties is not an object")
+    if not isinstance(tag, str | None):
+        raise MessageError("member tag is no text")
+    if isinstance(keys, list):
+        keys = " ".join(map(str, keys))
+    if not isinstance(keys, str | None):
+        raise MessageError("member keys is neither text nor a list")
+    kept = {name: value for name, value in (properties or {}).items() if name not in OWN}
+    message = Message(topic, _body(found), properties=kept)
+    message.tags = message.tags if tag is None else tag
+    message.keys = message.keys if keys is None else keys
+    return message
+
+
+def _body(found: dict[str, Any]) -> bytes:
+    if ("body" in found) == ("body_base64" in found):
+        raise MessageError("one of the members body and body_base64 is wanted")
+    body = found.get("body", found.get("body_base64"))
+    if not isinstance(body, str):
+        raise MessageError("the body is no text; what is none goes into body_base64")
+    if "body" in found:
+        return body.encode()
+    try:
+        return base64.b64decode(body, validate=True)
+    except binascii.Error as error:
+        raise MessageError(f"member body_base64: {error}") from None

@@ -1,0 +1,156 @@
+"""`rmq send` and `rmq consume` as a pair: what goes in comes out, chosen and printed as asked for.
+
+One broker process; the commands run in this process, but for standard input that is a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from support.broker_process import BrokerProcess, broker_process
+from support.waiting import wait_until
+
+from rmq.cli.main import cli
+from rmq.cli.output import describe_error
+from rmq.errors import RmqError
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("send-and-consume")) as process:
+        yield process
+
+
+class Shell:
+    def __init__(self, namesrv: str) -> None:
+        self.namesrv = namesrv
+
+    def run(self, *words: str, given: bytes = b"") -> tuple[int, bytes, str]:
+        found = CliRunner().invoke(cli, [*words, "-n", self.namesrv], input=given)
+        if isinstance(found.exception, RmqError):
+            text, code = describe_error(found.exception)
+            return code, found.stdout_bytes, text
+        return found.exit_code, found.stdout_bytes, found.stderr
+
+    def __call__(self, *words: str, given: bytes = b"") -> bytes:
+        code, shown, said = self.run(*words, given=given)
+        assert code == 0, said
+        return shown
+
+    def topic(self, name: str, queues: int = 1) -> str:
+        self("topic", "create", name, "--queues", str(queues))
+        return name
+
+
+@pytest.fixture
+def shell(broker: BrokerProcess) -> Shell:
+    return Shell(broker.namesrv)
+
+
+def test_what_is_consumed_as_json_can_be_sent(shell: Shell) -> None:
+    one, other = shell.topic("json-one"), shell.topic("json-other")
+    shell("send", one, "text", "--tag", "paid", "--keys", "7 8", "-p", "region=eu", "-q")
+    shell("send", one, "-q", "--json-lines", given=b'{"body_base64":"/wD+"}\n\n{"body":"b"}\n')
+    lines = shell("consume", one, "--json")
+    shell("send", other, "--json-lines", "-q", "-p", "copied=yes", given=lines)
+    first, second, third = map(json.loads, shell("consume", other, "--json").splitlines())
+    assert (first["body"], first["tag"], first["keys"]) == ("text", "paid", "7 8")
+    assert (first["properties"]["region"], first["properties"]["copied"]) == ("eu", "yes")
+    assert (second["body_base64"], third["body"]) == ("/wD+", "b")
+    assert first["id"] != json.loads(lines.splitlines()[0])["id"], "it is another message"
+
+
+def test_a_line_that_is_none_is_named(shell: Shell) -> None:
+    topic = shell.topic("bad-lines")
+    given = b'{"body":"good"}\nbad\n{"body":"never"}\n'
+    code, _, said = shell.run("send", topic, "--json-lines", given=given)
+    assert code == 1 and "line 2: no JSON" in said
+    assert shell("consume", topic, "--body") == b"good\n"
+
+
+def test_where_reading_begins_and_ends(shell: Shell) -> None:
+    topic = shell.topic("places")
+    shell("send", topic, "-q", given=b"".join(b"%d\n" % number for number in range(10)))
+
+    def read(start: str, *more: str) -> list[int]:
+        return [int(line) for line in shell("consume", topic, "--body", "--from", start, *more)
+                .splitlines()]  # fmt: skip
+
+    assert read("first") == read("start") == read("-10") == read("-99") == read("0")
+    assert read("-3") == read("7") == [7, 8, 9]
+    assert read("2:5") == [2, 3, 4]
+    assert read("8:99") == [8, 9]
+    assert read("last") == read("end") == read("10") == read("99") == []
+    assert read("-1h", "--count", "2") == [0, 1]
+    assert read("2:5", "--follow") == [2, 3, 4], "it ends where that was said"
+    assert read("2000-01-01") == list(range(10))
+
+
+def test_which_messages_are_read(shell: Shell) -> None:
+    topic = shell.topic("choice", queues=3)
+    for queue in range(3):
+        shell("send", topic, f"q{queue}", "--queue", str(queue), "--keys", f"k{queue} all", "-q")
+    assert shell("consume", topic, "--queue", "1", "--body") == b"q1\n"
+    two = shell("consume", topic, "--queue", "0", "--queue", "2", "--body").split()
+    assert sorted(two) == [b"q0", b"q2"]
+    assert shell("consume", topic, "--key", "k2", "--body") == b"q2\n"
+    assert len(shell("consume", topic, "--key", "all", "--broker", "broker-a").splitlines()) == 3
+    code, _, said = shell.run("consume", topic, "--queue", "9")
+    assert code == 1 and "has no such queue: broker-a/0, broker-a/1, broker-a/2" in said
+    assert shell.run("consume", topic, "--broker", "broker-z")[0] == 1
+
+
+def test_a_format_prints_what_it_says_and_nothing_else(shell: Shell) -> None:
+    topic = shell.topic("format")
+    shell("send", topic, "a", "b", "--keys", "7", "-p", "x=y", "-q")
+    shown = shell("consume", topic, "--format", "%t %q:%o %k %p{x} %v;")
+    assert shown == b"format 0:0 7 y a;format 0:1 7 y b;"
+
+
+def test_equal_sharding_keys_go_to_one_queue(shell: Shell) -> None:
+    topic = shell.topic("sharded", queues=4)
+    shell("send", topic, *map(str, range(8)), "--sharding-key", "customer 7", "-q")
+    found = shell("consume", topic, "--format", "%q %v\n").split()
+    assert len(set(found[::2])) == 1
+    assert found[1::2] == [b"%d" % number for number in range(8)]
+
+
+def test_a_message_that_is_seen_later(shell: Shell) -> None:
+    topic = shell.topic("later")
+    due_ms = int(time.time() * 1000) + 700
+    shell("send", topic, "delayed", "--delay", "700ms", "-q")
+    shell("send", topic, "at", "--at", str(due_ms), "-q")
+    wait_until(lambda: len(shell("consume", topic, "--body").splitlines()) == 2)
+    stored = map(int, shell("consume", topic, "--format", "%s\n").splitlines())
+    assert min(stored) >= due_ms
+
+
+def test_a_dash_is_standard_input(shell: Shell) -> None:
+    topic = shell.topic("dash")
+    shell("send", topic, "-", "-q", given=b"one\r\n\ntwo")
+    assert shell("consume", topic, "--body") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["send", "t", "x", "--json-lines"], "--json-lines reads standard input"),
+        (["send", "t", "--count", "2"], "standard input can be read once"),
+        (["send", "t", "x", "--delay", "1s", "--at", "now"], "--delay and --at"),
+        (["send", "t", "x", "--queue", "1", "--sharding-key", "k"], "--queue and --sharding-key"),
+        (["send", "t", "x", "--delay", "5"], "a time such as 500ms"),
+        (["send", "t", "x", "--at", "soon"], "a local time such as"),
+        (["consume", "t", "--from", "soon"], "-N for the last N"),
+        (["consume", "t", "--body", "--json"], "give one of them"),
+        (["consume", "t", "--format", "%x"], "there are %t %b"),
+        (["consume", "t", "--tag", "a", "--sql", "b = 1"], "cannot be combined"),
+    ],
+)
+def test_wrong_usage_is_2_with_the_reason(shell: Shell, words: list[str], reason: str) -> None:
+    code, _, said = shell.run(*words)
+    assert code == 2
+    assert reason in " ".join(said.split())

@@ -1,0 +1,50 @@
+"""What `rmq consume --format` prints: each verb, bytes as they are, and what is no verb."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmq.cli.message_format import MessageFormat
+from rmq.cli.output import time_text
+from rmq.client.blocking.tail import ReceivedMessage
+from rmq.format.message import StoredMessage, encode_properties
+
+PROPERTIES = {"KEYS": "7 8", "TAGS": "paid", "UNIQ_KEY": "AB", "region": "eu"}
+BODY = b"hello\xff\n"
+MESSAGE = ReceivedMessage(
+    "broker-a",
+    StoredMessage(
+        topic="orders", queue_id=3, queue_offset=17, store_timestamp_ms=1_763_726_400_123,
+        reconsume_times=2, body=BODY, properties_bytes=encode_properties(PROPERTIES),
+    ),
+    PROPERTIES, BODY, None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("%t %b %q %o", b"orders broker-a 3 17"),
+        ("%i|%k|%g|%r|%l", b"AB|7 8|paid|2|7"),
+        ("%s", b"1763726400123"),
+        ("%T", (time_text(1_763_726_400_123) or "").encode()),
+        ("%v", BODY),
+        ("%v\\n", BODY + b"\n"),
+        ("%p{region}/%p{none}/%p{}", b"eu//"),
+        ("%p", b'{"KEYS":"7 8","TAGS":"paid","UNIQ_KEY":"AB","region":"eu"}'),
+        ("100%%\\t\\0\\\\\\r", b"100%\t\0\\\r"),
+        ("", b""),
+        ("ein \u00fc\n", "ein \u00fc\n".encode()),
+    ],
+)
+def test_each_verb(form: str, shown: bytes) -> None:
+    assert MessageFormat(form).bytes_of(MESSAGE) == shown
+
+
+@pytest.mark.parametrize("form", ["%x", "a\\q", "%", "\\", "%p{open", "% v"])
+def test_what_is_none_is_told_with_those_there_are(form: str) -> None:
+    if form == "%p{open":  # properties, and text
+        assert MessageFormat(form).bytes_of(MESSAGE).endswith(b"}{open")
+        return
+    with pytest.raises(ValueError, match="there are %t %b"):
+        MessageFormat(form)
