@@ -11,6 +11,7 @@
     demo                demo cluster
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
+    keys                q ends what draws again and again
     broker_samples      the samples both of these show
     check               check: the machine
     store               store check, store dump

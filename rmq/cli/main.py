@@ -117,7 +117,7 @@ def cli() -> None:
     """A RocketMQ-compatible message broker and its tools.
 
     Start with `rmq standalone`; then, in another terminal, `rmq send greetings hello` and
-    `rmq consume greetings`. RocketMQ clients connect to 127.0.0.1:9876 unchanged.
+    `rmq consume greetings`. RocketMQ's remoting clients connect to 127.0.0.1:9876 unchanged.
     """
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmq.cli.broker_samples import BrokerSamples
+from rmq.cli.keys import Pause, quit_key
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
@@ -47,12 +48,13 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
     BEHIND is what the slave that has least lacks of its master's log; EPOCH and IN SYNC are there
     where a controller says who is master. POOL is the fullest buffer pool, REFUSED how often one
     was empty in the interval, CACHE how much of the newest log files is in memory, APPEND and FLUSH
-    the time that 99 of 100 messages and syncs stayed below. Ctrl-C ends it.
+    the time that 99 of 100 messages and syncs stayed below. q ends it.
     """
-    with Cluster(namesrv) as cluster:
-        polls = _polls(cluster, interval)
+    is_drawn = not once and not as_json and sys.stdout.isatty()
+    with Cluster(namesrv) as cluster, quit_key(sys.stdin if is_drawn else None) as pause:
+        polls = _polls(cluster, interval, pause)
         try:
-            if not once and not as_json and sys.stdout.isatty() and _live(polls, interval):
+            if is_drawn and _live(polls, interval):
                 return
             for rows in polls:
                 if as_json:
@@ -66,12 +68,11 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
             return
 
 
-def _polls(cluster: Cluster, interval: float) -> Iterator[list[Figures]]:
+def _polls(cluster: Cluster, interval: float, pause: Pause) -> Iterator[list[Figures]]:
     """Rows, one set an interval; name servers that go away later are waited for."""
     samples = BrokerSamples(cluster)
     samples.poll()
-    while True:
-        time.sleep(interval)
+    while not pause(interval):
         try:
             yield samples.poll()
         except UnreachableError as error:
@@ -85,7 +86,7 @@ def _live(polls: Iterator[list[Figures]], interval: float) -> bool:
         from rich.text import Text
     except ImportError:
         return False
-    waiting = Text(f"sampling for {interval:g} s ...")
+    waiting = Text(f"sampling for {interval:g} s ... (q ends it)")
     with Live(waiting, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         for rows in polls:
             live.update(_drawn(rows, live.console.width), refresh=True)

@@ -30,8 +30,21 @@ def shell_lines() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
 
 
-def rmq_lines() -> list[list[str]]:
-    return [shlex.split(line)[1:] for line in shell_lines() if line.startswith("rmq ")]
+def pipelines() -> list[list[list[str]]]:
+    """The lines of rmq: for each the arguments of its commands, which are joined by pipes."""
+    found = []
+    for line in shell_lines():
+        if line.startswith("rmq "):
+            words, commands = shlex.split(line), [[]]
+            for word in words:
+                commands.append([]) if word == "|" else commands[-1].append(word)
+            assert all(each[0] == "rmq" for each in commands), line
+            found.append([each[1:] for each in commands])
+    return found
+
+
+def rmq_commands() -> list[list[str]]:
+    return [command for commands in pipelines() for command in commands]
 
 
 def make_targets() -> set[str]:
@@ -53,7 +66,7 @@ def test_shell_blocks_hold_only_commands_that_are_checked() -> None:
             assert line.split()[1] in make_targets()
 
 
-@pytest.mark.parametrize("arguments", rmq_lines(), ids=" ".join)
+@pytest.mark.parametrize("arguments", rmq_commands(), ids=" ".join)
 def test_options_of_every_command_exist(arguments: list[str], tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broker.conf").write_text("brokerName=broker-a\n")
@@ -70,16 +83,18 @@ def test_options_of_every_command_exist(arguments: list[str], tmp_path: Path, mo
 
 
 def test_commands_run_in_order_against_a_broker(environment: dict[str, str]) -> None:
-    for arguments in rmq_lines():
-        if arguments[0] in SERVERS and arguments[1:2] != ["status"]:
+    for commands in pipelines():
+        first = commands[0]
+        if first[0] in SERVERS and first[1:2] != ["status"]:
             continue
-        if arguments[0] == "bench":  # a run as short as shown needs both cores all the time
-            arguments = [*arguments, "-n", environment["NAMESRV_ADDR"], "--duration", "0.2"]
+        if first[0] == "bench":  # a run as short as shown needs both cores all the time
+            first += ["-n", environment["NAMESRV_ADDR"], "--duration", "0.2"]
+        line = " | ".join(shlex.join([sys.executable, "-m", "rmq", *each]) for each in commands)
         done = subprocess.run(
-            [sys.executable, "-m", "rmq", *arguments],
+            ["/bin/bash", "-o", "pipefail", "-c", line],
             env=environment, capture_output=True, text=True, timeout=HANG_S,
         )  # fmt: skip
-        assert done.returncode == 0, f"rmq {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 # What blocks say that have these groups, besides a greeting.
