@@ -16,6 +16,7 @@ cores were idle for a quarter of the time.) Each of them reads a .pxd file once,
 module that cimports it: see tools/pxd_reader.py.
 """
 
+import contextlib
 import multiprocessing
 import os
 import platform
@@ -108,10 +109,25 @@ def write_build_stamp(profile: str) -> None:
     """cext/_build.py says which version was compiled; cext/__init__.py compares it at import."""
     version = re.search(r'__version__ = "(.+)"', (ROOT / "rmq" / "__init__.py").read_text())
     assert version is not None
-    stamp = f'"""Written by setup.py."""\n\nVERSION = "{version[1]}"\nPROFILE = "{profile}"\n'
     path = ROOT / "cext" / "_build.py"
-    if not path.exists() or path.read_text() != stamp:
+    before = path.read_text() if path.exists() else ""
+    values = {"VERSION": version[1], "COMMIT": commit_of(before), "PROFILE": profile}
+    lines = [f'{name} = "{value}"\n' for name, value in values.items()]
+    stamp = f'"""Written by setup.py."""\n\n{"".join(lines)}'
+    if before != stamp:
         path.write_text(stamp)
+
+
+def commit_of(stamp: str) -> str:
+    """The commit of a checkout, with + where something is changed; else what the stamp says, which
+    came with the sources."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
+    if (ROOT / ".git").exists():
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            found = subprocess.run(git, capture_output=True, text=True, check=True)
+            return found.stdout.strip()
+    known = re.search(r'COMMIT = "([0-9a-f]+\+?)"', stamp)
+    return known[1] if known is not None else ""
 
 
 def module_of(path: Path) -> str:

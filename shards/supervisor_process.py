@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
+from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node.guarding import open_guard
@@ -43,6 +45,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
         return
     fields = {"broker": broker.brokerName}
     logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields, broker.rmqAuditLog)
+    log.info("rmq %s, process %d, with %d shards", build_text(), os.getpid(), count)
     descriptors.share(namesrv, None)  # each shard does so for itself
     places = place(broker, count, topology, bind=broker.rmqPinShards)
     clock.run(_serve(namesrv, broker, places))

@@ -2,6 +2,7 @@
 
     audit_file          the audit log's lines in a file of their own
     atomic_file         a small file is replaced whole
+    build               which rmq this is
     core_files          none of a process that has passwords
     durable_directory   directories whose entries survive a power cut
     first_segment       where a commit log that holds nothing begins
@@ -13,5 +14,5 @@
     networks            blocks of addresses
     rate_limited_log    at most one line a key and interval
 
-Of ours it imports errors, rmq.format and the clock of cext alone.
+Of ours it imports errors, rmq.format, and of cext its clock and which build it is.
 """

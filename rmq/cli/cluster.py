@@ -47,7 +47,7 @@ def _figures(
     ratio = _first_number(info.get("commitLogDiskRatio", ""))
     out = info.get("getTransferredTps") or info.get("getTransferedTps") or ""
     return (
-        info.get("brokerVersionDesc", "?"),
+        f"rmq {ours}" if (ours := info.get("rmqVersion")) else info.get("brokerVersionDesc", "?"),
         _first_number(info.get("putTps", "")),
         _first_number(out),
         None if ratio is None else f"{ratio:.0%}",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
+from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.controller.server import ControllerServer
 from rmq.node.process import stop_event
@@ -27,6 +29,7 @@ log = logging.getLogger("rmq.node")
 def run_controller(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; RmqError when it cannot start."""
     logs.set_up(settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {}, settings.rmqAuditLog)
+    log.info("rmq %s, process %d", build_text(), os.getpid())
     if ignored := settings.without_effect():
         log.warning("settings without effect in rmq: %s", ", ".join(ignored))
     descriptors.raise_limit()

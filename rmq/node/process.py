@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmq import logs
 from rmq.base import clock
+from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node.guarding import open_guard
@@ -45,6 +46,7 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
     assert first is not None
     fields = {"broker": broker.brokerName} if broker is not None else {}
     logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields, first.rmqAuditLog)
+    log.info("rmq %s, process %d", build_text(), os.getpid())
     for settings in (namesrv, broker):
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))

@@ -227,6 +227,11 @@ def render(samples: Sequence[Sample]) -> bytes:
     for sample, labels in shards:
         waiting = sample.counters.get("control_waiting", 0)
         out.value(name, labels | {"processor": "control"}, waiting)
+    out.family("rmq_build_info", "gauge", "Which rmq it is: version (commit). Always 1.")
+    for sample, labels in shards:
+        if sample.build:
+            own = {"version": sample.build, "rocketmq_version": sample.version}
+            out.value("rmq_build_info", labels | own, 1)
     out.family("rmq_cpu_seconds_total", "counter", "User and system time of the process.")
     for sample, labels in shards:
         out.value("rmq_cpu_seconds_total", labels, sample.cpu_ms / 1000)

@@ -68,7 +68,7 @@ def figures(earlier: Sample | None, later: Sample) -> Figures:
         broker=later.broker,
         address=later.address,
         state=later.state,
-        version=later.version,
+        version=f"rmq {later.build}" if later.build else later.version,
         pid=later.pid,
         uptime_s=later.uptime_ms / 1000 if later.uptime_ms else None,
         in_rate=rate("messages_in"),
@@ -113,6 +113,7 @@ def from_table(broker: str, address: str, table: Mapping[str, str]) -> Sample:
     }  # fmt: skip
     sample = Sample(broker=broker, address=address, counters=counters)
     sample.version = table.get("brokerVersionDesc", "")
+    sample.build = table.get("rmqVersion", "")
     try:
         sample.disk_ratio = float(table["commitLogDiskRatio"])
         sample.uptime_ms = int(table["rmqNowMs"]) - int(table["bootTimestamp"])

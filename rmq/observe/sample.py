@@ -133,7 +133,8 @@ class Sample(msgspec.Struct):
     broker: str = ""
     shard: int = 0
     address: str = ""
-    version: str = ""
+    version: str = ""  # RocketMQ's, that the shard says it is
+    build: str = ""  # rmq's own, with its commit
     pid: int = 0
     permission: int = 0
     state: str = "running"

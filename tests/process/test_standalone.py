@@ -5,6 +5,7 @@ tests cannot prove: power loss (see tests/fault) and official clients (see tests
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from support import command_line
 from support.broker_process import broker_process, command, start_broker
 from support.sanitized import SLOWNESS
 from support.waiting import HANG_S
+
+from rmq.base.build import build_text
 
 
 def rmq(*arguments: str, namesrv: str, input: str = "") -> subprocess.CompletedProcess[str]:
@@ -130,6 +133,8 @@ def test_topic_commands_go_round(tmp_path: Path) -> None:
         assert "code 17" in gone.stderr
         cluster = json.loads(rmq("cluster", "list", "--json", namesrv=at).stdout)
         assert [row["broker"] for row in cluster] == ["broker-a"]
+        assert [row["version"] for row in cluster] == [f"rmq {build_text()}"]
+        broker.logged(rf"rmq {re.escape(build_text())}, process {broker.pid}\b")
 
 
 def test_follow_prints_what_arrives(tmp_path: Path) -> None:

@@ -167,3 +167,20 @@ def test_a_broker_is_started_without_what_only_tests_need(
     assert ("[dev" in told.stdout) == extras
     assert re.search(r"pip install .* -e '\.\[tables\]'$", told.stdout, re.MULTILINE)
     assert "setup.py build_ext" in told.stdout
+
+
+def test_the_stamp_says_which_commit_was_built(small_tree: Path) -> None:
+    """Of a checkout its own; of sources without one what they brought along."""
+    stamp = small_tree / "cext" / "_build.py"
+    assert 'COMMIT = ""\n' in stamp.read_text()
+    stamp.write_text('VERSION = "0.0.1"\nCOMMIT = "4d61e699"\n')
+    build(small_tree, jobs=1)
+    assert 'COMMIT = "4d61e699"\n' in stamp.read_text()
+    git = ["git", "-C", str(small_tree), "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "-q"], ["add", "setup.py", "rmq"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    build(small_tree, jobs=1)
+    assert re.search(r'^COMMIT = "[0-9a-f]{8}"$', stamp.read_text(), re.MULTILINE)
+    (small_tree / "setup.py").open("a").write("# changed\n")
+    build(small_tree, jobs=1)
+    assert re.search(r'^COMMIT = "[0-9a-f]{8}\+"$', stamp.read_text(), re.MULTILINE)

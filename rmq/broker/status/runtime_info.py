@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rmq.base import clock
+from rmq.base.build import build_text
 from rmq.broker.clients.connections import Connections
 from rmq.broker.core_seam import LogCalls, StatCalls
 from rmq.broker.dispatch.body_cache import BodyCache
@@ -159,6 +160,7 @@ def _identity(context: Context) -> dict[str, str]:
         "brokerName": settings.brokerName,
         "brokerVersion": str(VERSION),
         "brokerVersionDesc": VERSION_TEXT,
+        "rmqVersion": build_text(),
         "bootTimestamp": str(int(context.started_at * 1000)),
         "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
         "startAcceptSendRequestTimeStamp": str(settings.startAcceptSendRequestTimeStamp),

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from rmq import names
 from rmq.base import clock
+from rmq.base.build import build_text
 from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import ProducerTable
@@ -109,6 +110,7 @@ class Sampler:
             shard=context.siblings.index,
             address=context.address,
             version=VERSION_TEXT,
+            build=build_text(),
             pid=os.getpid(),
             permission=settings.brokerPermission,
             state="running",

@@ -123,6 +123,15 @@ EXPORTED = {
 }  # fmt: skip
 
 
+def test_which_rmq_it_is_is_a_label() -> None:
+    one = sample()
+    one.build, one.version = "0.1.0 (4d61e699)", "V5_3_3"
+    text = render([one, sample(1)]).decode()
+    lines = [line for line in text.splitlines() if line.startswith("rmq_build_info{")]
+    assert len(lines) == 1, "one of another version says nothing"
+    assert 'version="0.1.0 (4d61e699)",rocketmq_version="V5_3_3"} 1' in lines[0]
+
+
 def test_names_that_look_like_rocketmqs_are_its_own_and_none_is_missing() -> None:
     families = {
         family.name: family.type
