@@ -18,6 +18,7 @@
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, change, describe, delete
+    group_offsets       group reset, skip, clone: where a group goes on
     user, acl           users, and what they may do
     setup               setup security: the files of a secured server
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers

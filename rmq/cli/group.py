@@ -1,9 +1,10 @@
-"""`rmq group list | describe`."""
+"""`rmq group list | describe | delete`; reset, skip and clone are in group_offsets.py."""
 
 from __future__ import annotations
 
 import click
 
+from rmq.cli.group_offsets import clone, reset, skip
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
 from rmq.client.blocking import admin
@@ -25,7 +26,11 @@ SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 @click.group()
 def group() -> None:
-    """List consumer groups, describe their lag and members."""
+    """List consumer groups, describe their lag and members, move their offsets."""
+
+
+for command in (reset, skip, clone):
+    group.add_command(command)
 
 
 @group.command("list")
@@ -98,3 +103,27 @@ def describe(name: str, namesrv: str, as_json: bool) -> None:
         click.echo("no member is online")
     for row in connections:
         click.echo(f"member {row.get('clientId')} at {row.get('clientAddr')}")
+
+
+@group.command()
+@click.argument("name")
+@click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where it was.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@namesrv_option
+def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
+    """Delete a consumer group and its offsets."""
+    with Cluster(namesrv) as cluster:
+        if name not in admin.groups(cluster):
+            raise RemoteError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}"
+            )
+        members = (admin.group_members(cluster, name) or {}).get("connectionSet") or []
+        if members:
+            raise click.ClickException(
+                f"group {name} has {len(members)} members online, which would make it again: stop "
+                "them first"
+            )
+        if not yes:
+            click.confirm(f"Delete group {name}?", abort=True)
+        admin.delete_group(cluster, name, clean_offsets=not keep_offsets)
+    click.echo(f"{name}: deleted")

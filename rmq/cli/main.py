@@ -30,7 +30,10 @@ COMMANDS = {
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, change, describe and delete topics."),
-    "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
+    "group": (
+        "rmq.cli.group", "group",
+        "List consumer groups, describe their lag and members, move their offsets.",
+    ),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
     "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),

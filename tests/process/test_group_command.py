@@ -1,0 +1,157 @@
+"""`rmq group` as an operator uses it: where a group goes on is shown, asked about, and then so.
+
+One broker process; the commands run in this one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from support.broker_process import BrokerProcess, broker_process
+from support.waiting import wait_until
+
+from rmq import Admin, Message, Producer, PushConsumer
+from rmq.cli.main import cli
+from rmq.cli.output import describe_error
+from rmq.errors import RmqError
+from rmq.format.fastjson import MessageQueue
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("group-command")) as process:
+        yield process
+
+
+def run(namesrv: str, *words: str, answer: str = "") -> tuple[int, str, str]:
+    """Exit code, standard output and error."""
+    found = CliRunner().invoke(cli, ["group", *words, "-n", namesrv], input=answer)
+    if isinstance(found.exception, RmqError):
+        text, code = describe_error(found.exception)
+        return code, found.stdout, text
+    return found.exit_code, found.stdout, found.stderr
+
+
+class Group:
+    """A group of ten messages in each of two queues, of which it has committed four and none."""
+
+    def __init__(self, broker: BrokerProcess, name: str) -> None:
+        self.namesrv, self.name, self.topic = broker.namesrv, name, f"of-{name}"
+        self.queues = [MessageQueue(self.topic, "broker-a", queue) for queue in (0, 1)]
+        with (
+            Admin(namesrv_addr=self.namesrv) as admin,
+            Producer("P", namesrv_addr=self.namesrv) as producer,
+        ):
+            admin.create_topic(self.topic, 2)
+            admin.create_group(name)
+            for queue in self.queues:
+                for number in range(10):
+                    producer.send(Message(self.topic, b"%d" % number), queue=queue)
+            admin.commit_offset(name, self.queues[0], 4)
+
+    def run(self, *words: str, answer: str = "") -> tuple[int, str, str]:
+        return run(self.namesrv, *words, answer=answer)
+
+    def reset(self, *words: str) -> dict[int, int | None]:
+        code, shown, said = self.run("reset", self.name, self.topic, *words, "--yes", "--json")
+        assert code == 0, said
+        assert {row["queue"]: row["to"] for row in json.loads(shown)}.items() <= (
+            self.committed().items()
+        )
+        return self.committed()
+
+    def committed(self, name: str = "") -> dict[int, int | None]:
+        with Admin(namesrv_addr=self.namesrv) as admin:
+            return {each.queue_id: admin.committed_offset(name or self.name, each)
+                    for each in self.queues}  # fmt: skip
+
+
+def test_the_places_it_can_go_to(broker: BrokerProcess) -> None:
+    group = Group(broker, "places")
+    assert group.reset("--to", "7") == {0: 7, 1: 7}
+    assert group.reset("--to", "-3", "--queue", "1") == {0: 7, 1: 7}
+    assert group.reset("--to", "-4", "--queue", "1") == {0: 7, 1: 6}
+    assert group.reset("--to", "99") == {0: 10, 1: 10}
+    assert group.reset("--to", "first") == {0: 0, 1: 0}
+    assert group.reset("--to", "last") == {0: 10, 1: 10}
+    assert group.reset("--to", "-1h") == {0: 0, 1: 0}
+    assert group.reset("--to", "now") == {0: 10, 1: 10}
+
+
+def test_it_is_shown_and_asked_about(broker: BrokerProcess) -> None:
+    group = Group(broker, "asked")
+    before = group.committed()
+    code, shown, _ = group.run("skip", "asked", "of-asked", answer="n\n")
+    assert code == 1 and "Group asked skips 6 messages and gets 0 again. Go on?" in shown
+    assert [line.split() for line in shown.splitlines()[1:3]] == [
+        ["broker-a", "0", "4", "10", "6", "0"], ["broker-a", "1", "-", "10", "0", "0"],
+    ]  # fmt: skip
+    assert group.run("reset", "asked", "of-asked", "--to", "1", "--dry-run")[0] == 0
+    assert group.committed() == before
+    code, shown, _ = group.run("reset", "asked", "of-asked", "--to", "1", answer="y\n")
+    assert code == 0 and "gets 3 again" in shown
+    assert group.committed() == {0: 1, 1: 1}
+
+
+def test_members_that_are_online_go_there(broker: BrokerProcess) -> None:
+    group = Group(broker, "online")
+    group.reset("--to", "last")
+    got: list[bytes] = []
+
+    def listener(messages: list[Message], context: object) -> None:
+        got.extend(message.body for message in messages)
+
+    with PushConsumer("online", listener, namesrv_addr=group.namesrv) as consumer:
+        consumer.subscribe(group.topic)
+        wait_until(lambda: len(consumer.process_queues()) >= 2)
+        group.run("reset", "online", group.topic, "--to", "-2", "--yes")
+        wait_until(lambda: sorted(got) == [b"8", b"8", b"9", b"9"])
+        code, _, said = group.run("delete", "online", "--yes")
+        assert code == 1 and "has 1 members online" in said
+
+
+def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:
+    group = Group(broker, "one")
+    with Admin(namesrv_addr=group.namesrv) as admin:
+        admin.create_group("other")
+    assert group.run("clone", "one", "other", group.topic, "--yes")[0] == 0
+    assert group.committed("other") == {0: 4, 1: None}
+    code, _, said = group.run("clone", "other", "one", "of-places", "--yes")
+    assert code == 1 and "has committed nothing of topic of-places" in said
+
+
+def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> None:
+    group = Group(broker, "gone")
+    assert group.run("delete", "gone", answer="n\n")[0] == 1
+    assert group.run("delete", "gone", "--yes") == (0, "gone: deleted\n", "")
+    assert group.committed() == {0: None, 1: None}
+    kept = Group(broker, "kept")
+    assert kept.run("delete", "kept", "--keep-offsets", "--yes")[0] == 0
+    with Admin(namesrv_addr=kept.namesrv) as admin:
+        admin.create_group("kept")
+    assert kept.committed() == {0: 4, 1: None}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["reset", "none", "of-places", "--to", "first", "--yes"], 1, "no consumer group none"),
+        (["reset", "places", "none", "--to", "first", "--yes"], 1, "code 17"),
+        (["reset", "places", "of-places", "--to", "1:2"], 2, "one offset, not at N:M"),
+        (["reset", "places", "of-places", "--to", "soon"], 2, "-N for the last N"),
+        (["reset", "places", "of-places"], 2, "--to"),
+        (["skip", "places", "of-places", "--queue", "9", "--yes"], 1, "has no queue 9"),
+        (["clone", "places", "none", "of-places", "--yes"], 1, "no consumer group none"),
+        (["delete", "none", "--yes"], 1, "no consumer group none"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    broker: BrokerProcess, words: list[str], code: int, reason: str
+) -> None:
+    Group(broker, "places")
+    found, shown, said = run(broker.namesrv, *words)
+    assert found == code, shown + said
+    assert reason in " ".join(said.split())
