@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
+from pytest import MonkeyPatch
+
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
@@ -87,6 +89,25 @@ class DrivenClock:
         view = memoryview(self.memory).cast("q")
         view[0], view[1] = passed_us, set_ms
         view.release()
+
+
+class StillClock(DrivenClock):
+    """Time passes when the test says so, and never by itself: for Python that asks how late it is
+    and waits for nothing. On a busy machine a thousand such questions take seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(bytearray(SHIFT_BYTES))
+        self._began = time.monotonic()
+
+    def monotonic(self) -> float:
+        return self._began + self._shift()[0] / 1e6
+
+
+def still_clock(monkeypatch: MonkeyPatch) -> StillClock:
+    """What Python asks goes by it until the test ends."""
+    clock = StillClock()
+    monkeypatch.setattr(rmq_clock, "monotonic", clock.monotonic)
+    return clock
 
 
 @contextmanager

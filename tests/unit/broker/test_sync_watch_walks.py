@@ -12,7 +12,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.driven_clock import DrivenClock
+from support.driven_clock import DrivenClock, still_clock
 from support.name_server import in_loop
 from support.sync_stage import THREE, Link, Stage
 
@@ -131,6 +131,11 @@ class Walk:
             self.on.watch.take(self.controller.present)  # as with each lease
         waited_for = {MASTER, *(self.on.core.others or ())}
         assert self.controller.members <= waited_for, "one may lead without what was answered"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> DrivenClock:
+    return still_clock(monkeypatch)
 
 
 @pytest.mark.parametrize("is_apache", [False, True])
