@@ -52,6 +52,7 @@ help:
 	@echo 'make clean        removes .venv and build products, never a store'
 
 build: $(BUILT)
+	@$(BIN)/python setup.py stamp
 
 $(BIN)/python:
 	@PYTHON='$(PYTHON)' tools/need.sh python venv

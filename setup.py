@@ -119,13 +119,14 @@ def write_build_stamp(profile: str) -> None:
 
 
 def commit_of(stamp: str) -> str:
-    """The commit of a checkout, with + where something is changed; else what the stamp says, which
-    came with the sources."""
+    """The commit of a checkout, with + where something is changed, or nothing where git does not
+    say it; without a checkout what the stamp says, which came with the sources."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
     if (ROOT / ".git").exists():
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             found = subprocess.run(git, capture_output=True, text=True, check=True)
             return found.stdout.strip()
+        return ""
     known = re.search(r'COMMIT = "([0-9a-f]+\+?)"', stamp)
     return known[1] if known is not None else ""
 
@@ -243,7 +244,9 @@ if __name__ == "__main__":
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))  # pip does not: tools/pxd_reader.py
     profile = os.environ.get("RMQ_BUILD", "release")
-    if profile == "none":
+    if sys.argv[1:] == ["stamp"]:  # what is compiled is up to date, the rest may be newer
+        write_build_stamp(profile)
+    elif profile == "none":
         setup()
     else:
         compile_and_set_up(profile)

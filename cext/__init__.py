@@ -12,7 +12,7 @@ from rmq.errors import NotBuiltError
 _REMEDY = "In a checkout run `make build`; elsewhere `pip install --force-reinstall rmq`"
 
 try:
-    from cext._build import VERSION
+    from cext._build import COMMIT, VERSION  # noqa: F401 - without it the stamp is of long ago
 except ImportError:
     raise NotBuiltError(f"The compiled modules of rmq are missing. {_REMEDY}.") from None
 if __version__ != VERSION:

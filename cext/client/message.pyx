@@ -7,6 +7,7 @@ The unique key of a message is made when it is first sent, from this process' ad
 random number (cext/wire/message_id.pxd); sending the same object again keeps it, so that a consumer
 can tell a repeated send from another message.
 """
+import math
 import os
 import secrets
 import socket
@@ -291,8 +292,8 @@ def milliseconds(when):
 
 def delivery_ms(when):
     """Of deliver_at: a moment in the past is at once, one in seconds is a mistake."""
-    if isinstance(when, bool) or not (isinstance(when, int) or hasattr(when, "timestamp")):
-        raise MessageError(f"deliver_at={when!r}: a datetime, or milliseconds since 1970 as int")
+    if isinstance(when, bool) or not (hasattr(when, "timestamp") or is_number(when)):
+        raise MessageError(f"deliver_at={when!r}: a datetime, or milliseconds since 1970")
     found = milliseconds(when)
     if not MS_OF_1973 <= found < TIMES_MAX:
         raise MessageError(f"deliver_at={when!r}: milliseconds since 1970, which now are "
@@ -300,9 +301,17 @@ def delivery_ms(when):
     return found
 
 
+def is_number(value):
+    """Also of numpy, and a Decimal; not what is infinite, nor what float() cannot hold."""
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):
+        return False
+
+
 def delay_ms(seconds):
     """Of delay_seconds."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
+    if isinstance(seconds, bool) or not is_number(seconds) or not (
             0 <= seconds < TIMES_MAX // 1000):
         raise MessageError(f"delay_seconds={seconds!r}: a number of seconds, 0 or more")
     return round(seconds * 1000)

@@ -33,8 +33,11 @@ class StartParameter(click.ParamType[Start]):
             return Start("offset", int(value))
         if re.fullmatch("-[0-9]{1,9}", value):
             return Start("back", -int(value))
-        if found := re.fullmatch("([0-9]{1,18}):([0-9]{1,18})", value):
-            return Start("offset", int(found[1]), int(found[2]))
+        if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", value):
+            first, end = int(found[1]), int(found[2]) if found[2] else None
+            if end is not None and end <= first:
+                self.fail(f"{value!r}: nothing lies from {first} to before {end}")
+            return Start("offset", first, end)
         try:
             return Start("time", moment_ms(value.removeprefix("@")))
         except ValueError:

@@ -26,7 +26,7 @@ SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 @click.group()
 def group() -> None:
-    """List consumer groups, describe their lag and members, move their offsets."""
+    """List consumer groups, describe and move their progress."""
 
 
 for command in (reset, skip, clone):

@@ -17,7 +17,7 @@ from rmq.cli.output import show_rows
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue
 
@@ -113,7 +113,7 @@ def _move(
             Move(queue, admin.committed_offset(cluster, name, queue), _place(cluster, queue, place))
             for queue in _queues(cluster, topic, queue_ids)
         ]
-        _apply(cluster, name, topic, moves, yes, dry_run, as_json)
+        _apply(cluster, name, moves, yes, dry_run, as_json)
 
 
 @click.command()
@@ -139,10 +139,11 @@ def clone(
         for queue in _queues(cluster, topic, ()):
             to = admin.committed_offset(cluster, name, queue)
             if to is not None:
+                to = max(to, admin.min_offset(cluster, queue))
                 moves.append(Move(queue, admin.committed_offset(cluster, other, queue), to))
         if not moves:
             raise click.ClickException(f"group {name} has committed nothing of topic {topic}")
-        _apply(cluster, other, topic, moves, yes, dry_run, as_json)
+        _apply(cluster, other, moves, yes, dry_run, as_json)
 
 
 def _queues(cluster: Cluster, topic: str, queue_ids: Sequence[int]) -> list[MessageQueue]:
@@ -168,26 +169,22 @@ def _place(cluster: Cluster, queue: MessageQueue, place: Start) -> int:
 
 
 def _apply(
-    cluster: Cluster, name: str, topic: str, moves: list[Move], yes: bool, dry_run: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
+    cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, as_json: bool
+) -> None:
     rows = [
         (each.queue.broker_name, each.queue.queue_id, each.at, each.to, each.skipped, each.again)
         for each in moves
     ]
     if not yes and not dry_run:
-        show_rows(COLUMNS, rows, False)
+        if not as_json:
+            show_rows(COLUMNS, rows, False)
         skipped, again = sum(each.skipped for each in moves), sum(each.again for each in moves)
         click.confirm(
-            f"Group {name} skips {skipped} messages and gets {again} again. Go on?", abort=True
-        )
+            f"Group {name} skips {skipped} messages and gets {again} again. Go on?",
+            abort=True, err=as_json,
+        )  # fmt: skip
     if not dry_run:
         for each in moves:
-            cluster.call(
-                cluster.address_of(each.queue.broker_name),
-                RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-                {"group": name, "topic": topic, "timestamp": -1, "isForce": True,
-                 "queueId": each.queue.queue_id, "offset": each.to},
-            )  # fmt: skip
+            admin.move_offset(cluster, name, each.queue, each.to)
     if as_json or dry_run or yes:
         show_rows(COLUMNS, rows, as_json)

@@ -11,14 +11,15 @@ not: it becomes a new one, with an id and an offset of its own.
 from __future__ import annotations
 
 import base64
-import binascii
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cext.client.message import Message
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
+
+if TYPE_CHECKING:
+    from cext.client.message import Message
 
 # Properties that brokers and clients give a message, for this one way through a broker.
 OWN = {
@@ -35,7 +36,7 @@ OWN = {
 }  # fmt: skip
 NAMES = {
     "topic", "broker", "queue", "offset", "stored", "born", "born_host", "id", "tag", "keys",
-    "reconsume_times", "properties", "body", "body_base64",
+    "reconsume_times", "properties", "body", "body_base64", "packing",
 }  # fmt: skip
 
 
@@ -46,6 +47,8 @@ def members(message: ReceivedMessage) -> dict[str, Any]:
     body = {"body": text} if text is not None else {
         "body_base64": base64.b64encode(message.body).decode()
     }  # fmt: skip
+    if message.packing is not None:
+        body["packing"] = message.packing
     return {
         "broker": message.broker_name,
         "queue": stored.queue_id,
@@ -71,6 +74,8 @@ def as_text(body: bytes) -> str | None:
 
 def message_of(line: bytes, topic: str) -> Message:
     """A message to send; MessageError with what is wrong with the line."""
+    from cext.client.message import Message  # who only prints needs no compiled module
+
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -79,6 +84,9 @@ def message_of(line: bytes, topic: str) -> Message:
         raise MessageError('no JSON object, such as {"body": "hello"}')
     if unknown := found.keys() - NAMES:
         raise MessageError(f"unknown member {min(unknown)!r}: there are {', '.join(sorted(NAMES))}")
+    if found.get("packing") is not None:
+        raise MessageError(f"the body is as its sender packed it, by {found['packing']}: who gets "
+                           "it would not unpack it")  # fmt: skip
     properties, tag, keys = (found.get(name) for name in ("properties", "tag", "keys"))
     if not isinstance(properties, dict | None):
         raise MessageError("member properties is not an object")
@@ -89,6 +97,9 @@ def message_of(line: bytes, topic: str) -> Message:
     if not isinstance(keys, str | None):
         raise MessageError("member keys is neither text nor a list")
     kept = {name: value for name, value in (properties or {}).items() if name not in OWN}
+    for name, value in kept.items():
+        if isinstance(value, dict | list):
+            raise MessageError(f"property {name!r} is neither text nor a number")
     message = Message(topic, _body(found), properties=kept)
     message.tags = message.tags if tag is None else tag
     message.keys = message.keys if keys is None else keys
@@ -105,5 +116,5 @@ def _body(found: dict[str, Any]) -> bytes:
         return body.encode()
     try:
         return base64.b64decode(body, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, and what is no ASCII
         raise MessageError(f"member body_base64: {error}") from None

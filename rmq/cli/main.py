@@ -30,10 +30,7 @@ COMMANDS = {
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, change, describe and delete topics."),
-    "group": (
-        "rmq.cli.group", "group",
-        "List consumer groups, describe their lag and members, move their offsets.",
-    ),
+    "group": ("rmq.cli.group", "group", "List consumer groups, describe and move their progress."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
     "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),
@@ -130,13 +127,15 @@ def main(arguments: list[str] | None = None) -> Any:
 
     try:
         code = cli.main(args=arguments, prog_name="rmq", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        # A question that is interrupted has it as the context of its end.
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
         click.echo("Aborted!", err=True)
         sys.exit(1)

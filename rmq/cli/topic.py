@@ -110,13 +110,13 @@ def update(
     """
     if queues is not None and (read_queues is not None or write_queues is not None):
         raise click.UsageError("--queues is both of --read-queues and --write-queues")
-    named = {
+    given = {
         "read_queues": read_queues if queues is None else queues,
         "write_queues": write_queues if queues is None else queues,
         "perm": PERMS[perm] if perm is not None else None,
         "order": order,
     }
-    named = {key: value for key, value in named.items() if value is not None}
+    named: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not named:
         raise click.UsageError(
             "nothing to change: name one of --queues, --read-queues, --write-queues, --perm, "
@@ -142,9 +142,7 @@ def update(
         if not yes and (lost := _unread(cluster, there, named)):
             for line in lost:
                 click.echo(line, err=True)
-            click.confirm(
-                "They stay in the store, and come back with the queues. Go on?", abort=True
-            )
+            click.confirm("They stay in the store, and can be read again. Go on?", abort=True)
         for state in there:
             click.echo(f"{name}: {_described(topics.change(cluster, state, **named))}")
 
@@ -154,7 +152,9 @@ def _unread(cluster: Cluster, there: list[topics.TopicState], named: dict[str, A
     lines = []
     for state in there:
         count = named.get("read_queues", state.read_queues)
-        if count >= state.read_queues:
+        if not named.get("perm", PERM_READ) & PERM_READ:
+            count = 0
+        if count >= state.read_queues or not state.perm & PERM_READ:
             continue
         going = [
             each
@@ -165,7 +165,7 @@ def _unread(cluster: Cluster, there: list[topics.TopicState], named: dict[str, A
         if messages:
             lines.append(
                 f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold {messages} "
-                "messages, which nobody reads any more."
+                f"{'message' if messages == 1 else 'messages'}, which nobody reads any more."
             )
     return lines
 
@@ -211,8 +211,9 @@ def describe(name: str, namesrv: str, as_json: bool) -> None:
     columns = ("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET", "MESSAGES", "LAST STORED")
     show_rows(columns, rows, as_json)
     if unread := sum(each.messages for each in found if not each.perm & PERM_READ):
+        lie = "message lies" if unread == 1 else "messages lie"
         click.echo(
-            f"{unread} messages lie in queues that are not read: `rmq topic update {name} "
+            f"{unread} {lie} in queues that are not read: `rmq topic update {name} "
             "--read-queues N` or `--perm rw` has them read",
             err=True,
         )

@@ -16,6 +16,8 @@ from support.waiting import wait_until
 from rmq import Admin, Message, Producer, PushConsumer
 from rmq.cli.main import cli
 from rmq.cli.output import describe_error
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format.fastjson import MessageQueue
 
@@ -111,6 +113,31 @@ def test_members_that_are_online_go_there(broker: BrokerProcess) -> None:
         wait_until(lambda: sorted(got) == [b"8", b"8", b"9", b"9"])
         code, _, said = group.run("delete", "online", "--yes")
         assert code == 1 and "has 1 members online" in said
+
+
+def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
+    broker: BrokerProcess,
+) -> None:
+    """They would read the time alone, and send the group to the end of every queue."""
+    group = Group(broker, "old")
+    with Connection(broker.address) as connection:
+
+        def set_reset(at_server: str) -> None:
+            body = f"useServerSideResetOffset={at_server}".encode()
+            connection.call(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+
+        set_reset("false")
+        try:
+            assert group.reset("--to", "3") == {0: 3, 1: 3}
+            with PushConsumer("old", lambda *_: None, namesrv_addr=group.namesrv) as consumer:
+                consumer.subscribe("of-places")
+                wait_until(lambda: group.run("describe", "old")[1].count("member ") == 1)
+                words = ("reset", "old", group.topic, "--to", "1", "--yes")
+                code, _, said = group.run(*words)
+            assert code == 1 and "members of group old are online" in said
+            assert group.committed() == {0: 3, 1: 3}
+        finally:
+            set_reset("true")
 
 
 def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:

@@ -106,6 +106,16 @@ def test_fewer_queues_are_asked_about_when_they_hold_messages(commands: Commands
     assert commands.done("update", "less", "--queues", "4") == "less: broker-a has 4 queues, rw\n"
 
 
+def test_a_topic_that_is_to_be_read_no_more_is_asked_about(commands: Commands) -> None:
+    commands.done("create", "shut", "--queues", "2")
+    commands.send("shut", 1)
+    said = commands.refused("update", "shut", "--perm", "w", answer="n\n")
+    assert "broker-a: queues 0 to 1 hold 1 message, which nobody reads any more" in said
+    assert commands.done("update", "shut", "--perm", "w", "--yes") == (
+        "shut: broker-a has 2 queues, w\n"
+    )
+
+
 def test_empty_queues_go_without_a_question(commands: Commands) -> None:
     commands.done("create", "empty", "--queues", "4")
     assert commands.done("update", "empty", "--queues", "2") == "empty: broker-a has 2 queues, rw\n"
@@ -116,7 +126,7 @@ def test_without_permission_to_read_it_is_described(commands: Commands) -> None:
     commands.send("deaf", 1)
     _, shown, said = commands.run("describe", "deaf")
     assert [line.split()[2] for line in shown.splitlines()] == ["PERM", "w", "w"]
-    assert "1 messages lie in queues that are not read" in said
+    assert "1 message lies in queues that are not read" in said
 
 
 def test_a_broker_that_came_later_gets_it(commands: Commands, tmp_path: Path) -> None:

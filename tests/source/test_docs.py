@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from support.pages import BLOCK, DOCS, pages
+from support.pages import BLOCK, DOCS, pages, pipeline
 from support.source_tree import ROOT
 from support.waiting import HANG_S
 
@@ -89,7 +88,11 @@ SHOWN = sorted({(command, shown(page)) for page in TREE_PAGES for command in com
 @pytest.mark.parametrize(("command", "page"), SHOWN, ids=" in ".join)
 def test_every_command_that_is_shown_exists_with_its_options(command: str, page: str) -> None:
     line = re.split(r"\s{3,}|\s#\s", command)[0]  # behind it: what it does
-    words = shlex.split(line)[1:]
+    for words in pipeline(line):
+        check_options(words[1:], page)
+
+
+def check_options(words: list[str], page: str) -> None:
     found: click.Command = cli
     context = click.Context(cli, info_name="rmq")
     while isinstance(found, click.Group) and words and not words[0].startswith("-"):

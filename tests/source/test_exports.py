@@ -42,11 +42,13 @@ def test_modules_of_another_version_are_refused_with_the_remedy(tmp_path: Path) 
     # -S: the finder of an editable installation would supply what the copy lacks
     done = run("import cext", tmp_path, "-S")
     assert "NotBuiltError: The compiled modules of rmq are missing." in done.stderr
-    (tmp_path / "cext" / "_build.py").write_text('VERSION = "0.0.1"\n')
+    (tmp_path / "cext" / "_build.py").write_text('VERSION = "0.0.1"\nCOMMIT = ""\n')
     done = run("import cext", tmp_path, "-S")
     assert "NotBuiltError: The compiled modules are of rmq 0.0.1, the rest is" in done.stderr
     assert "make build" in done.stderr
     (tmp_path / "cext" / "_build.py").write_text(f'VERSION = "{rmq.__version__}"\n')
+    assert "are missing." in run("import cext", tmp_path, "-S").stderr, "a stamp of long ago"
+    (tmp_path / "cext" / "_build.py").write_text(f'VERSION = "{rmq.__version__}"\nCOMMIT = ""\n')
     assert run("import cext", tmp_path, "-S").returncode == 0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import pytest
 from support.broker_process import broker_process
-from support.pages import BLOCK, EXAMPLES, blocks
+from support.pages import BLOCK, EXAMPLES, blocks, pipeline
 from support.source_tree import ROOT
 from support.waiting import HANG_S
 
@@ -31,16 +31,10 @@ def shell_lines() -> list[str]:
 
 
 def pipelines() -> list[list[list[str]]]:
-    """The lines of rmq: for each the arguments of its commands, which are joined by pipes."""
-    found = []
-    for line in shell_lines():
-        if line.startswith("rmq "):
-            words, commands = shlex.split(line), [[]]
-            for word in words:
-                commands.append([]) if word == "|" else commands[-1].append(word)
-            assert all(each[0] == "rmq" for each in commands), line
-            found.append([each[1:] for each in commands])
-    return found
+    """The lines of rmq: for each the arguments of its commands."""
+    found = [pipeline(line) for line in shell_lines() if line.startswith("rmq ")]
+    assert all(command[0] == "rmq" for commands in found for command in commands)
+    return [[command[1:] for command in commands] for commands in found]
 
 
 def rmq_commands() -> list[list[str]]:

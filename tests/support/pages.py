@@ -1,6 +1,7 @@
 """The pages that users read: their blocks of code, links, and the commands they show."""
 
 import re
+import shlex
 from pathlib import Path
 
 from support.source_tree import ROOT
@@ -14,6 +15,17 @@ EXAMPLES = [
     DOCS / "operations.md",
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def pipeline(line: str) -> list[list[str]]:
+    """The words of each command of a line, which may be joined by pipes."""
+    found: list[list[str]] = [[]]
+    for word in shlex.split(line):
+        if word == "|":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
 
 
 def pages() -> list[Path]:

@@ -3,6 +3,7 @@
     transport           how a question gets to an address: the Protocol, and blocking sockets
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
+    topics              a topic at each broker; changes of what is named alone
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
     credentials         whose requests these are
     encryption          whether they go by TLS

@@ -266,6 +266,27 @@ def reset_offset(
     return found
 
 
+def move_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset: int) -> None:
+    """As commit_offset(); where the broker can, members that are online go there. RemoteError:
+    they are, and it cannot."""
+    address = cluster.address_of(queue.broker_name)
+    if broker_settings(cluster, address).get("useServerSideResetOffset") == "true":
+        fields = {
+            "group": group, "topic": queue.topic, "timestamp": -1, "isForce": True,
+            "queueId": queue.queue_id, "offset": offset,
+        }  # fmt: skip
+        cluster.call(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        return
+    # It would read the time alone, and send the group to the end of every queue.
+    if group_members(cluster, group):
+        raise RemoteError(
+            ResponseCode.SYSTEM_ERROR,
+            f"{queue.broker_name} resets no single queue (useServerSideResetOffset), and members "
+            f"of group {group} are online, which would go on where they are: stop them first",
+        )
+    commit_offset(cluster, group, queue, offset)
+
+
 def _offset(
     cluster: ClusterView, code: int, queue: MessageQueue, more: Mapping[str, Any] | None = None
 ) -> int:
@@ -283,6 +304,13 @@ def runtime_info(cluster: ClusterView, broker: BrokerEntry, detail: str = "") ->
     reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
     table = fastjson.loads_object(reply.body).get("table") or {}
     return {str(name): str(value) for name, value in table.items()}
+
+
+def broker_settings(cluster: ClusterView, address: str) -> dict[str, str]:
+    """The broker's configuration, as its properties file has it."""
+    reply = cluster.call(address, RequestCode.GET_BROKER_CONFIG)
+    pairs = (line.partition("=") for line in reply.body.decode("utf-8", "replace").splitlines())
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
 def _call(

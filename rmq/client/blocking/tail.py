@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import selectors
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rmq.base import clock, waits
@@ -74,6 +74,7 @@ class _Position:
     queue: MessageQueue
     next_offset: int
     end_offset: int | None  # None: for ever
+    follows: bool = False  # to there, though the queue may not be that long yet
     replica: Replica | None = None  # who was asked last,
     connection: Connection | None = None  # over which connection
     opaque: int | None = None  # of the pull under way
@@ -91,7 +92,7 @@ def tail(
     sql: str | None = None,
     start: Start,
     follow: bool = False,
-    queues: Container[int] | None = None,
+    queues: Collection[int] | None = None,
     broker: str | None = None,
 ) -> Iterator[ReceivedMessage]:
     """Yields messages until every queue is read to its end, or for ever with `follow`; those with
@@ -104,7 +105,8 @@ def tail(
         raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is readable")
     chosen = [queue for queue in readable if (queues is None or queue.queue_id in queues)
               and broker in (None, queue.broker_name)]  # fmt: skip
-    if not chosen:
+    known = {queue.queue_id for queue in readable}
+    if not chosen or not known.issuperset(queues or ()):
         there = ", ".join(sorted(f"{each.broker_name}/{each.queue_id}" for each in readable)[:20])
         raise RemoteError(ResponseCode.INVALID_PARAMETER, f"{topic} has no such queue: {there}")
     positions = [_first_position(cluster, queue, start, follow) for queue in chosen]
@@ -167,7 +169,7 @@ def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow:
         wanted = end - start.number if start.kind == "back" else start.number
         first = max(first, wanted)
     if start.end is not None:
-        return _Position(queue, first, start.end if follow else min(end, start.end))
+        return _Position(queue, first, start.end if follow else min(end, start.end), follow)
     return _Position(queue, first, None if follow else end)
 
 
@@ -231,16 +233,17 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
         ResponseCode.PULL_OFFSET_MOVED,
     ):
         raise RemoteError(reply.code, reply.remark or "no reason given")
-    if reply.code == ResponseCode.PULL_NOT_FOUND and position.end_offset is not None:
+    end = None if position.follows else position.end_offset
+    if reply.code == ResponseCode.PULL_NOT_FOUND and end is not None:
         _check_slave(cluster, position)
-        position.next_offset = position.end_offset
+        position.next_offset = end
         return []
     before = position.next_offset
     position.next_offset = reply.int_field("nextBeginOffset", before, 0)
     if reply.code != ResponseCode.SUCCESS:
-        if position.next_offset == before and position.end_offset is not None:
+        if position.next_offset == before and end is not None:
             _check_slave(cluster, position)
-            position.next_offset = position.end_offset  # no way forward: not round and round
+            position.next_offset = end  # no way forward: not round and round
         return []
     return [
         received(position.queue.broker_name, each)

@@ -21,6 +21,7 @@ from rmq.client.blocking.cluster import BrokerEntry, ClusterView
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
+from rmq.names import AUTO_CREATE_TOPIC
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def change(cluster: ClusterView, state: TopicState, **named: Any) -> TopicState:
     after = replace(state, **named)
     assert after.broker.master is not None
     fields = {
-        "topic": after.topic, "readQueueNums": after.read_queues,
+        "topic": after.topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": after.read_queues,
         "writeQueueNums": after.write_queues, "perm": after.perm, "order": after.order,
         "topicFilterType": after.filter_type, "topicSysFlag": after.sys_flag,
     }  # fmt: skip
@@ -102,7 +103,10 @@ def queues(cluster: ClusterView, topic: str) -> list[QueueState]:
     """All queues of the topic by broker and number; of rmq's brokers also those that hold messages
     and are not read."""
     found = []
-    for entry in sorted(cluster.route(topic).entries, key=lambda each: each.broker_name):
+    route = cluster.route(topic)
+    for entry in sorted(route.entries, key=lambda each: each.broker_name):
+        if not route.brokers.get(entry.broker_name):
+            continue  # nobody says where it is
         for each in queue_ranges(cluster, topic, entry.broker_name, is_whole=True):
             reads = entry.perm & PERM_READ and each.queue.queue_id < entry.read_queues
             writes = entry.perm & PERM_WRITE and each.queue.queue_id < entry.write_queues

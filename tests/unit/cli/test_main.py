@@ -78,6 +78,17 @@ def test_who_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.value.code == 130
 
 
+def test_so_does_who_is_interrupted_at_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmq.client.blocking.cluster.ClusterView.route", lambda *_: None)
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["topic", "delete", "orders"])
+    assert ended.value.code == 130
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_one_line_help_is_what_the_command_says(name: str) -> None:
     module, _, text = COMMANDS[name]

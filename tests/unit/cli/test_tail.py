@@ -55,6 +55,23 @@ class OneQueue:
             return list(tail(cluster, "t", tags=tags, start=Start(start)))
 
 
+def test_a_read_that_is_followed_to_an_offset_waits_until_that_is_there() -> None:
+    """Held pulls are answered with nothing after 15 s."""
+    queue = OneQueue([message(0)])
+    answers = queue.pull
+
+    def pull(request: Command) -> Command:
+        found = answers(request)
+        if found.code == 19:
+            queue.messages.append(message(len(queue.messages)))
+        return found
+
+    queue.peer.answers[Code.PULL_MESSAGE] = pull
+    with queue.peer, Cluster(queue.peer.address) as cluster:
+        found = tail(cluster, "t", start=Start("offset", 0, 3), follow=True)
+        assert [each.stored.queue_offset for each in found] == [0, 1, 2]
+
+
 def message(offset: int, tag: str = "a", **more: object) -> StoredMessage:
     return StoredMessage(
         topic="t", queue_offset=offset, physical_offset=offset * 1000,

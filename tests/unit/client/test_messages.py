@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zlib
 from datetime import datetime, timezone
+from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +55,12 @@ def test_times_of_delivery_are_milliseconds() -> None:
     when = datetime(2030, 1, 2, 3, 4, 5, 678000, tzinfo=timezone.utc)
     assert Message("t", b"", deliver_at=when).properties == {"TIMER_DELIVER_MS": "1893553445678"}
     assert Message("t", b"", delay_seconds=1.5).properties == {"TIMER_DELAY_MS": "1500"}
+    for number in (1_893_553_445_678.4, np.int64(1_893_553_445_678)):
+        found = Message("t", b"", deliver_at=number)  # type: ignore[arg-type]
+        assert found.properties == {"TIMER_DELIVER_MS": "1893553445678"}
+    for seconds in (Decimal("1.5"), np.float32(1.5)):
+        found = Message("t", b"", delay_seconds=seconds)  # type: ignore[arg-type]
+        assert found.properties == {"TIMER_DELAY_MS": "1500"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,9 @@ def test_what_cannot_be_sent_is_refused(make: object) -> None:
     [
         ({"deliver_at": "tomorrow"}, "deliver_at='tomorrow': a datetime, or milliseconds"),
         ({"deliver_at": 1_893_553_445}, "deliver_at=1893553445: .* are these seconds"),
-        ({"deliver_at": 1_893_553_445.678}, "a datetime, or milliseconds"),
+        ({"deliver_at": 1_893_553_445.678}, "deliver_at=1893553445.678: .* are these seconds"),
+        ({"deliver_at": float("nan")}, "a datetime, or milliseconds"),
+        ({"deliver_at": 10**400}, "a datetime, or milliseconds"),
         ({"deliver_at": True}, "a datetime, or milliseconds"),
         ({"deliver_at": -1}, "deliver_at=-1: milliseconds since 1970"),
         ({"deliver_at": 1 << 60}, "milliseconds since 1970"),
