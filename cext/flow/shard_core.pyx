@@ -66,12 +66,12 @@ from cext.store.truncation import (
     begin_truncation,
     cut_store,
     end_truncation,
-    forget_ends,
+    forget_end,
     wanted_truncation,
 )
 from rmq.base import atomic_file
 from rmq.base.durable_directory import sync_directory
-from rmq.base.first_segment import check_start, move_log
+from rmq.base.first_segment import check_start, forget_queues, move_log
 from rmq.errors import StoreError, StorePoisonedError
 
 SYNC_S = 60.0                       # longest wait for the disk
@@ -329,7 +329,8 @@ cdef class ShardCore(ShardCalls):
         self.check_beginning(start)
         self._stop(False)
         self._check_blank(start)
-        forget_ends(self.given["root"])
+        forget_end(self.given["root"])
+        forget_queues(pathlib.Path(self.given["root"]))
         move_log(pathlib.Path(self.given["commitlog_dir"]), start, self.given["segment_bytes"])
         write_abort(pathlib.Path(self.given["root"], "abort"))      # nothing is believed
         self._renew()

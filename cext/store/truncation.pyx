@@ -114,10 +114,9 @@ def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
     cut_segments(commitlog, segment_bytes, offset)
 
 
-def forget_ends(root) -> None:
+def forget_end(root) -> None:
     """Nothing speaks of where the log ends any more: it has no byte, and is to begin elsewhere."""
-    for name in ("queueEnds", "queueEnds.synced", "rmqKnownEnd"):
-        remove(os.path.join(root, name))
+    remove(os.path.join(root, "rmqKnownEnd"))
     cut_checkpoint(os.path.join(root, "checkpoint"), 0)
     sync_directory(root)
 

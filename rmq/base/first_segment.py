@@ -6,8 +6,10 @@ the first segment says where that is; a log without segments begins at 0, where 
 Example: begin_log(directory, 3221225472, 1 << 30) makes commitlog/00000000003221225472, all zeros.
 """
 
+import errno
 import os
 import re
+import shutil
 from pathlib import Path
 
 from rmq.base.durable_directory import make_directory, sync_directory
@@ -28,9 +30,13 @@ def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
         return
     make_directory(directory)
     path = directory / f"{start:0{NAME_DIGITS}d}"
-    with path.open("xb") as file:
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    new = path.with_suffix(".new")  # an entry without its bytes would be no segment after all
+    with new.open("wb") as file:
         file.truncate(segment_bytes)
         os.fsync(file.fileno())
+    new.rename(path)
     sync_directory(directory)
 
 
@@ -42,6 +48,15 @@ def move_log(directory: Path, start: int, segment_bytes: int) -> None:
         path.unlink()
         sync_directory(directory)
     begin_log(directory, start, segment_bytes)
+
+
+def forget_queues(root: Path) -> None:
+    """Those of a log that was here before are none of the one that begins: they would end far below
+    its first message, or above it."""
+    for name in ("queueEnds", "queueEnds.synced"):
+        (root / name).unlink(missing_ok=True)
+    shutil.rmtree(root / "consumequeue", ignore_errors=True)
+    sync_directory(root)
 
 
 def check_start(start: int, segment_bytes: int) -> None:

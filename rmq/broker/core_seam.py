@@ -499,6 +499,10 @@ class RoleCalls(Protocol):
         follower, demote() is not True, no record starts at `offset` (nor does the last one end
         there), or what is above it is confirmed (below set_replicated() or set_visible())."""
 
+    def check_beginning(self, start: int) -> None:
+        """Whether begin_log() may be called now. StoreError: this is not a follower, demote() is
+        not True, or the log has something; ConfigError: no segment begins there."""
+
 
 class Core(
     ConnectionCalls,
@@ -553,10 +557,6 @@ class ReplicaCalls(RoleCalls, Protocol):
         and below the offset `timers_end` of their queue, were delivered below `offset`; zeros: not
         known, all are delivered again. `deleted`: the topics that are deleted by now, as the core
         was given them when it was made; None: no others."""
-
-    def check_beginning(self, start: int) -> None:
-        """Whether begin_log() may be called now. StoreError: this is not a follower, demote() is
-        not True, or the log has something; ConfigError: no segment begins there."""
 
     def begin_log(self, start: int) -> dict[str, Any]:
         """A follower's log without a byte begins at `start`, where its leader's does. The core is

@@ -569,6 +569,8 @@ class FakeCore:
 
     def check_truncation(self, offset: int) -> None: ...
 
+    def check_beginning(self, start: int) -> None: ...
+
     def set_switching(self, on: int) -> None:
         self.switching = on
 

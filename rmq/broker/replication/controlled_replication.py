@@ -21,7 +21,6 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from rmq.base import clock
-from rmq.base.first_segment import check_start
 from rmq.broker.core_seam import RoleCalls, StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.controlled_role import ControlledRole
@@ -386,7 +385,7 @@ class ControlledReplication(Replication):
         start, end = standing.log_start, standing.max_offset
         if standing.has_lost:  # the epoch file does not say it when it has learned
             self._lost_end.note(f"the log of this broker ends at {end} and once had more")
-        elif standing.is_empty and theirs.log_end > end:
+        elif (standing.is_empty or start == end > 0) and theirs.log_end > end:
             # A member whose store was wiped is one still when its first bytes are there.
             why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
             self._lost_end.note(why, logging.INFO)
@@ -425,7 +424,7 @@ class ControlledReplication(Replication):
     async def _begin_elsewhere(self, start: int, master: Master) -> None:
         """As _cut(). It was started while nobody was master, or the master has removed its oldest
         segments since."""
-        check_start(master.log_start, self._settings.mappedFileSizeCommitLog)
+        self._core.check_beginning(master.log_start)
         log.warning("the log has nothing and begins at %d: it begins at %d from now on, as that of "
                     "the master %s", start, master.log_start, master.address)  # fmt: skip
         why = f"the log of this broker is empty, its master's begins at {master.log_start}"

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from rmq.base.first_segment import begin_log, has_segments
+from rmq.base.first_segment import begin_log, check_start, forget_queues, has_segments
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
 from rmq.broker.replication.identity import IdentityFiles, identity_path
@@ -92,6 +93,10 @@ async def start_of(search: MasterSearch) -> int:
 
 
 def begin_at(settings: Settings, start: int) -> None:
+    check_start(start, settings.mappedFileSizeCommitLog)
+    root = Path(settings.storePathRootDir).expanduser()
+    if start and root.is_dir():
+        forget_queues(root)
     begin_log(settings.commit_log_directory, start, settings.mappedFileSizeCommitLog)
     if start:
         log.info("the log begins where the master's does: %d", start)

@@ -126,6 +126,11 @@ class MasterSearch:
     async def _log_start(self, link: RemotingClient) -> str:
         """As RocketMQ's brokers say it among other things (28); -1 is a log without files."""
         reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
+        if reply.code != ResponseCode.SUCCESS:
+            raise CallError(
+                f"{link.address} does not say where its log begins: code {reply.code}, "
+                f"{reply.remark or 'no reason given'}"
+            )
         table = fastjson.loads_object(reply.body).get("table") if reply.body else None
         found = str(table.get("commitLogMinOffset", "0")) if isinstance(table, dict) else "0"
         return "0" if found == "-1" else found

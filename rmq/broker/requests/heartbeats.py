@@ -40,7 +40,7 @@ from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
-from rmq.errors import ProtocolError, StoreError
+from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
 from rmq.refusal import Refusal
 
@@ -93,7 +93,7 @@ async def _finish(
     for group, unit_mode, is_there in retry_topics:
         try:
             await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
-        except StoreError as error:
+        except RmqError as error:
             if not is_there:  # who had it made was told so
                 raise
             quiet.warning("retry topic", "retry topic of group %s: %s", group.name, error)

@@ -8,6 +8,7 @@ fed by hand.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from support.live_replicas import TOPIC
 from support.name_server import in_loop
 from support.waiting import until
 
+from rmq.broker.replication.joining import begin_at
+from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, StoreError
 from rmq.node.truncation import begin_elsewhere
 
@@ -35,6 +38,10 @@ async def leaders_log(directory: Path) -> tuple[int, bytes]:
         await leader.offsets.save()
     assert start == SEGMENT
     return start, log_of(directory, end - start)
+
+
+def settings_of(store: Path) -> Settings:
+    return load_properties(None, {**SMALL, "storePathRootDir": str(store)})
 
 
 async def take(one: Follower, start: int, log: bytes) -> None:
@@ -68,6 +75,33 @@ async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
     assert again.core.report["damages"] == []
     assert [each.body for each in records(again.broker, "t")] == bodies
     await again.stop()
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+@in_loop
+async def test_queues_of_a_log_that_was_there_before_are_none_of_it(
+    tmp_path: Path, is_running: bool
+) -> None:
+    """Only the disk of the log was replaced. A queue would go on where it ended, with blanks up to
+    the first message that is there, or lack all of them."""
+    start, log = await leaders_log(tmp_path / "leader")
+    async with live_broker(tmp_path / "one") as one, BrokerClient(one.core.port) as client:
+        await client.call(17, topic="t", **TOPIC)
+        for queue in range(4):
+            assert (await client.send("t", b"old", queue)).code == 0
+        await until(lambda: len(queues_of(tmp_path / "one")) >= 4)
+    shutil.rmtree(tmp_path / "one" / "commitlog")
+    if not is_running:  # as a start that finds its master
+        begin_at(settings_of(tmp_path / "one"), start)
+    again = await follower(tmp_path / "one", tmp_path / "leader")
+    if is_running:
+        await begin(again, start)
+    await take(again, start, log)
+    found = {queue: again.core.queue_range(b"t", queue) for queue in range(4)}
+    await again.stop()
+    leader = await follower(tmp_path / "leader")
+    assert found == {queue: leader.core.queue_range(b"t", queue) for queue in range(4)}
+    await leader.stop()
 
 
 @in_loop
