@@ -58,6 +58,7 @@ def etcd_server(folder: Path) -> Iterator[EtcdServer]:
         *("--listen-client-urls", client, "--advertise-client-urls", client),
         *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
         *("--initial-cluster", f"n1={peer}", "--log-level", "error"),
+        "--unsafe-no-fsync",  # of a busy disk; none of these tests is about etcd's own safety
     ]
     with (folder / "etcd.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -76,16 +76,16 @@ async def test_each_property_says_when(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         before = now_ms()
-        await client.send("t", b"sec", i="TIMER_DELAY_SEC\x011\x02TIMER_DELIVER_MS\x015\x02")
-        await client.send("t", b"ms", i="TIMER_DELAY_MS\x01250\x02TIMER_DELIVER_MS\x015\x02")
-        await client.send("t", b"at", i=at(before + 500))
+        await client.send("t", b"sec", i="TIMER_DELAY_SEC\x0120\x02TIMER_DELIVER_MS\x015\x02")
+        await client.send("t", b"ms", i="TIMER_DELAY_MS\x0110250\x02TIMER_DELIVER_MS\x015\x02")
+        await client.send("t", b"at", i=at(before + 20_000))
         await client.send("t", b"past", i=at(before - 5))
         await client.send("t", b"none", i="TIMER_DELAY_SEC\x010\x02")
         assert len(entries(broker, TIMER)) == 3  # what is due already is stored where it belongs
         await until(lambda: len(bodies(broker)) == 6)
         waited = {each.body: each.store_timestamp_ms - before for each in records(broker, "t")}
         assert waited[b"past"] <= waited[b"none"]
-        for name, asked_ms in ((b"ms", 250), (b"at", 500), (b"sec", 1000)):
+        for name, asked_ms in ((b"ms", 10_250), (b"at", 20_000), (b"sec", 20_000)):
             assert waited[name] >= asked_ms
 
 
