@@ -12,15 +12,33 @@ from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
 from support.waiting import HANG_S
 
+from rmq import pytest_plugin
 from rmq.client.blocking import connection
+from rmq.client.parameters.base import ClientParameters
+from rmq.client.parameters.consumer import (
+    PopConsumerParameters,
+    PullConsumerParameters,
+    PushConsumerParameters,
+)
+from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("rmq", deadline=None)
 settings.load_profile("rmq")
 
 
-# A busy machine answers late. Who is to wait in vain says for how long.
+# A busy machine answers late, connects late and starts late. Who is to wait in vain says for how
+# long. What parameters say of themselves stays (dataclasses.fields, the pages made of them).
 connection.CALL_TIMEOUT = HANG_S
+connection.Connection.__init__.__defaults__ = (HANG_S,)
+for _parameters in (
+    PopConsumerParameters, ProducerParameters, PullConsumerParameters, PushConsumerParameters,
+    TransactionProducerParameters, ClientParameters,
+):  # fmt: skip
+    for _name in ("mq_client_api_timeout", "send_msg_timeout"):
+        if _name in _parameters.__init__.__kwdefaults__:
+            _parameters.__init__.__kwdefaults__[_name] = int(HANG_S * 1000)
+pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 
 
 # What pytest makes of 7,000 tests stays to the end, and a collection of garbage would walk through

@@ -77,7 +77,12 @@ def sweep() -> list[str]:
     for path in NAMESPACES.glob(f"{PREFIX}*") if NAMESPACES.is_dir() else ():
         owner = path.name.removeprefix(PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _remove(path.name)
+            try:
+                _remove(path.name)
+            except OSError:
+                if path.exists():
+                    raise
+                continue  # another run was faster
             left.append(path.name)
     return left
 

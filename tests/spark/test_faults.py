@@ -203,7 +203,7 @@ def test_a_batch_is_planned_while_its_broker_and_name_server_restart(
     pair.kill()
     back, began = threading.Timer(1.5, pair.start), time.monotonic()
     back.start()
-    ranges = planned(pair.namesrv, **{chosen: value[chosen]})
+    ranges = planned(pair.namesrv, planTimeoutMs="10m", **{chosen: value[chosen]})
     back.join()
     assert time.monotonic() - began > 1
     assert ranges == ([(0, 5)] if chosen == "assign" else [(0, 3), (0, 5)])

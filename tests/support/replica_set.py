@@ -42,7 +42,10 @@ class Server:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        found = re.search(r"(?: at |name server |controller )(\d\S+:\d+)", line)
+        # A broker that is not registered yet says also where nobody answers.
+        found = re.search(r"broker \S+ at (\d\S+:\d+)", line) or re.search(
+            r"(?:name server |controller )(\d\S+:\d+)", line
+        )
         assert found is not None, line + self.log.read_text()
         self.address = found[1]
         self.port = self.address.rpartition(":")[2]

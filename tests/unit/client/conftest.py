@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 from support.driven_clock import DrivenClock, driven_clock, process_clock
 
+from rmq.client.push import process_queue, queue_locks, send_back
 from rmq.pytest_plugin import RunningBroker, embedded_broker
 
 SETTINGS = {
@@ -23,6 +24,15 @@ SETTINGS = {
 # A minute of a driven clock is three seconds while a test waits.
 DRIVEN_SETTINGS = {**SETTINGS, "waitTimeMillsInSendQueue": "1200000",
                    "osPageCacheBusyTimeOutMills": "1200000"}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers answer these when they are on the disk, which on a busy one takes longer; and while a
+    test waits, a second of a driven clock is 50 ms."""
+    monkeypatch.setattr(queue_locks, "TIMEOUT_MS", 600_000)
+    monkeypatch.setattr(process_queue, "LOCK_LIVES_S", 3_600.0)
+    monkeypatch.setattr(send_back, "TIMEOUT_MS", 600_000)
 
 
 @pytest.fixture(scope="session")

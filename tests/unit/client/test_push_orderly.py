@@ -272,7 +272,7 @@ def test_closing_in_order_ends_after_the_call_or_after_its_grace(
     address = broker.namesrv_addr
     (queue,) = create(address, "order-close", 1)
     send(address, numbers("order-close", 0, 300))
-    watched = Watched(pause_s=0.02)
+    watched = Watched(pause_s=0.1)
     for grace_ms in (0, 4_000):
         before = len(watched.messages)
         changes = {"await_termination_millis_when_shutdown": grace_ms}

@@ -145,7 +145,7 @@ def test_the_log_says_that_a_certificate_is_asked_for(
 
 def test_plain_clients_get_nowhere(certificate: Path) -> None:
     with cluster(certificate) as (address, peer):
-        with Producer("g", namesrv_addr=address, mq_client_api_timeout=500) as producer, \
+        with Producer("g", namesrv_addr=address, mq_client_api_timeout=60_000) as producer, \
                 pytest.raises(UnreachableError, match="ask by use_tls=True"):  # fmt: skip
             producer.send(Message("t", b"x"))
         assert peer.requests == []

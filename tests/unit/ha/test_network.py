@@ -5,6 +5,7 @@ Method: echo servers as processes in network namespaces. Skipped without root or
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -98,10 +99,14 @@ def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
             assert accepted.recv(1) == b"2"
 
 
-def test_what_a_killed_test_left_is_swept_away(hosts: Network) -> None:
+def test_what_a_killed_test_left_is_swept_away(
+    hosts: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under names that other runs, which sweep at the same time, do not look for."""
+    monkeypatch.setattr(network, "PREFIX", f"rmqhat{os.getpid()}x")
     ended = subprocess.Popen(["true"])
     ended.wait()
-    name = f"rmqha{ended.pid}-a"
+    name = f"{network.PREFIX}{ended.pid}-a"
     network.ip("netns", "add", name)
     lives_on = subprocess.Popen(["nsenter", f"--net={network.NAMESPACES / name}", "sleep", "600"])
     wait_until(lambda: str(lives_on.pid) in network.ip("netns", "pids", name))

@@ -41,6 +41,13 @@ from shards.messages import (
 from shards.siblings import BusSiblings
 
 
+@pytest.fixture(autouse=True)
+def _patient_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start goes on alone where the others are not on the bus soon; here they are, and a busy
+    machine takes its time."""
+    monkeypatch.setattr(siblings, "JOIN_WAIT_S", 60.0)
+
+
 class Shards:
     def __init__(self, store: Path, stack: AsyncExitStack) -> None:
         self.store, self.stack = store, stack
