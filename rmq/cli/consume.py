@@ -4,57 +4,43 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
 
 import click
 
 from rmq.cli.json_lines import as_text, members
 from rmq.cli.message_format import MessageFormat
-from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.options import Parsed, json_option, namesrv_option
 from rmq.cli.output import show_json, time_text
 from rmq.cli.times import MOMENTS, moment_ms
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 
 
-class StartParameter(click.ParamType[Start]):
-    """Where each queue is begun: by name, time, or offset."""
-
-    name = "START"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> Start:
-        if isinstance(value, Start):
-            return value
-        if value in ("first", "start"):
-            return Start("first")
-        if value in ("last", "end"):
-            return Start("last")
-        if re.fullmatch("[0-9]{1,9}", value):
-            return Start("offset", int(value))
-        if re.fullmatch("-[0-9]{1,9}", value):
-            return Start("back", -int(value))
-        if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", value):
-            first, end = int(found[1]), int(found[2]) if found[2] else None
-            if end is not None and end <= first:
-                self.fail(f"{value!r}: nothing lies from {first} to before {end}")
-            return Start("offset", first, end)
-        try:
-            return Start("time", moment_ms(value.removeprefix("@")))
-        except ValueError:
-            self.fail(
-                f"{value!r}: first, last, an offset, N:M for those from N to before M, -N for the "
-                f"last N of each queue, or a time: {MOMENTS}"
-            )
+def parse_start(text: str) -> Start:
+    """Where each queue is begun: by name, offset or time."""
+    if text in ("first", "start"):
+        return Start("first")
+    if text in ("last", "end"):
+        return Start("last")
+    if re.fullmatch("[0-9]{1,9}", text):
+        return Start("offset", int(text))
+    if re.fullmatch("-[0-9]{1,9}", text):
+        return Start("back", -int(text))
+    if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", text):
+        first, end = int(found[1]), int(found[2]) if found[2] else None
+        if end is not None and end <= first:
+            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
+        return Start("offset", first, end)
+    try:
+        return Start("time", moment_ms(text.removeprefix("@")))
+    except ValueError:
+        raise ValueError(
+            f"{text!r}: first, last, an offset, N:M for those from N to before M, -N for the last "
+            f"N of each queue, or a time: {MOMENTS}"
+        ) from None
 
 
-class FormatParameter(click.ParamType[MessageFormat]):
-    name = "FORMAT"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> MessageFormat:
-        try:
-            return value if isinstance(value, MessageFormat) else MessageFormat(value)
-        except ValueError as error:
-            self.fail(str(error))
+START = Parsed("START", parse_start)
 
 
 @click.command()
@@ -67,7 +53,7 @@ class FormatParameter(click.ParamType[MessageFormat]):
 @click.option(
     "--from",
     "start",
-    type=StartParameter(),
+    type=START,
     default=None,
     help="Where to begin in each queue: first (default), last (default with --follow), an offset, "
     "N:M for those from N to before M, -N for the last N, or a time: 2025-06-01T08:30, -1h.",
@@ -78,7 +64,7 @@ class FormatParameter(click.ParamType[MessageFormat]):
 @click.option(
     "--format",
     "form",
-    type=FormatParameter(),
+    type=Parsed("FORMAT", MessageFormat),
     help="Print this of each message, and nothing else: %t topic, %b broker, %q queue, %o offset, "
     "%k keys, %g tag, %i id, %s stored in ms, %T stored, %r times it came again, %v body byte for "
     "byte, %l its bytes, %p properties, %p{NAME} one of them, \\n, \\t.",

@@ -113,10 +113,7 @@ def describe(name: str, namesrv: str, as_json: bool) -> None:
 def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
     """Delete a consumer group and its offsets."""
     with Cluster(namesrv) as cluster:
-        if name not in admin.groups(cluster):
-            raise RemoteError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}"
-            )
+        admin.require_groups(cluster, name)
         members = (admin.group_members(cluster, name) or {}).get("connectionSet") or []
         if members:
             raise click.ClickException(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import click
 
-from rmq.cli.consume import StartParameter
+from rmq.cli.consume import START
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import Start
+from rmq.client.blocking.tail import Start, first_offset
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue
@@ -53,7 +53,7 @@ class Move:
 @click.option(
     "--to",
     "place",
-    type=StartParameter(),
+    type=START,
     required=True,
     help="In each queue: first, last, an offset, -N for the last N, or a time: "
     "2025-06-01T08:30, -1h.",
@@ -105,10 +105,7 @@ def _move(
     if place.end is not None:
         raise click.UsageError("a group goes on at one offset, not at N:M")
     with Cluster(namesrv) as cluster:
-        if name not in admin.groups(cluster):
-            raise RemoteError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}"
-            )
+        admin.require_groups(cluster, name)
         moves = [
             Move(queue, admin.committed_offset(cluster, name, queue), _place(cluster, queue, place))
             for queue in _queues(cluster, topic, queue_ids)
@@ -129,12 +126,7 @@ def clone(
 ) -> None:
     """Have the group OTHER go on where the group NAME is in a topic."""
     with Cluster(namesrv) as cluster:
-        known = admin.groups(cluster)
-        for each in (name, other):
-            if each not in known:
-                raise RemoteError(
-                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {each}"
-                )
+        admin.require_groups(cluster, name, other)
         moves = []
         for queue in _queues(cluster, topic, ()):
             to = admin.committed_offset(cluster, name, queue)
@@ -157,15 +149,8 @@ def _queues(cluster: Cluster, topic: str, queue_ids: Sequence[int]) -> list[Mess
 
 
 def _place(cluster: Cluster, queue: MessageQueue, place: Start) -> int:
-    least, end = admin.min_offset(cluster, queue), admin.max_offset(cluster, queue)
-    if place.kind == "first":
-        return least
-    if place.kind == "last":
-        return end
-    if place.kind == "time":
-        return min(max(admin.offset_at(cluster, queue, place.number, upper=False), least), end)
-    wanted = end - place.number if place.kind == "back" else place.number
-    return min(max(wanted, least), end)
+    end = admin.max_offset(cluster, queue)
+    return min(first_offset(cluster, queue, place, end), end)
 
 
 def _apply(

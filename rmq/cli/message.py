@@ -10,7 +10,7 @@ from rmq.cli.consume import shown_body
 from rmq.cli.json_lines import members
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
-from rmq.cli.times import Moment
+from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
 from rmq.client.blocking.tail import ReceivedMessage
@@ -30,8 +30,8 @@ def message() -> None:
 @click.option("--unique-key", help="The unique id that the sender's client made (32 digits).")
 @click.option("--tag", help="The sender's tag.")
 @click.option("--id", "offset_id", help="The offset message id: a broker's address and a place.")
-@click.option("--from", "begin", type=Moment(), default=0, help="Stored at this time or later.")
-@click.option("--to", "end", type=Moment(), default=FOREVER, help="Stored at this time or earlier.")
+@click.option("--from", "begin", type=MOMENT, default=0, help="Stored at this time or later.")
+@click.option("--to", "end", type=MOMENT, default=FOREVER, help="Stored at this time or earlier.")
 @click.option(
     "--count",
     type=click.IntRange(1, 64),

@@ -10,6 +10,22 @@ import click
 from rmq.cli.account_options import account_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Value = TypeVar("Value")
+
+
+class Parsed(click.ParamType[Value]):
+    """What `parse` makes of the text; ValueError says what is wanted."""
+
+    def __init__(self, name: str, parse: Callable[[str], Value]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> Value:
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error))
+
 
 _namesrv_option = click.option(
     "-n",

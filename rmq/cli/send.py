@@ -14,7 +14,7 @@ from rmq.cli.account_options import asker
 from rmq.cli.json_lines import message_of
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
-from rmq.cli.times import Duration, Moment
+from rmq.cli.times import DURATION, MOMENT
 from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError
@@ -51,8 +51,8 @@ from rmq.names import CLIENT_PRODUCER_GROUP
 @click.option(
     "--sharding-key", help="Messages with the same one go to the same queue, in their order."
 )
-@click.option("--delay", type=Duration(), help="Seen after this time: 500ms, 10s, 5m, 2h, 1d.")
-@click.option("--at", "deliver_at", type=Moment(), help="Seen at this time: 2025-06-01T08:30.")
+@click.option("--delay", type=DURATION, help="Seen after this time: 500ms, 10s, 5m, 2h, 1d.")
+@click.option("--at", "deliver_at", type=MOMENT, help="Seen at this time: 2025-06-01T08:30.")
 @click.option(
     "--count",
     type=click.IntRange(1),

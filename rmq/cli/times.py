@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
-import click
+from rmq.cli.options import Parsed
 
 FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -45,25 +44,5 @@ def duration_ms(text: str) -> int:
     return round(float(found[1]) * UNITS[found[2]])
 
 
-class Moment(click.ParamType[int]):
-    """Milliseconds since 1970."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> int:
-        try:
-            return value if isinstance(value, int) else moment_ms(value)
-        except ValueError as error:
-            self.fail(str(error))
-
-
-class Duration(click.ParamType[int]):
-    """Milliseconds."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> int:
-        try:
-            return value if isinstance(value, int) else duration_ms(value)
-        except ValueError as error:
-            self.fail(str(error))
+MOMENT = Parsed("TIME", moment_ms)
+DURATION = Parsed("DURATION", duration_ms)

@@ -9,16 +9,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
+from support import command_line
 from support.broker_process import BrokerProcess, broker_process
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
-from rmq.cli.main import cli
-from rmq.cli.output import describe_error
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
-from rmq.errors import RmqError
 from rmq.format.fastjson import MessageQueue
 
 
@@ -30,11 +27,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def run(namesrv: str, *words: str, answer: str = "") -> tuple[int, str, str]:
     """Exit code, standard output and error."""
-    found = CliRunner().invoke(cli, ["group", *words, "-n", namesrv], input=answer)
-    if isinstance(found.exception, RmqError):
-        text, code = describe_error(found.exception)
-        return code, found.stdout, text
-    return found.exit_code, found.stdout, found.stderr
+    found = command_line.rmq("group", *words, "-n", namesrv, text=answer)
+    return found.returncode, found.stdout, found.stderr
 
 
 class Group:
@@ -119,7 +113,7 @@ def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
     broker: BrokerProcess,
 ) -> None:
     """They would read the time alone, and send the group to the end of every queue."""
-    group = Group(broker, "old")
+    group, other = Group(broker, "old"), Group(broker, "bystander")
     with Connection(broker.address) as connection:
 
         def set_reset(at_server: str) -> None:
@@ -130,7 +124,7 @@ def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
         try:
             assert group.reset("--to", "3") == {0: 3, 1: 3}
             with PushConsumer("old", lambda *_: None, namesrv_addr=group.namesrv) as consumer:
-                consumer.subscribe("of-places")
+                consumer.subscribe(other.topic)
                 wait_until(lambda: group.run("describe", "old")[1].count("member ") == 1)
                 words = ("reset", "old", group.topic, "--to", "1", "--yes")
                 code, _, said = group.run(*words)
@@ -141,13 +135,13 @@ def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
 
 
 def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:
-    group = Group(broker, "one")
+    group, third = Group(broker, "one"), Group(broker, "third")
     with Admin(namesrv_addr=group.namesrv) as admin:
         admin.create_group("other")
     assert group.run("clone", "one", "other", group.topic, "--yes")[0] == 0
     assert group.committed("other") == {0: 4, 1: None}
-    code, _, said = group.run("clone", "other", "one", "of-places", "--yes")
-    assert code == 1 and "has committed nothing of topic of-places" in said
+    code, _, said = group.run("clone", "other", "one", third.topic, "--yes")
+    assert code == 1 and "has committed nothing of topic of-third" in said
 
 
 def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> None:

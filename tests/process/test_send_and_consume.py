@@ -10,13 +10,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
+from support import command_line
 from support.broker_process import BrokerProcess, broker_process
 from support.waiting import wait_until
-
-from rmq.cli.main import cli
-from rmq.cli.output import describe_error
-from rmq.errors import RmqError
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +26,8 @@ class Shell:
         self.namesrv = namesrv
 
     def run(self, *words: str, given: bytes = b"") -> tuple[int, bytes, str]:
-        found = CliRunner().invoke(cli, [*words, "-n", self.namesrv], input=given)
-        if isinstance(found.exception, RmqError):
-            text, code = describe_error(found.exception)
-            return code, found.stdout_bytes, text
-        return found.exit_code, found.stdout_bytes, found.stderr
+        found = command_line.rmq(*words, "-n", self.namesrv, text=given.decode())
+        return found.returncode, found.stdout.encode(), found.stderr
 
     def __call__(self, *words: str, given: bytes = b"") -> bytes:
         code, shown, said = self.run(*words, given=given)

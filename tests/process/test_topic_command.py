@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support import command_line
 from support.broker_process import BrokerProcess, broker_process
 from support.replica_set import Server
 from support.waiting import wait_until
 
 from rmq import Message, Producer
-from rmq.cli.main import cli
-from rmq.cli.output import describe_error
-from rmq.errors import RmqError
 from rmq.format.fastjson import MessageQueue
 
 
@@ -35,11 +32,8 @@ class Commands:
 
     def run(self, *words: str, answer: str = "") -> tuple[int, str, str]:
         """Exit code, standard output and error."""
-        found = CliRunner().invoke(cli, ["topic", *words, "-n", self.namesrv], input=answer)
-        if isinstance(found.exception, RmqError):
-            text, code = describe_error(found.exception)
-            return code, found.stdout, text
-        return found.exit_code, found.stdout, found.stderr
+        found = command_line.rmq("topic", *words, "-n", self.namesrv, text=answer)
+        return found.returncode, found.stdout, found.stderr
 
     def done(self, *words: str, answer: str = "") -> str:
         code, shown, said = self.run(*words, answer=answer)

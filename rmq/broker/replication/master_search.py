@@ -18,6 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from rmq import java_properties
+from rmq.broker.replication.epochs import OFFSET_MAX
 from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError
@@ -26,7 +27,6 @@ from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 3.0
-OFFSET_MAX = 2**63 - 1
 SOON_S = 0.1  # until the next try, where the controller says that the master is there
 SOON_TRIES = 20
 # What a copy of the log has to have in common with it.

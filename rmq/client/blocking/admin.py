@@ -60,17 +60,25 @@ def create_topic(
 ) -> list[BrokerEntry]:
     """Creates the topic, or changes it, on every master (of one cluster), or on these; who took it.
     attributes: {"message.type": "DELAY"} and such."""
-    fields: dict[str, Any] = {
-        "topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": queues,
-        "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0, "order": order,
-    }  # fmt: skip
+    fields = topic_fields(topic, queues, queues, perm, order)
     if attributes:
         fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
     masters = cluster.masters(cluster_name) if brokers is None else brokers
     for broker in masters:
         _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
     return masters
+
+
+def topic_fields(
+    topic: str, read_queues: int, write_queues: int, perm: int, order: bool,
+    filter_type: str = "SINGLE_TAG", sys_flag: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """Of request 17: RocketMQ's brokers want each of them."""
+    return {
+        "topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": read_queues,
+        "writeQueueNums": write_queues, "perm": perm, "topicFilterType": filter_type,
+        "topicSysFlag": sys_flag, "order": order,
+    }  # fmt: skip
 
 
 def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = None) -> None:
@@ -158,6 +166,15 @@ def groups(cluster: ClusterView) -> dict[str, dict[str, Any]]:
         table = fastjson.loads_object(reply.body).get("subscriptionGroupTable") or {}
         found |= {str(name): row for name, row in table.items()}
     return found
+
+
+def require_groups(cluster: ClusterView, *names: str) -> None:
+    """RemoteError for the first that no broker has."""
+    known = groups(cluster)
+    for name in names:
+        if name not in known:
+            code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            raise RemoteError(code, f"no consumer group {name}")
 
 
 def group_progress(cluster: ClusterView, group: str) -> tuple[list[QueueProgress], float]:

@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rmq.base import clock, waits
-from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.admin import max_offset, min_offset, offset_at
+from rmq.client.blocking.cluster import Cluster, ClusterView
 from rmq.client.blocking.connection import Connection
 from rmq.client.connection.replicas import Purpose, Replica
 from rmq.codes import (
@@ -153,21 +154,21 @@ def _replica(cluster: Cluster, position: _Position) -> Replica:
     return cluster.replica_of(position.queue.broker_name, Purpose.READ, position.queue)
 
 
-def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
-    fields = {"topic": queue.topic, "queueId": queue.queue_id}
-    name = queue.broker_name
-    end = cluster.call_any(name, RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
+def first_offset(cluster: ClusterView, queue: MessageQueue, start: Start, end: int) -> int:
+    """Where that is in a queue that ends at `end`; an offset may be behind it."""
     if start.kind == "last":
-        first = end
-    elif start.kind == "time":
-        found = cluster.call_any(
-            name, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.number}
-        )
-        first = found.int_field("offset")
-    else:
-        first = cluster.call_any(name, RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
-        wanted = end - start.number if start.kind == "back" else start.number
-        first = max(first, wanted)
+        return end
+    least = min_offset(cluster, queue)
+    if start.kind == "first":
+        return least
+    if start.kind == "time":
+        return max(least, offset_at(cluster, queue, start.number, upper=False))
+    return max(least, end - start.number if start.kind == "back" else start.number)
+
+
+def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
+    end = max_offset(cluster, queue)
+    first = first_offset(cluster, queue, start, end)
     if start.end is not None:
         return _Position(queue, first, start.end if follow else min(end, start.end), follow)
     return _Position(queue, first, None if follow else end)

@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rmq.client.blocking.admin import QueueRange, queue_ranges
+from rmq.client.blocking.admin import QueueRange, queue_ranges, topic_fields
 from rmq.client.blocking.cluster import BrokerEntry, ClusterView
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
-from rmq.names import AUTO_CREATE_TOPIC
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,10 @@ def change(cluster: ClusterView, state: TopicState, **named: Any) -> TopicState:
     """The topic at that broker with these fields of its state changed; what it is then."""
     after = replace(state, **named)
     assert after.broker.master is not None
-    fields = {
-        "topic": after.topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": after.read_queues,
-        "writeQueueNums": after.write_queues, "perm": after.perm, "order": after.order,
-        "topicFilterType": after.filter_type, "topicSysFlag": after.sys_flag,
-    }  # fmt: skip
+    fields = topic_fields(
+        after.topic, after.read_queues, after.write_queues, after.perm, after.order,
+        after.filter_type, after.sys_flag,
+    )  # fmt: skip
     cluster.call(after.broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
     return after
 

@@ -153,10 +153,8 @@ class Rebalance:
             return
         if self._again is not None:
             self._again.cancel()
-        self._again, self._again_due = (
-            self._instance.timers.after(pause_ms, self.run, chore=True),
-            due,
-        )
+        self._again_due = due
+        self._again = self._instance.timers.after(pause_ms, self.run, chore=True)
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
