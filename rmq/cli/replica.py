@@ -22,7 +22,7 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
-from rmq.cli.replica_switch import acks_of_all
+from rmq.cli.replica_switch import acks_of_all, elect_soon
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
@@ -142,7 +142,7 @@ def promote(
             return
         with acks_of_all(replicas, found, broker_id, timeout_s):
             began = time.monotonic()
-            reply = replicas.elect(broker_name, broker_id)
+            reply = elect_soon(replicas, broker_name, broker_id)
             waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
             if reply.code not in (ResponseCode.SUCCESS, waits):
                 raise RemoteError(reply.code, reply.remark or "no reason given")

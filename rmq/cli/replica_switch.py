@@ -1,7 +1,7 @@
 """Replica switch: a planned one that loses nothing, also where acks do not need all in sync.
 
     with acks_of_all(replicas, found, 2, timeout_s):
-        replicas.elect("broker-a", 2)
+        elect_soon(replicas, "broker-a", 2)
 
 With allAckInSyncStateSet=false the chosen replica may lack what was acknowledged, and the
 controller would wait for the end of the master's lease. So the master is told to wait for all that
@@ -20,10 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rmq.client.blocking.replicas import Replicas, ReplicaSet
+from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.format.remoting import Command
 
 KEY = "allAckInSyncStateSet"
-RENEWAL_S = 1.5  # a master renews its lease each second, and says then what its acks need
+RENEWALS_S = 5.0  # a master renews its lease each second, and says then what its acks need
 LOOK_S = 0.01
 
 
@@ -40,7 +42,6 @@ def acks_of_all(
     is_elected = False
     try:
         end, until = replicas.log_end(master.address), time.monotonic() + timeout_s
-        time.sleep(RENEWAL_S)
         while replicas.acked(master.address, broker_id) < end:
             if time.monotonic() > until:
                 raise RmqError(
@@ -60,6 +61,19 @@ def acks_of_all(
                 f"{master.address} waits for all in sync until it is restarted: {error}. Set it "
                 f"back: mqadmin updateBrokerConfig -b {master.address} -k {KEY} -v false"
             ) from None
+
+
+def elect_soon(replicas: Replicas, name: str, broker_id: int) -> Command:
+    """At once, or as soon as the master has said what its acks need. Else (STILL_EXIST) the replica
+    is elected at the end of the lease, which the master does not renew any more."""
+    until = time.monotonic() + RENEWALS_S
+    while True:
+        reply = replicas.elect(name, broker_id, at_once=True)
+        if reply.code != ResponseCode.CONTROLLER_MASTER_STILL_EXIST:
+            return reply
+        if time.monotonic() > until:
+            return replicas.elect(name, broker_id)
+        time.sleep(LOOK_S)
 
 
 def _until_slave(replicas: Replicas, address: str, timeout_s: float) -> None:

@@ -213,11 +213,12 @@ NOBODY = -1  # brokerId of an election that the controller itself asks for
 
 class Election(msgspec.Struct, frozen=True):
     """`broker_id`: who asks, NOBODY for the controller itself. `designated`: it and nobody else.
-    `unclean`: also one whose log may lack what was acknowledged."""
+    `unclean`: also one whose log may lack what was acknowledged. `at_once`: or not at all."""
 
     broker_id: int = NOBODY
     designated: bool = False
     unclean: bool = False
+    at_once: bool = False
     cluster: str | None = None  # that the set is of; None: of whichever
 
 

@@ -100,7 +100,7 @@ class Elections:
 
     async def elect(self, name: str, asked: Election) -> tuple[Decision, BrokerSet | None]:
         """CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs: then it is tried
-        again when that is over."""
+        again when that is over, unless `at_once` was asked for."""
 
         def decide(found: BrokerSet | None) -> Decision:
             return self._decide(found, asked, self.living(found))
@@ -148,9 +148,10 @@ class Elections:
         left_s = self.leases.left_s(found.name, is_in_sync)
         if left_s == 0.0:
             return decision
-        if asked.designated:
-            self.leases.stop(found.name)  # it lives, and would renew for ever
-        self._try_again(found.name, asked, left_s + AGAIN_S)
+        if not asked.at_once:
+            if asked.designated:
+                self.leases.stop(found.name)  # it lives, and would renew for ever
+            self._try_again(found.name, asked, left_s + AGAIN_S)
         return Decision(
             ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
             f"the lease of master {found.master_id} of {found.name} may run for "

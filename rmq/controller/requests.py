@@ -19,6 +19,7 @@ Ours beside RocketMQ's, which its brokers neither send nor look at:
     replies rmqLeaseMillis  how long the master may go on from when it sent this; 0: it may not
     1006    rmqAll "true": all broker names
     1004    rmqResign "true": it is master no more, and acknowledges nothing
+    1002    rmqAtOnce "true": elected at once, or nothing is changed
 """
 
 from __future__ import annotations
@@ -247,6 +248,7 @@ async def _elect(c: Requests, request: Command, connection: object) -> Command:
         broker_id=request.int_field("brokerId", NOBODY, NOBODY),
         designated=request.bool_field("designateElect", False),
         unclean=c.elections.unclean(),
+        at_once=request.bool_field("rmqAtOnce", False),
         cluster=request.text_field("clusterName") or None,
     )
     if asked.designated and asked.broker_id == NOBODY:

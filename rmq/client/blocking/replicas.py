@@ -176,9 +176,11 @@ class Replicas:
             problems.append(f"{address} knows of no leader")
         raise NoControllerError("no controller leads: " + "; ".join(problems))
 
-    def elect(self, name: str, broker_id: int) -> Command:
-        """The answer, whatever its code: SUCCESS; CONTROLLER_MASTER_STILL_EXIST: not yet."""
-        fields = {"brokerName": name, "brokerId": broker_id, "designateElect": True}
+    def elect(self, name: str, broker_id: int, *, at_once: bool = False) -> Command:
+        """The answer, whatever its code: SUCCESS; CONTROLLER_MASTER_STILL_EXIST: not yet, or with
+        `at_once` not at all, and the master keeps its lease."""
+        fields = {"brokerName": name, "brokerId": broker_id, "designateElect": True,
+                  "rmqAtOnce": at_once}  # fmt: skip
         return self._ask(self.leader(), RequestCode.CONTROLLER_ELECT_MASTER, fields)
 
     def remove(self, found: ReplicaSet, broker_id: int) -> None:

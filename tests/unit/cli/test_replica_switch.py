@@ -11,9 +11,11 @@ from typing import Any, cast
 import pytest
 
 from rmq.cli import replica_switch
-from rmq.cli.replica_switch import acks_of_all
+from rmq.cli.replica_switch import acks_of_all, elect_soon
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
+from rmq.codes import ResponseCode
 from rmq.errors import RmqError
+from rmq.format.remoting import Command
 
 OLD = "10.0.0.1:10911"
 FOUND = ReplicaSet(
@@ -50,7 +52,6 @@ class Completion:
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_switch, "RENEWAL_S", 0)
     monkeypatch.setattr(replica_switch, "LOOK_S", 0)
 
 
@@ -83,3 +84,31 @@ def test_one_that_waits_for_all_anyway_is_told_nothing() -> None:
     told = Completion(0, all_ack=True)
     switch(told)
     assert told.events == ["elected"]
+
+
+class Controller:
+    """It elects at once when it has been asked so often."""
+
+    def __init__(self, covered_after: int) -> None:
+        self.covered_after = covered_after
+        self.asked: list[bool] = []
+
+    def elect(self, name: str, broker_id: int, *, at_once: bool = False) -> Command:
+        self.asked.append(at_once)
+        is_covered = len(self.asked) > self.covered_after
+        code = ResponseCode.SUCCESS if is_covered else ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        return Command(code=code)
+
+
+def test_the_lease_is_asked_for_until_it_says_what_acks_need() -> None:
+    controller = Controller(3)
+    assert elect_soon(cast(Replicas, controller), "broker-a", 2).code == ResponseCode.SUCCESS
+    assert controller.asked == [True] * 4
+
+
+def test_a_lease_that_never_says_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_switch, "RENEWALS_S", 0)
+    controller = Controller(1 << 60)
+    reply = elect_soon(cast(Replicas, controller), "broker-a", 2)
+    assert reply.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+    assert controller.asked[-1] is False and all(controller.asked[:-1])
