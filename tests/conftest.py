@@ -21,6 +21,7 @@ from rmq.client.parameters.consumer import (
     PushConsumerParameters,
 )
 from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
+from shards.command_client import CommandClient
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("rmq", deadline=None)
@@ -38,6 +39,8 @@ for _parameters in (
     for _name in ("mq_client_api_timeout", "send_msg_timeout"):
         if _name in _parameters.__init__.__kwdefaults__:
             _parameters.__init__.__kwdefaults__[_name] = int(HANG_S * 1000)
+CommandClient.__init__.__defaults__ = (HANG_S,)
+CommandClient.ask.__defaults__ = (HANG_S,)
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 
 
@@ -111,7 +114,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
-def clock() -> Iterator[DrivenClock]:
+def clock(request: pytest.FixtureRequest) -> Iterator[DrivenClock]:
     """The clock of this process. First of a test's arguments: what it makes goes by it."""
-    with driven_clock() as clock:
+    clock = DrivenClock()
+    if request.node.get_closest_marker("still_clock") is not None:
+        clock.stand_still()
+    with driven_clock(clock):
         yield clock

@@ -10,10 +10,15 @@
 
 from libc.stdint cimport int64_t
 
-# 16 bytes that somebody else writes while threads read: another thread, or another process.
+# 40 bytes that somebody else writes while threads read: another thread, or another process.
 cdef struct ClockShift:
     int64_t passed_us    # time that passed at once, by all clocks; only grows
     int64_t set_ms       # by how much an administrator set the wall clock, forward or back
+    # Where the machine's clocks were when this process's stopped to go by themselves (0: they go).
+    # A busy machine may take any time then, and none passes but what a test lets pass.
+    int64_t still_us     # CLOCK_MONOTONIC
+    int64_t still_wall_us
+    int64_t still_boot_us
 
 # Any thread. Milliseconds since 1970-01-01 UTC; may jump when the administrator sets the clock.
 cdef int64_t wall_ms() noexcept nogil

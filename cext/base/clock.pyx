@@ -22,32 +22,36 @@ cdef ClockShift* shift = &none
 cdef Py_buffer shift_memory     # keeps `shift` where it is
 
 
-cdef inline int64_t now_us(clockid_t clock) noexcept nogil:
+cdef inline int64_t read_us(clockid_t clock) noexcept nogil:
     cdef timespec now
     clock_gettime(clock, &now)
-    return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000 + load_acquire_i64(&shift.passed_us)
-
-
-cdef int64_t wall_ms() noexcept nogil:
-    return now_us(CLOCK_REALTIME) // 1000 + load_acquire_i64(&shift.set_ms)
-
-
-cdef int64_t boot_ms() noexcept nogil:
-    return now_us(CLOCK_BOOTTIME) // 1000
-
-
-cdef int64_t monotonic_us() noexcept nogil:
-    return now_us(CLOCK_MONOTONIC)
-
-
-cdef int64_t machine_us() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000
 
 
+cdef inline int64_t now_us(clockid_t clock, int64_t still_us) noexcept nogil:
+    cdef int64_t machine = still_us if still_us else read_us(clock)
+    return machine + load_acquire_i64(&shift.passed_us)
+
+
+cdef int64_t wall_ms() noexcept nogil:
+    cdef int64_t now = now_us(CLOCK_REALTIME, shift.still_wall_us)
+    return now // 1000 + load_acquire_i64(&shift.set_ms)
+
+
+cdef int64_t boot_ms() noexcept nogil:
+    return now_us(CLOCK_BOOTTIME, shift.still_boot_us) // 1000
+
+
+cdef int64_t monotonic_us() noexcept nogil:
+    return now_us(CLOCK_MONOTONIC, shift.still_us)
+
+
+cdef int64_t machine_us() noexcept nogil:
+    return read_us(CLOCK_MONOTONIC)
+
+
 cdef int64_t monotonic_us_at(int64_t machine_us) noexcept nogil:
-    return machine_us + load_acquire_i64(&shift.passed_us)
+    return (shift.still_us or machine_us) + load_acquire_i64(&shift.passed_us)
 
 
 cdef int sleep_ms(int timeout_ms) noexcept nogil:
@@ -75,7 +79,7 @@ def now_ms() -> int:
 
 
 def drive(memory) -> None:
-    """The clocks go by `memory` (writable, 16 bytes or more, at an address divisible by 8) from
+    """The clocks go by `memory` (writable, 40 bytes or more, at an address divisible by 8) from
     now on, or by the machine alone again (None). Only while no thread of a core runs."""
     global shift, shift_memory
     cdef Py_buffer view
@@ -87,6 +91,6 @@ def drive(memory) -> None:
     PyObject_GetBuffer(memory, &view, PyBUF_WRITABLE)
     if view.len < <Py_ssize_t> sizeof(ClockShift) or <size_t> view.buf % 8 != 0:
         PyBuffer_Release(&view)
-        raise ValueError("a shift of the clocks is 16 bytes at an address divisible by 8")
+        raise ValueError("a shift of the clocks is 40 bytes at an address divisible by 8")
     shift_memory = view
     shift = <ClockShift*> view.buf

@@ -4,9 +4,9 @@
     clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock
     news.wait(clock.sleep_s(3.0))       # and looks again; rmq/base/waits.py has whole waits
 
-A process whose environment has RMQ_TEST_CLOCK=FILE adds the two numbers in FILE (ClockShift in
-cext/base/clock.pxd) to all its clocks, its event loop's too: so a test has an hour pass in a broker
-process. It does so only with RMQ_TESTING=1 beside it, and says it in the log.
+All clocks of a process whose environment has RMQ_TEST_CLOCK=FILE go by the numbers in FILE
+(ClockShift in cext/base/clock.pxd), its event loop's too: so a test has an hour pass in a broker
+process. They do so only with RMQ_TESTING=1 beside it, and it is said in the log.
 
 A name server has no compiled part: the core's clock is imported when a test drives it.
 """
@@ -26,17 +26,17 @@ from rmq.errors import ConfigError
 
 T = TypeVar("T")
 DRIVEN_SLEEP_S = 0.002
-SHIFT_BYTES = 16
+SHIFT_BYTES = 40
 
 log = logging.getLogger("rmq.base.clock")
-_shift: memoryview | None = None  # passed_us and set_ms
+_shift: memoryview | None = None  # passed_us, set_ms, still_us, still_wall_us, still_boot_us
 
 
 def wall() -> float:
     """As time.time()."""
     if _shift is None:
         return time.time()
-    return time.time() + _shift[0] / 1e6 + _shift[1] / 1e3
+    return (_shift[3] / 1e6 or time.time()) + _shift[0] / 1e6 + _shift[1] / 1e3
 
 
 def now_ms() -> int:
@@ -46,11 +46,13 @@ def now_ms() -> int:
 
 def monotonic() -> float:
     """As time.monotonic()."""
-    return time.monotonic() if _shift is None else time.monotonic() + _shift[0] / 1e6
+    if _shift is None:
+        return time.monotonic()
+    return (_shift[2] / 1e6 or time.monotonic()) + _shift[0] / 1e6
 
 
 def drive(memory: bytearray | mmap | None) -> None:
-    """All clocks of this process go by the 16 bytes of `memory`, or by the machine alone (None).
+    """All clocks of this process go by the 40 bytes of `memory`, or by the machine alone (None).
     Only while no core runs."""
     global _shift
     from cext.base import clock

@@ -9,7 +9,6 @@ async def test_x(tmp_path: Path) -> None:
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from support.name_server import Client
-from support.waiting import HANG_S
+from support.waiting import HANG_S, machine_sleep
 
 from rmq.config import load_properties
 from rmq.controller.server import ControllerServer
@@ -40,7 +39,7 @@ async def seen(
         if is_it(value):
             return value
         assert time.monotonic() < until, f"waited in vain, at last for {value}"
-        await asyncio.sleep(0.005)
+        await machine_sleep(0.005)
 
 
 @asynccontextmanager

@@ -13,7 +13,9 @@
         with broker_process(tmp_path, environment=clock.environment): ...
 
 All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
-`in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever.
+`in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
+on by itself, too, but in a test marked still_clock: there a busy machine may take any time for
+what is done at once, and what sleeps sleeps until the test moves the clock.
 """
 
 from __future__ import annotations
@@ -27,8 +29,6 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
-from pytest import MonkeyPatch
-
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
@@ -37,22 +37,35 @@ _clock: DrivenClock | None = None  # of this process
 
 
 class DrivenClock:
-    def __init__(self, memory: bytearray | mmap, environment: dict[str, str] | None = None) -> None:
-        self.memory = memory
+    def __init__(
+        self, memory: bytearray | mmap | None = None, environment: dict[str, str] | None = None
+    ) -> None:
+        self.memory = bytearray(SHIFT_BYTES) if memory is None else memory
         self._lock = threading.Lock()
         self.environment = environment or {}
+
+    def stand_still(self) -> None:
+        """From now on time passes when the test says so, and never by itself. No core runs."""
+        passed_us, set_ms = self._shift()[:2]
+        boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
+        struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
+
+    @property
+    def is_still(self) -> bool:
+        return self._shift()[2] != 0
 
     def advance(self, seconds: float) -> None:
         """So much time passes, at once."""
         assert seconds >= 0
         with self._lock:
-            passed_us, set_ms = self._shift()
+            passed_us, set_ms, *_ = self._shift()
             self._write(passed_us + round(seconds * 1e6), set_ms)
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the wall clock by so much; how long things take does not change."""
         with self._lock:
-            passed_us, set_ms = self._shift()
+            passed_us, set_ms, *_ = self._shift()
             self._write(passed_us, set_ms + round(seconds * 1000))
 
     @contextmanager
@@ -74,15 +87,15 @@ class DrivenClock:
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 by the driven clock."""
-        passed_us, set_ms = self._shift()
-        return (time.time_ns() // 1000 + passed_us) // 1000 + set_ms
+        passed_us, set_ms, _, still_us, _ = self._shift()
+        return ((still_us or time.time_ns() // 1000) + passed_us) // 1000 + set_ms
 
     def monotonic(self) -> float:
-        return time.monotonic() + self._shift()[0] / 1e6
+        passed_us, _, still_us, _, _ = self._shift()
+        return (still_us / 1e6 or time.monotonic()) + passed_us / 1e6
 
-    def _shift(self) -> tuple[int, int]:
-        passed_us, set_ms = struct.unpack_from("=qq", self.memory)
-        return passed_us, set_ms
+    def _shift(self) -> tuple[int, int, int, int, int]:
+        return struct.unpack_from("=5q", self.memory)
 
     def _write(self, passed_us: int, set_ms: int) -> None:
         """Each number in one piece: readers may be at it."""
@@ -91,37 +104,22 @@ class DrivenClock:
         view.release()
 
 
-class StillClock(DrivenClock):
-    """Time passes when the test says so, and never by itself: for Python that asks how late it is
-    and waits for nothing. On a busy machine a thousand such questions take seconds."""
-
-    def __init__(self) -> None:
-        super().__init__(bytearray(SHIFT_BYTES))
-        self._began = time.monotonic()
-
-    def monotonic(self) -> float:
-        return self._began + self._shift()[0] / 1e6
-
-
-def still_clock(monkeypatch: MonkeyPatch) -> StillClock:
-    """What Python asks goes by it until the test ends."""
-    clock = StillClock()
-    monkeypatch.setattr(rmq_clock, "monotonic", clock.monotonic)
-    return clock
-
-
 @contextmanager
 def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
     """The clocks of this process, for the block; no core runs when it begins or ends. `clock`: it
-    is that of other processes, too."""
+    may be that of other processes, too."""
     global _clock
-    _clock = clock or DrivenClock(bytearray(SHIFT_BYTES))
+    _clock = clock or DrivenClock()
     rmq_clock.drive(_clock.memory)
     try:
         yield _clock
     finally:
         _clock = None
         rmq_clock.drive(None)
+
+
+def is_still() -> bool:
+    return _clock is not None and _clock.is_still
 
 
 def pass_some_time(seconds: float = STEP_S) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.driven_clock import DrivenClock, still_clock
+from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 from support.sync_stage import THREE, Stage, in_sync
 
@@ -18,10 +18,7 @@ from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
 from rmq.broker.replication.sync_state import GONE_MS
 from rmq.broker.replication.sync_watch import LOOK_S
 
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> DrivenClock:
-    return still_clock(monkeypatch)
+pytestmark = pytest.mark.still_clock
 
 
 async def two_and_a_dead_one(clock: DrivenClock) -> Stage:

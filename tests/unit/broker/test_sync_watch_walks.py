@@ -12,7 +12,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.driven_clock import DrivenClock, still_clock
+from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 from support.sync_stage import THREE, Link, Stage
 
@@ -23,6 +23,8 @@ from rmq.codes import ResponseCode
 from rmq.controller.broker_set import BrokerSet, Replica
 from rmq.controller.decisions import Alteration, alter_sync_state_set
 from rmq.controller.live_replicas import LiveReplica
+
+pytestmark = pytest.mark.still_clock
 
 MASTER = 1
 HEARD = LiveReplica("h")
@@ -131,11 +133,6 @@ class Walk:
             self.on.watch.take(self.controller.present)  # as with each lease
         waited_for = {MASTER, *(self.on.core.others or ())}
         assert self.controller.members <= waited_for, "one may lead without what was answered"
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> DrivenClock:
-    return still_clock(monkeypatch)
 
 
 @pytest.mark.parametrize("is_apache", [False, True])

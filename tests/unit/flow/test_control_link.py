@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 from support.shard import (
     CLOSED,
     MIB,
@@ -19,6 +20,8 @@ from support.shard import (
 from support.waiting import HANG_S
 
 from rmq.format.remoting import ROCKETMQ, Command, decode, encode
+
+pytestmark = pytest.mark.still_clock
 
 WAITING_MAX = 65_536  # messages to the control thread
 HELD_BACK = WAITING_MAX // 256  # of one connection, which is not read from then on

@@ -25,7 +25,7 @@ from support.shard import (
 from rmq.format.message import StoredMessage
 from rmq.format.remoting import JSON, ROCKETMQ, decode, encode
 
-pytestmark = pytest.mark.usefixtures("clock")
+pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 RETRY, DEAD, HALF = "%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_HALF_TOPIC"
 OLD_CLIENT = 120  # its maxReconsumeTimes does not count

@@ -30,6 +30,8 @@ from cext.net.tls import TlsContext
 from cext.net.tls_stream import TlsClientContext, TlsStream
 from rmq.errors import StoreError
 
+pytestmark = pytest.mark.still_clock
+
 CLOSED_CONNECTION = 1
 HEAD = struct.Struct(">qi")
 REPORT = struct.Struct(">q")

@@ -18,7 +18,8 @@ from rmq.broker.broker import Broker
 from rmq.format.message import StoredMessage, encode_properties, tags_code
 from rmq.offline.checker import check_store
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+# What is waited for comes at once.
+pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 TIMER = "rmq_sys_wheel_timer"
 HOUR_MS = 3_600_000  # not over before the test is: the broker's clock is set forward by it

@@ -15,6 +15,8 @@ from support.shard import MIB, REQUEST, Shard, bodies, pull, request, send
 
 from rmq.format.message import decode_messages
 
+pytestmark = pytest.mark.still_clock
+
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02"
 RULES = (1 << 50, 0, 15, 1 << 50, False)  # every half message is old enough, none too old

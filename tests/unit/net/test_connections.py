@@ -27,6 +27,8 @@ from support.waiting import HANG_S
 
 from rmq.format.remoting import JSON, ROCKETMQ, Command, decode, encode
 
+pytestmark = pytest.mark.still_clock
+
 
 def test_pipelined_requests_are_each_answered_once_in_order_of_arrival(shard: Shard) -> None:
     client = shard.connect()

@@ -15,6 +15,8 @@ from support.driven_clock import DrivenClock
 from support.shard import MIB, Client, Shard, pull, request, send
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.still_clock
+
 LARGE = send("t", bytes(2 * MIB), 5)
 HALF = LARGE[:MIB]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.driven_clock import DrivenClock, still_clock
+from support.driven_clock import DrivenClock
 from support.waiting import wait_until
 
 from rmq.base import clock as rmq_clock
@@ -19,6 +19,8 @@ from shards import shard as module
 from shards.bus_files import BusDirectory
 from shards.placement import Place
 from shards.shard import PidFile, Shard, start_ticks
+
+pytestmark = pytest.mark.still_clock
 
 
 @pytest.fixture
@@ -56,9 +58,8 @@ def run_and_die(shard: Shard, directory: BusDirectory, served_s: float | None) -
 
 
 def test_runs_that_fail_in_a_row_are_followed_by_growing_pauses(
-    directory: BusDirectory, monkeypatch: pytest.MonkeyPatch
+    clock: DrivenClock, directory: BusDirectory
 ) -> None:
-    still_clock(monkeypatch)  # how long its end takes does not count as serving
     shard = new_shard()
     pauses = []
     for number in range(1, 6):
