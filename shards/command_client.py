@@ -35,7 +35,8 @@ CONNECT_S = 2.0
 class CommandClient:
     """One thread's; a context manager."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, connect_s: float = CONNECT_S) -> None:
+        """BusError: no supervisor answers within `connect_s`."""
         self.store = store
         self._directory = BusDirectory(store)
         self._numbers = itertools.count(1)
@@ -45,7 +46,7 @@ class CommandClient:
         self._socket.connect(self._directory.address("requests"))
         try:
             hello = HelloCommand(self._directory.token(), os.getpid())
-            self.ask(hello, Welcome, CONNECT_S)
+            self.ask(hello, Welcome, connect_s)
         except BaseException:
             self.close()
             raise

@@ -25,8 +25,8 @@ from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
 LOOK_S = 0.02
 SHOW_S = 0.5
 RESTART_S = 2.0  # a dead process stays dead for so long
-READY_S = 30.0
-LAST_S = 30.0  # for the last messages to come
+READY_S = 120.0
+LAST_S = 120.0  # for the last messages to come
 QUEUES = 4
 
 

@@ -78,7 +78,7 @@ def create_topics(port: int, count: int) -> None:
 
 
 def test_who_asks_for_tables_and_reads_nothing_starves_nobody(tmp_path: Path) -> None:
-    options = ["--set", "rmqShardSilentSeconds=5"]
+    options = ["--set", "rmqShardSilentSeconds=60"]
     with machine(tmp_path, 2, options) as broker, ExitStack() as stack:
         create_topics(broker.ports[1], 1000)
         asyncio.run(served(broker.ports[1], 3))

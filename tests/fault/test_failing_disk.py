@@ -20,6 +20,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.faults import Faults
 from support.journal import Journal, Load
+from support.waiting import HANG_S
 
 from rmq.format.remoting import Command
 from rmq.offline.checker import check_store
@@ -42,7 +43,7 @@ def load(broker: BrokerProcess, journal: Journal, number: int, until: Callable[[
     asyncio.run(run())
 
 
-async def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+async def wait_for(condition: Callable[[], bool], seconds: float = HANG_S) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "what was waited for has not come"

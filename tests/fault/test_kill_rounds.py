@@ -32,7 +32,7 @@ SMALL_FILES = [
 
 # Loads fill a file of 1 MiB sooner than a busy disk makes the next one: flow control, no failure.
 NOT_READY = "the next commit log file is not ready yet"
-PATIENCE_S = 20  # of a round: for what ends as planned as soon as the load gets there
+PATIENCE_S = 300  # of a round: for what ends as planned as soon as the load gets there
 CHECK_EVERY = 4  # the checker reads the whole store: not in every round
 
 # How a round ends: a name, the flush type, and what the shim is told (None: a kill from outside).

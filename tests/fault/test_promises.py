@@ -146,14 +146,16 @@ def test_nothing_is_promised_after_a_failed_sync(tmp_path: Path, faults: Faults,
 async def test_what_is_not_synced_in_time_is_no_promise_and_may_be_asked_for_again(
     tmp_path: Path, faults: Faults
 ) -> None:
-    async with served(tmp_path, faults, "SYNC_FLUSH", "--set", "syncFlushTimeout=400") as w:
+    async with served(tmp_path, faults, "SYNC_FLUSH", *PATIENT) as w:
         await hold_log(w, faults, "SYNC_FLUSH")
         half = w.halves.pop()
+        await w.well(25, b"syncFlushTimeout=400\n")
         for row in rows():
             if row.words["SYNC_FLUSH"] == "durable":
                 reply = await w.tool.reply(await asked(w, row))
                 assert (reply.code, "syncFlushTimeout" in reply.remark) == (10, True), row
         assert (await w.tool.call(37, **w.end(half, 8))).code == 10
         assert (await w.tool.call(37, **w.end(half, 8))).code == 10
+        await w.well(25, b"syncFlushTimeout=3600000\n")
         faults.clear()
         assert (await w.tool.call(37, **w.end(half, 8))).code == 0

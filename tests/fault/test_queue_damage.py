@@ -315,8 +315,6 @@ def test_bit_rot_of_queue_files(tmp_path: Path, number: int) -> None:
 def wait_for_files(directory: Path, counts: dict[str, int]) -> None:
     async def wait() -> None:
         for topic, count in counts.items():
-            await until(
-                lambda t=topic, n=count: is_written(queue_file(directory, topic=t), n - 1), 60
-            )
+            await until(lambda t=topic, n=count: is_written(queue_file(directory, topic=t), n - 1))
 
     asyncio.run(wait())

@@ -28,6 +28,7 @@ from support.broker_client import BrokerClient
 from support.lasting_load import TOPICS, UNDER_WAY_MAX, LastingLoad
 from support.ledger import Ledger
 from support.managed_machine import ManagedMachine
+from support.waiting import HANG_S
 
 from rmq.offline.checker import check_store
 
@@ -35,8 +36,8 @@ SHARDS = 2
 SILENT_S = 5  # rmqShardSilentSeconds
 SIBLING_SENDS = 25  # sends to the other shard that a shard's standstill lasts for at least
 CHECK_EVERY = 10
-ACK_S = 30.0  # both shards acknowledge again
-TOPIC_S = 40.0  # a topic made during a fault is everywhere
+ACK_S = HANG_S  # both shards acknowledge again
+TOPIC_S = HANG_S  # a topic made during a fault is everywhere
 Fault = Callable[[], Awaitable[None]]
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 
@@ -111,7 +112,7 @@ class Soak:
         stopped = self.machine.signal(name, STOP)
         began = time.monotonic()
         while self.machine.pid(name) == stopped:
-            assert time.monotonic() - began < SILENT_S + 60, "nobody replaces it"
+            assert time.monotonic() - began < HANG_S, "nobody replaces it"
             await asyncio.sleep(0.05)
         self._note_siblings(index, began)
 

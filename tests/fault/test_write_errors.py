@@ -269,7 +269,7 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     assert answer["offsets"][-1] == Status.NO_SPACE
     assert (answer["written"], answer["poison"]) == (65000, None)
     assert answer["preparer"]["errno"] == errno.ENOSPC
-    assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
+    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made stays
     assert worker("wait")["durable"] == 65000
     wait_until(lambda: faults.hits(0) >= 2)
     time.sleep(1.1)
@@ -291,7 +291,7 @@ def test_an_error_while_preparing_is_tried_again_with_a_new_file(directory, star
     worker = start()
     assert worker.prepared("failures")["preparer"]["errno"] == errno.EIO
     assert worker.append(100)["offsets"][-1] == Status.NOT_READY
-    assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
+    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made stays
     faults.clear()
     worker.prepared()
     assert worker.append(1)["offsets"] == [SEGMENT_BYTES]

@@ -27,7 +27,7 @@ from support.broker_process import PATIENT
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults, compile_shim
 from support.stopping import stand_still
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -45,7 +45,6 @@ SETTINGS = (
     "--set", f"mappedFileSizeCommitLog={16 << 20}",
     "--set", "mappedFileSizeConsumeQueue=200000",  # the check reads every entry
     "--set", "maxMessageSize=1048576",
-    "--set", "osPageCacheBusyTimeOutMills=60000",
     "--set", f"flushConsumerOffsetInterval={FLUSH_OFFSETS_MS}",
     "--set", "transactionCheckInterval=1000",
     "--set", "transactionTimeOut=2000",
@@ -128,12 +127,12 @@ class Node:
     def kill(self) -> None:
         """Also when it is gone."""
         self.signal(signal.SIGKILL)
-        self._ended(60)
+        self._ended(HANG_S)
 
     def stop(self) -> int:
         """Its exit code."""
         self.signal(signal.SIGTERM)
-        return self._ended(60)
+        return self._ended(HANG_S)
 
     def _ended(self, seconds: float) -> int:
         if self.process is None:
@@ -343,7 +342,7 @@ class PlainPair(PlainCluster):
     def settle(self) -> None:
         """The slave is connected, and has the log."""
         with self.inside():
-            wait_until(self._has_followed, 60)
+            wait_until(self._has_followed)
 
     def _has_followed(self) -> bool:
         rows = self.nodes["master"].ha_status()

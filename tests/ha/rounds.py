@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 
 import click
+from support.waiting import HANG_S
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
@@ -55,13 +56,13 @@ PROCESSES = (
     ("read-ordered", "pop"),
     ("delayed", "timed", "transacted", "read-later"),
 )
-COME_S = 60.0  # until all that was promised has come
+COME_S = 300.0  # until all that was promised has come
 LOST_S = 15.0  # where something may be lost: until nothing more comes
 JAVA_S = 120.0  # until all has come where Java's clients have to find a master: they look each 30 s
 JAVA = "java"
 JAVA_PRODUCERS = {f"{JAVA}-{kind}" for kind in ("send", "ordered", "transacted")}
 NOT_COPIED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
-END_S = 30.0
+END_S = HANG_S
 HEADINGS = ("round", "cluster", "fault", "acked", "unknown", "refused", "delivered", "again",
             "broken", "seconds")  # fmt: skip
 

@@ -128,7 +128,7 @@ class Trio(PlainCluster):
     def settle(self) -> None:
         """All three are in sync, and have the log."""
         with self.inside():
-            wait_until(self._is_whole, 90)
+            wait_until(self._is_whole)
 
     def _is_whole(self) -> bool:
         for node in self.nodes.values():

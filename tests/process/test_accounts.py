@@ -417,7 +417,8 @@ class Member:
         self._socket.close()
 
 
-QUICK_CHECKS = ("--set", "transactionTimeOut=1000", "--set", "transactionCheckInterval=1000")
+QUICK_CHECKS = ("--set", "transactionTimeOut=1000", "--set", "transactionCheckInterval=1000",
+                "--set", "transactionCheckMax=1000")  # fmt: skip
 
 
 def test_half_messages_are_shown_to_nobody_who_may_not_end_them(tmp_path: Path) -> None:

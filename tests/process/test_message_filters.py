@@ -91,7 +91,7 @@ async def heartbeat(client: BrokerClient, group: str, expression: str, **more: o
     return await client.call(34, fastjson.dumps(body))
 
 
-async def until_answered(ask: Callable[[], Awaitable[Command]], seconds: float = 90) -> Command:
+async def until_answered(ask: Callable[[], Awaitable[Command]], seconds: float = HANG_S) -> Command:
     """Asks again while the filter is down."""
     end = time.monotonic() + seconds
     while True:

@@ -100,7 +100,7 @@ def test_a_broker_without_a_name_server_says_so_and_when_that_is_over(
     tmp_path: Path, shards: int
 ) -> None:
     port = free_port()
-    options = ["--shards", str(shards), "--port", str(free_port(shards))]
+    options = ["--shards", str(shards), "--port", str(free_port(above=10 * (shards - 1), step=10))]
     options += ["--store", str(tmp_path / "store"), "-n", f"127.0.0.1:{port}"]
     with running("broker", *options) as broker:
         line = line_of(broker)

@@ -8,6 +8,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +51,7 @@ def route(broker: Machine, topic: str) -> dict[str, int]:
     return {}
 
 
-async def eventually(condition: object, seconds: float = 60.0) -> None:
+async def eventually(condition: object, seconds: float = HANG_S) -> None:
     end = asyncio.get_running_loop().time() + seconds
     while not await condition():  # type: ignore[operator]
         assert asyncio.get_running_loop().time() < end, "waited in vain"
@@ -73,8 +74,8 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
 
 def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
     def taken() -> list[int]:
-        stats = two.ask(AllStats(), AllStatsReply)
-        assert stats.silent == []
+        while (stats := two.ask(AllStats(), AllStatsReply)).silent:
+            time.sleep(0.05)  # a busy machine: not within STATS_S
         return [each.counters["messages_in"] for each in stats.stats]
 
     before = taken()

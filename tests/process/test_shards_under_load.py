@@ -29,7 +29,9 @@ UNBOUND = ["--set", "rmqPinShards=false"]  # else more shards than cores are pla
 
 def bus_traffic(broker: Machine) -> tuple[float, float]:
     """Messages and bytes over the shards' ends of the bus, so far."""
-    gauges = [each.gauges for each in broker.ask(AllStats(), AllStatsReply).stats]
+    while (found := broker.ask(AllStats(), AllStatsReply)).silent:
+        time.sleep(0.05)  # a busy machine: not within STATS_S
+    gauges = [each.gauges for each in found.stats]
     messages = sum(each["bus_messages_sent"] + each["bus_messages_received"] for each in gauges)
     return messages, sum(each["bus_bytes_sent"] + each["bus_bytes_received"] for each in gauges)
 
@@ -48,7 +50,7 @@ async def make_topics(port: int) -> None:
             assert reply.code == 0, reply.remark
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = HANG_S) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

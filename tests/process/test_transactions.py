@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.driven_clock import process_clock
 from support.name_server import in_loop
 from support.page_cache import drop_page_cache
 from support.waiting import HANG_S, until
@@ -15,8 +16,9 @@ from support.waiting import HANG_S, until
 from rmq.format import fastjson
 from rmq.format.message import decode_message
 
+CHECK_S = 50.0  # two of them are less than it takes until a silent producer is forgotten
 OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864", "--set", "transactionTimeOut=1000",
-           "--set", "transactionCheckInterval=1000"]  # fmt: skip
+           "--set", f"transactionCheckInterval={CHECK_S * 1000:.0f}"]  # fmt: skip
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01{}\x02"
 
 
@@ -39,6 +41,13 @@ async def become_producer(client: BrokerClient) -> None:
     assert (await client.call(34, fastjson.dumps(body))).code == 0
 
 
+def end_of(place: tuple[str, int | str], end: int) -> dict[str, object]:
+    """Fields of a request that commits (8) or rolls back (12) the half message stored there."""
+    queue_offset, log_offset = place
+    return {"producerGroup": "P", "tranStateTableOffset": queue_offset,
+            "commitLogOffset": log_offset, "commitOrRollback": end, "msgId": "x"}  # fmt: skip
+
+
 def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
     """Of four a first is committed, a second rolled back, two are open when the broker is killed:
     asked about after its restart, they are committed and rolled back."""
@@ -56,15 +65,9 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
                 half = await client.reply(opaque)
                 assert half.code == 0
                 if n % 4 < 2:
-                    client.post(
-                        37,
-                        one_way=n != count - 3,  # the last one is answered: all are ended
-                        producerGroup="P",
-                        tranStateTableOffset=half.fields["queueOffset"],
-                        commitLogOffset=int(half.fields["msgId"][-16:], 16),
-                        commitOrRollback=8 if n % 4 == 0 else 12,
-                        msgId="x",
-                    )
+                    one_way = n != count - 3  # the last one is answered: all are ended
+                    place = (half.fields["queueOffset"], int(half.fields["msgId"][-16:], 16))
+                    client.post(37, one_way=one_way, **end_of(place, 8 if n % 4 == 0 else 12))
             await client.call(30, topic="t", queueId=0)
 
     broker = start_broker(tmp_path, OPTIONS)
@@ -84,27 +87,26 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
                     ask = await client.asked(39)
                     number = int(decode_message(ask.body)[0].body)
                     asked[number] += 1
-                    client.post(
-                        37,
-                        one_way=True,
-                        producerGroup="P",
-                        tranStateTableOffset=ask.fields["tranStateTableOffset"],
-                        commitLogOffset=ask.fields["commitLogOffset"],
-                        commitOrRollback=8 if number % 4 == 2 else 12,
-                        fromTransactionCheck=True,
-                        msgId="x",
-                    )
+                    place = (ask.fields["tranStateTableOffset"], ask.fields["commitLogOffset"])
+                    told = end_of(place, 8 if number % 4 == 2 else 12)
+                    client.post(37, one_way=True, fromTransactionCheck=True, **told)
 
             answering = asyncio.create_task(answer())
+            clock.advance(CHECK_S)
             await until(lambda: len(asked) == count // 2)
-            await asyncio.sleep(2.5)
+            await client.call(30, topic="t", queueId=0)  # behind the last answer
+            clock.advance(CHECK_S)
+            await asyncio.sleep(1.5)
             answering.cancel()
             offset = 1
             while messages := await client.pulled("g", "t", offset=offset):
                 came.update(int(message.body) for message in messages)
                 offset += len(messages)
 
-    with broker_process(tmp_path, OPTIONS) as broker:
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path, OPTIONS, clock.environment) as broker,
+    ):
         finish()
     assert asked == {n: 1 for n in range(count) if n % 4 >= 2}
     assert came == {n: 1 for n in range(count) if n % 4 in (0, 2)}
@@ -132,15 +134,7 @@ def test_a_flood_of_ends_whose_halves_are_on_the_disk_is_heard_whole(tmp_path: P
     async def finish() -> None:
         async with BrokerClient(port_of(broker)) as client:
             for queue_offset, log_offset in places:
-                client.post(
-                    37,
-                    one_way=True,
-                    producerGroup="P",
-                    tranStateTableOffset=queue_offset,
-                    commitLogOffset=log_offset,
-                    commitOrRollback=8,
-                    msgId="x",
-                )
+                client.post(37, one_way=True, **end_of((queue_offset, log_offset), 8))
             end = time.monotonic() + HANG_S
             while (held := await topic_end(client)) < count + 1:
                 assert time.monotonic() < end, f"{held - 1} of {count} came"

@@ -23,7 +23,8 @@ READY = re.compile(
 )
 # No send is refused because the write before it took its time: 200 ms are soon over on a machine
 # that others use. tests/fault/test_flow_control.py is about the refusal.
-PATIENT = ("--set", "waitTimeMillsInSendQueue=60000")
+PATIENT = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000",
+           "--set", "syncFlushTimeout=60000")  # fmt: skip
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, MessageExt, Producer, PushConsumer
 from rmq.base import clock
@@ -66,7 +66,7 @@ class Kept:
     def bodies(self) -> list[int]:
         return [int(each.body) for each in self.messages]
 
-    def wait(self, count: int, timeout_s: float = 60, *, still: bool = False) -> list[int]:
+    def wait(self, count: int, timeout_s: float = HANG_S, *, still: bool = False) -> list[int]:
         """The bodies when so many messages have come."""
         wait_until(lambda: len(self.messages) >= count, timeout_s, still=still)
         return self.bodies

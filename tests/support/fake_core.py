@@ -22,6 +22,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from support.waiting import HANG_S
+
 from rmq.broker.broker import Broker
 from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
 from rmq.config import load_properties
@@ -114,7 +116,7 @@ class FakeCore:
         self.reports.append((kind, number, payload))
         os.eventfd_write(self.control_fd, 1)
 
-    async def until(self, condition: Any, timeout_s: float = 60.0) -> None:
+    async def until(self, condition: Any, timeout_s: float = HANG_S) -> None:
         """Waits until condition() holds; looks again after everything that is sent."""
         end = time.monotonic() + timeout_s
         while not condition():

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from support.broker_client import BrokerClient
+from support.waiting import HANG_S
 
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
@@ -193,7 +194,7 @@ class Load:
         for task in self.tasks:
             task.cancel()
         results = await asyncio.gather(*self.tasks, return_exceptions=True)
-        end = asyncio.get_running_loop().time() + 5
+        end = asyncio.get_running_loop().time() + HANG_S
         while self.waiting > 0 and any(not client.is_ended for client in self.clients):
             assert asyncio.get_running_loop().time() < end, f"{self.waiting} sends got no answer"
             await asyncio.sleep(0.01)

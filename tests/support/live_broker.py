@@ -32,6 +32,7 @@ SMALL = {
     "namesrvAddr": "",
     "listenPort": "0",
     "brokerIP1": "127.0.0.1",
+    "syncFlushTimeout": "600000",
     # A write or a new file of a busy disk refuses nothing: tests/fault is about that.
     "waitTimeMillsInSendQueue": "60000",
     "osPageCacheBusyTimeOutMills": "60000",

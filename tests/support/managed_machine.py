@@ -73,7 +73,7 @@ class ManagedMachine:
         for name in ("supervisor", "namesrv"):
             self.processes[name].send_signal(signal.SIGCONT)
             self.processes[name].terminate()
-            codes[name] = await asyncio.to_thread(self.processes[name].wait, 60)
+            codes[name] = await asyncio.to_thread(self.processes[name].wait, HANG_S)
         return codes
 
     def end(self) -> None:
@@ -149,7 +149,7 @@ class ManagedMachine:
     def shards(self) -> list[ShardStatus]:
         """As the supervisor says; nothing when it does not answer."""
         try:
-            with CommandClient(self.store) as bus:
+            with CommandClient(self.store, connect_s=2.0) as bus:
                 return bus.ask(Status(), StatusReply, 2.0).shards
         except (RmqError, OSError):
             return []

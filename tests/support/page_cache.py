@@ -21,11 +21,11 @@ _libc.munmap.argtypes = _libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t
 
 
 def drop_page_cache(directory: Path) -> None:
-    """Clean pages only, so all is synced first. A page that is mapped or in use may stay."""
-    os.sync()
+    """Clean pages only, so each is synced first. A page that is mapped or in use may stay."""
     for path in directory.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
+                os.fdatasync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 

@@ -47,6 +47,7 @@ SMALL = {
     # A write or a new file of a busy disk refuses nothing: tests/fault is about that.
     "send_wait_ms": 60_000,
     "page_cache_busy_ms": 60_000,
+    "sync_flush_timeout_ms": 600_000,
 }
 
 

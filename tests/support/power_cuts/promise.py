@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Hashable
 from typing import Any
 
 from support.broker_client import BrokerClient
+from support.waiting import HANG_S
 
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
@@ -138,7 +139,7 @@ async def bodies(client: BrokerClient, topic: str, queue: int = 0) -> list[bytes
 
 
 async def bodies_with(
-    client: BrokerClient, topic: str, wanted: set[bytes], timeout_s: float = 30.0
+    client: BrokerClient, topic: str, wanted: set[bytes], timeout_s: float = HANG_S
 ) -> list[bytes]:
     """What the queue holds when all of `wanted` is there, or so much later."""
     end = time.monotonic() + timeout_s

@@ -34,8 +34,8 @@ class SentBack(Promise):
         return reply.code == SUCCESS
 
     async def check(self, client: BrokerClient) -> list[str]:
-        retried = await bodies_with(client, f"%RETRY%{self.group}", self.retried, 10.0)
-        dead = await bodies_with(client, f"%DLQ%{self.group}", self.dead, 5.0)
+        retried = await bodies_with(client, f"%RETRY%{self.group}", self.retried)
+        dead = await bodies_with(client, f"%DLQ%{self.group}", self.dead)
         return some("messages sent back that are lost", self.retried - set(retried)) + some(
             "dead letters that are lost", self.dead - set(dead)
         )

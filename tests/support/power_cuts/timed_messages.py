@@ -14,7 +14,7 @@ from support.power_cuts.promise import (
 )
 
 RECALL = 370
-DUE_MS = 4000  # after the round's beginning
+DUE_MS = 4000  # after the first one is sent
 MARGIN_MS = 500
 DELAY_LEVEL_2 = "DELAY\x012\x02"  # 2 s, by the test's settings
 
@@ -30,9 +30,10 @@ class TimedMessages(Promise):
 
     async def prepare(self, client: BrokerClient) -> None:
         await make_topic(client, self.topic)
-        self.due_ms = now_ms() + DUE_MS
 
     async def step(self, client: BrokerClient, worker: int) -> bool:
+        if not self.due_ms:
+            self.due_ms = now_ms() + DUE_MS
         body = b"%d" % self.next()
         is_delayed = self.random.random() < 0.2
         key = f"UNIQ_KEY\x01{self.topic}-{body.decode()}\x02"
@@ -42,8 +43,8 @@ class TimedMessages(Promise):
             return False
         self.waiting.add(body)
         self.kept += 1
-        if is_delayed or self.random.random() < 0.5:
-            return True
+        if is_delayed or self.random.random() < 0.5 or "recallHandle" not in sent.fields:
+            return True  # without a handle: it was due when it came
         self.unknown.add(body)
         reply = await client.call(
             RECALL, producerGroup="P", topic=self.topic, recallHandle=sent.fields["recallHandle"]

@@ -76,7 +76,7 @@ class Transactions(Promise):
         }  # fmt: skip
 
     async def check(self, client: BrokerClient) -> list[str]:
-        found = await bodies_with(client, self.topic, self.committed, 2.0)
+        found = await bodies_with(client, self.topic, self.committed)
         losses = some("commits that are lost", self.committed - set(found))
         losses += some("messages that came after a rollback", self.rolled_back & set(found))
         losses += some("commits that came twice", {each for each in found if found.count(each) > 1})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.waiting import HANG_S
 
 from rmq.auth import account_store
 from rmq.auth.account_file import NAME, AccountFile
@@ -106,7 +107,7 @@ def test_who_follows_takes_a_change_by_itself(tmp_path: Path) -> None:
         other.on_change = seen.set
         following = asyncio.create_task(other.follow())
         await one.change(b"alice", user("alice"))
-        await asyncio.wait_for(seen.wait(), 60)
+        await asyncio.wait_for(seen.wait(), HANG_S)
         assert names(other) == ["admin", "alice"]
         following.cancel()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.tables.config_saver import ConfigSaver
@@ -79,7 +80,7 @@ async def test_what_is_on_disk_is_told_before_those_who_wait(tmp_path: Path) -> 
     changing = asyncio.create_task(change_for_ever())
     await asyncio.sleep(0)
     seen = table["n"]
-    await asyncio.wait_for(saver.saved(), 60)
+    await asyncio.wait_for(saver.saved(), HANG_S)
     assert told[-1]["n"] >= seen
     changing.cancel()
     await asyncio.gather(changing, return_exceptions=True)

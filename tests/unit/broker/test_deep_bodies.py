@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.broker.requests import consumer_diagnosis
 from rmq.broker.requests.handlers import HANDLERS
@@ -85,7 +86,7 @@ def test_every_code_answers_bodies_no_client_means(
     monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 0.2)
     monkeypatch.setattr(consumer_diagnosis, "STATUS_TIMEOUT_S", 0.2)
     caplog.set_level(logging.WARNING)
-    asyncio.run(asyncio.wait_for(ask_all(tmp_path, sorted(HANDLERS)[part::4]), 120))
+    asyncio.run(asyncio.wait_for(ask_all(tmp_path, sorted(HANDLERS)[part::4]), HANG_S))
     assert not [record for record in caplog.records if record.exc_info]
 
 

@@ -11,6 +11,7 @@ import asyncio
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.base.deadline import within
 from rmq.broker.replication.exchange import GONE_S, LOOK_S, SLAVES_MAX, Exchange
@@ -71,7 +72,7 @@ async def test_who_does_not_count_any_more_is_not_waited_for(
     await asyncio.sleep(0)
     others.discard(3)
     clock.advance(LOOK_S)
-    assert await within(waiting, 60)
+    assert await within(waiting, HANG_S)
 
 
 @in_loop

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
+from support.waiting import HANG_S
 
 from rmq.broker.requests import consumer_diagnosis
 from rmq.broker.requests.handlers import HANDLERS
@@ -154,4 +155,4 @@ def test_any_request_gets_one_answer(
 ) -> None:
     monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 0.2)
     monkeypatch.setattr(consumer_diagnosis, "STATUS_TIMEOUT_S", 0.2)
-    asyncio.run(asyncio.wait_for(put_all(seed, tmp_path), 60))
+    asyncio.run(asyncio.wait_for(put_all(seed, tmp_path), HANG_S))

@@ -98,7 +98,7 @@ async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Pat
     file = HeldFile(tmp_path / "epochFileCheckpoint")
     epochs = loaded(file, 300)
     learning = asyncio.create_task(epochs.learn(OLD, (0, 300)))
-    assert await asyncio.to_thread(file.began.wait, 60)
+    assert await asyncio.to_thread(file.began.wait, HANG_S)
     learning.cancel()
     await asyncio.gather(learning, return_exceptions=True)
     beginning = asyncio.create_task(epochs.begin(5, 300))

@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 from support.driven_clock import DrivenClock, driven_clock, process_clock
 
-from rmq.client.push import process_queue, queue_locks, send_back
+from rmq.client.pull import consumer as pull_consumer
+from rmq.client.push import process_queue, queue_locks, rebalance, send_back
 from rmq.pytest_plugin import RunningBroker, embedded_broker
 
 SETTINGS = {
@@ -33,6 +34,13 @@ def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_locks, "TIMEOUT_MS", 600_000)
     monkeypatch.setattr(process_queue, "LOCK_LIVES_S", 3_600.0)
     monkeypatch.setattr(send_back, "TIMEOUT_MS", 600_000)
+
+
+@pytest.fixture
+def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers share queues when brokers tell them who is there, and do not look by themselves."""
+    monkeypatch.setattr(rebalance, "REBALANCE_MS", 3_600_000)
+    monkeypatch.setattr(pull_consumer, "REBALANCE_MS", 3_600_000)
 
 
 @pytest.fixture(scope="session")

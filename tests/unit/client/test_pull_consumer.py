@@ -14,7 +14,7 @@ from support.consuming import API_TIMEOUT_MS, moment_ms
 from support.consuming import create as create_topic
 from support.consuming import send as send_all
 from support.driven_clock import DrivenClock
-from support.waiting import HANG_S, TOLD_S, wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import (
     Admin,
@@ -146,6 +146,7 @@ def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
         assert consumer.poll(300) == []
 
 
+@pytest.mark.usefixtures("told_only")
 def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
     queues = create(broker, "pull-share", 5)
     with consumer_of(broker, "pull-share") as one:
@@ -153,7 +154,7 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
         assert one.assignment() == queues
         with consumer_of(broker, "pull-share") as two:
             two.subscribe("pull-share")
-            wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues, TOLD_S)
+            wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
             assert {len(one.assignment()), len(two.assignment())} == {2, 3}
             assert one.poll(500) + two.poll(500) == []
             send(broker, [Message("pull-share", f"{i}") for i in range(1_000)])
@@ -166,11 +167,12 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
                     found += got
             found += one.poll(300) + two.poll(300)
             assert Counter(bodies(found)) == Counter(range(1_000))
-        wait_until(lambda: one.assignment() == queues, TOLD_S)
+        wait_until(lambda: one.assignment() == queues)
         send(broker, [Message("pull-share", f"{i}") for i in range(1_000, 1_100)])
         assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
 
 
+@pytest.mark.usefixtures("told_only")
 def test_another_strategy_shares_the_queues(broker: RunningBroker) -> None:
     queues = create(broker, "pull-circle", 5)
     changes = {"allocate_message_queue_strategy": "AVG_BY_CIRCLE"}
@@ -180,7 +182,7 @@ def test_another_strategy_shares_the_queues(broker: RunningBroker) -> None:
     ):
         one.subscribe("pull-circle")
         two.subscribe("pull-circle")
-        wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues, TOLD_S)
+        wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
         assert {tuple(one.assignment()), tuple(two.assignment())} == {
             tuple(queues[::2]), tuple(queues[1::2]),
         }  # fmt: skip

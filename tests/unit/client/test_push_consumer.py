@@ -22,7 +22,7 @@ from support.consuming import (
     sent_back,
     wait_for_rest,
 )
-from support.waiting import HANG_S, TOLD_S, wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import (
     Admin,
@@ -183,6 +183,7 @@ def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
         assert by_tag.wait(41)[-1] == 101
 
 
+@pytest.mark.usefixtures("told_only")
 def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     queues = create(address, "push-share", 7)
@@ -199,13 +200,13 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             whole = sorted(each for share in shares for each in share) == queues
             return whole and all(shares) and is_read
 
-        wait_until(lambda: is_shared(consumers), TOLD_S)
+        wait_until(lambda: is_shared(consumers))
         send(address, numbers("push-share", 0, 2_000))
         everything.wait(2_000)
         wait_for_rest(address, *consumers)
         assert once_each(everything.bodies, 0, 2_000)
         consumers.pop().close()
-        wait_until(lambda: is_shared(consumers), TOLD_S)
+        wait_until(lambda: is_shared(consumers))
         send(address, numbers("push-share", 2_000, 3_000))
         everything.wait(3_000)
         wait_for_rest(address, *consumers)
@@ -215,6 +216,7 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             each.close()
 
 
+@pytest.mark.usefixtures("told_only")
 def test_the_strategy_shares_and_its_outcome_is_told(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     queues = create(address, "push-circle", 4)
@@ -228,7 +230,7 @@ def test_the_strategy_shares_and_its_outcome_is_told(broker: RunningBroker) -> N
         one.subscribe("push-circle")
         wait_until(lambda: ("push-circle", queues, queues) in told)
         two.subscribe("push-circle")
-        wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2, TOLD_S)
+        wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2)
         assert [one.assignment(), two.assignment()] in (
             [queues[::2], queues[1::2]], [queues[1::2], queues[::2]],
         )  # fmt: skip

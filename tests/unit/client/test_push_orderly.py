@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.broker_pair import Pair
 from support.consuming import (
     Kept,
@@ -21,7 +22,7 @@ from support.consuming import (
     wait_for_rest,
 )
 from support.driven_clock import DrivenClock
-from support.waiting import TOLD_S, wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, Producer, PushConsumer
 from rmq.client.push.queue_locks import QueueLocks
@@ -149,6 +150,7 @@ def test_a_listener_may_commit_by_itself(broker: RunningBroker) -> None:
         assert committed(address, "order-commit", [queue]) == [3]
 
 
+@pytest.mark.usefixtures("told_only")
 def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     queues = create(address, "order-hands", 4)
@@ -160,12 +162,12 @@ def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
         wait_until(lambda: len(watched.messages) > 40)
         consumers.append(orderly(address, "order-hands", watched).start())
         consumers[1].subscribe("order-hands")
-        wait_until(lambda: [len(each.assignment()) for each in consumers] == [2, 2], TOLD_S)
+        wait_until(lambda: [len(each.assignment()) for each in consumers] == [2, 2])
         shares = [set(each.assignment()) for each in consumers]
         assert shares[0] | shares[1] == set(queues)
         wait_until(lambda: len(watched.messages) > 200)
         consumers.pop(0).close()
-        wait_until(lambda: consumers[0].assignment() == queues, TOLD_S)
+        wait_until(lambda: consumers[0].assignment() == queues)
         send(address, numbers("order-hands", 400, 500))
         watched.wait(500)
         wait_for_rest(address, consumers[0])
@@ -178,6 +180,7 @@ def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
         assert offsets == list(range(len(offsets)))
 
 
+@pytest.mark.usefixtures("told_only")
 def test_a_long_call_keeps_its_queue_until_it_ends(
     clock: DrivenClock, broker: RunningBroker
 ) -> None:
@@ -187,7 +190,7 @@ def test_a_long_call_keeps_its_queue_until_it_ends(
         for each in numbers("order-long", 0, 3):  # the second queue is the one that goes
             producer.send(each, queue=queues[1])
     gate = threading.Event()
-    first = Kept(lambda messages, context: gate.wait(120) and None)
+    first = Kept(lambda messages, context: gate.wait(HANG_S) and None)
     second = Kept()
     with orderly(address, "order-long", first) as one:
         one.subscribe("order-long")
@@ -195,7 +198,7 @@ def test_a_long_call_keeps_its_queue_until_it_ends(
         (busy,) = {each.queue for each in first.messages}
         with orderly(address, "order-long", second) as two:
             two.subscribe("order-long")
-            wait_until(lambda: len(one.assignment()) == 1, TOLD_S)
+            wait_until(lambda: len(one.assignment()) == 1)
             assert one.assignment() == [queues[0]] and busy == queues[1]
             refused = refusals(two)
             wait_until(lambda: len(refused) >= 3 or two.assignment())

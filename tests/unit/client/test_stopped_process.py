@@ -88,7 +88,7 @@ from cext.client.request import encode_request
 
 engine = Engine()
 engine.start()
-reply = engine.call(engine.link("127.0.0.1", int(sys.argv[1])), encode_request(200, {}), 2_000)
+reply = engine.call(engine.link("127.0.0.1", int(sys.argv[1])), encode_request(200, {}), 6_000)
 print(reply.code, flush=True)
 """
 
@@ -100,7 +100,7 @@ def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_pa
     def answers_after_a_stop(command: Command) -> list[Command]:
         caller_id = stopped.get(timeout=HANG_S)  # it may ask before Popen has returned here
         os.kill(caller_id, signal.SIGSTOP)
-        time.sleep(2.4)
+        time.sleep(6.4)
         os.kill(caller_id, signal.SIGCONT)
         time.sleep(0.05)  # the engine's turn after it
         return [command.reply(0)]

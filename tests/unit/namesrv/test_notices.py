@@ -8,6 +8,7 @@ import asyncio
 
 import pytest
 from support.name_server import Client, in_loop, name_server
+from support.waiting import HANG_S
 
 from rmq.format.remoting import Command, decode
 
@@ -30,7 +31,7 @@ class Slave:
         writer.close()
 
     async def hears(self) -> Command:
-        return await asyncio.wait_for(self.heard.get(), 60)
+        return await asyncio.wait_for(self.heard.get(), HANG_S)
 
 
 @in_loop

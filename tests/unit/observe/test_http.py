@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.certificates import Authority
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.observe import http
 from rmq.observe.http import Answer, HttpServer
@@ -33,14 +33,14 @@ async def served(**more: Any) -> AsyncIterator[HttpServer]:
     try:
         yield server
     finally:
-        await asyncio.wait_for(server.stop(), 60)
+        await asyncio.wait_for(server.stop(), HANG_S)
 
 
 async def raw(server: HttpServer, request: bytes, tls: ssl.SSLContext | None = None) -> bytes:
     """Everything the server says until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls)
     writer.write(request)
-    answer = await asyncio.wait_for(reader.read(), 60)
+    answer = await asyncio.wait_for(reader.read(), HANG_S)
     writer.close()
     return answer
 
@@ -166,7 +166,7 @@ async def test_it_speaks_tls_alone_where_it_has_a_certificate(tmp_path: Path) ->
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"\x16\x03\x01\x00\x05hello")
         with contextlib.suppress(ConnectionResetError):
-            await asyncio.wait_for(reader.read(), 60)
+            await asyncio.wait_for(reader.read(), HANG_S)
         writer.close()
         found = await raw(server, get("/healthz"), trusting)
         assert found.endswith(b"ok\n")
