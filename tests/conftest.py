@@ -4,6 +4,7 @@ import gc
 import logging
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -116,8 +117,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture
 def clock(request: pytest.FixtureRequest) -> Iterator[DrivenClock]:
     """The clock of this process. First of a test's arguments: what it makes goes by it."""
-    clock = DrivenClock()
-    if request.node.get_closest_marker("still_clock") is not None:
-        clock.stand_still()
-    with driven_clock(clock):
+    is_still = request.node.get_closest_marker("still_clock") is not None
+    with driven_clock() as clock, clock.standing_still() if is_still else nullcontext():
         yield clock

@@ -14,8 +14,8 @@
 
 All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
 `in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
-on by itself, too, but in a test marked still_clock: there a busy machine may take any time for
-what is done at once, and what sleeps sleeps until the test moves the clock.
+on by itself, too, but in a test marked still_clock: there a busy machine may take some seconds for
+what is done at once. A test that has not moved it for STILL_S waits for something: time passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
@@ -33,6 +33,8 @@ from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
+LOOK_S = 0.005
+STILL_S = 5.0
 _clock: DrivenClock | None = None  # of this process
 
 
@@ -42,14 +44,20 @@ class DrivenClock:
     ) -> None:
         self.memory = bytearray(SHIFT_BYTES) if memory is None else memory
         self._lock = threading.Lock()
+        self._moved_s = 0.0  # when, by the machine's clock
         self.environment = environment or {}
 
-    def stand_still(self) -> None:
-        """From now on time passes when the test says so, and never by itself. No core runs."""
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Time passes when the test says so, and else while it waits. No core runs when this begins
+        or ends."""
         passed_us, set_ms = self._shift()[:2]
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
         struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
+        self._moved_s = time.monotonic()
+        with self._at_times(lambda: time.monotonic() - self._moved_s > STILL_S):
+            yield
 
     @property
     def is_still(self) -> bool:
@@ -58,6 +66,10 @@ class DrivenClock:
     def advance(self, seconds: float) -> None:
         """So much time passes, at once."""
         assert seconds >= 0
+        self._moved_s = time.monotonic()
+        self._pass(seconds)
+
+    def _pass(self, seconds: float) -> None:
         with self._lock:
             passed_us, set_ms, *_ = self._shift()
             self._write(passed_us + round(seconds * 1e6), set_ms)
@@ -70,12 +82,18 @@ class DrivenClock:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Time goes on meanwhile, STEP_S every 5 ms, whatever the test's own thread waits for."""
+        """Time goes on meanwhile, STEP_S every LOOK_S, whatever the test's own thread waits for."""
+        with self._at_times(lambda: True):
+            yield
+
+    @contextmanager
+    def _at_times(self, is_time: Callable[[], bool]) -> Iterator[None]:
         ended = threading.Event()
 
         def pass_time() -> None:
-            while not ended.wait(0.005):
-                self.advance(STEP_S)
+            while not ended.wait(LOOK_S if is_time() else LOOK_S * 20):
+                if is_time():
+                    self._pass(STEP_S)
 
         thread = threading.Thread(target=pass_time, name="time")
         thread.start()

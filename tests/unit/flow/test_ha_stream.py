@@ -342,7 +342,8 @@ def test_without_enough_slaves_a_send_is_stored_and_says_so(
         link = master.slave()
         master.until(lambda _: master.acked() == [0])
         client.put(send("t", b"b"))
-        link.log(0, 1)
+        link.log(0, 1)  # before the turn ends in which it begins to wait
+        master.until(lambda stats: stats["messages_in"] == 2)
         clock.advance(3.1)
         master.look_at_clock()
         assert client.reply().code == FLUSH_SLAVE_TIMEOUT
