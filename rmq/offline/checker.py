@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from rmq.codes import TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_properties, tags_code
@@ -48,6 +50,7 @@ from rmq.format.store_files import (
 )
 from rmq.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmq.offline.index_check import DEFAULT_SHAPE, IndexChecker, Shape
+from rmq.offline.open_files import OpenFiles
 from rmq.offline.report import Progress, Report, no_progress
 
 # Their tag codes are times; of delay levels the times are not known here, and a queue of timed
@@ -60,8 +63,11 @@ EPOCH_FILE = "epochFileCheckpoint"  # of a broker under a controller
 class QueueFiles:
     """The files of one queue as one row of entries."""
 
-    def __init__(self, path: Path, files: list[Path], file_bytes: int) -> None:
+    def __init__(
+        self, path: Path, files: list[Path], file_bytes: int, open_files: OpenFiles
+    ) -> None:
         self.path = path
+        self.open_files = open_files
         self.per_file = file_bytes // QUEUE_ENTRY_BYTES
         self.files = {int(file.name) // file_bytes: file for file in files}
         self.first = min(self.files) * self.per_file if self.files else 0
@@ -76,15 +82,19 @@ class QueueFiles:
     def entry(self, offset: int) -> tuple[int, int, int]:
         number, index = divmod(offset, self.per_file)
         file = self.files.get(number)
-        data = _contents(file) if file is not None else b""
-        if len(data) < (index + 1) * QUEUE_ENTRY_BYTES:
+        if file is None:
             return 0, 0, 0
-        return QUEUE_ENTRY.unpack_from(data, index * QUEUE_ENTRY_BYTES)
+        data = self.open_files.read(file, index * QUEUE_ENTRY_BYTES, QUEUE_ENTRY_BYTES)
+        return QUEUE_ENTRY.unpack(data) if len(data) == QUEUE_ENTRY_BYTES else (0, 0, 0)
 
 
-@lru_cache(maxsize=64)
-def _contents(path: Path) -> bytes:
-    return path.read_bytes()
+def _used_bytes(data: bytes) -> int:
+    """Up to the last eight bytes that are not all zero."""
+    in_words = len(data) - len(data) % 8
+    if any(data[in_words:]):
+        return len(data)
+    used = np.flatnonzero(np.frombuffer(data, np.uint64, in_words // 8))
+    return (int(used[-1]) + 1) * 8 if len(used) else 0
 
 
 @lru_cache(maxsize=65536)
@@ -115,10 +125,19 @@ class Checker:
         self.damaged: list[Damage] = []
         self.believed_below = 0  # records below it must have their entries
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
+        self.open_files = OpenFiles()
         self.index = IndexChecker(root / "index", shape, self.report, progress)
 
     def run(self) -> Report:
-        _contents.cache_clear()  # files change between two runs in one process
+        try:
+            self._check()
+        finally:
+            self.open_files.close()
+            for segment in self.segments.values():
+                segment.close()
+        return self.report
+
+    def _check(self) -> None:
         self.open_log()
         self.scan_log()
         self.check_checkpoint()
@@ -132,9 +151,6 @@ class Checker:
             self.check_record_has_entry(record)
             self.index.look(record)
         self.index.close()
-        for segment in self.segments.values():
-            segment.close()
-        return self.report
 
     def _report_progress(self, stage: str, offset: int) -> None:
         """Progress once a MiB."""
@@ -276,7 +292,7 @@ class Checker:
                     self.report.problem(file, 0, f"name is no multiple of {size}")
             for number in set(range(numbers[0], numbers[-1])) - set(numbers):
                 self.report.problem(path / f"{number * size:020d}", 0, "file is missing")
-            self.queues[topic, queue_id] = QueueFiles(path, files, size)
+            self.queues[topic, queue_id] = QueueFiles(path, files, size, self.open_files)
 
     def check_queue_ends(self) -> None:
         """What rmq has noted of the ends of all queues (cext/store/queues/queue_ends.pxd)."""
@@ -304,10 +320,10 @@ class Checker:
         previous, seen = -1, False
         gap = -1  # first offset without an entry
         for number in sorted(files.files):
-            data = _contents(files.files[number])
+            data = files.files[number].read_bytes()
             whole = len(data) - len(data) % QUEUE_ENTRY_BYTES
             # Most of a young file is zeros, which need no look at each entry.
-            used = -(-len(data[:whole].rstrip(b"\0")) // QUEUE_ENTRY_BYTES) * QUEUE_ENTRY_BYTES
+            used = -(-_used_bytes(data[:whole]) // QUEUE_ENTRY_BYTES) * QUEUE_ENTRY_BYTES
             for index, entry in enumerate(QUEUE_ENTRY.iter_unpack(data[:used])):
                 offset = number * files.per_file + index
                 if entry == (0, 0, 0):
