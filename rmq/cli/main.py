@@ -19,6 +19,7 @@ import click
 
 from rmq import __version__
 
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 
 # name: (module, attribute, one-line help)
@@ -113,12 +114,35 @@ def _is_output_read() -> bool:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rmq")
-def cli() -> None:
+@click.option(
+    "-n",
+    "--namesrv",
+    metavar="HOST:PORT[;...]",
+    help="Name servers to ask, for commands that do; it may stand behind them, too.",
+)
+@click.pass_context
+def cli(context: click.Context, namesrv: str | None) -> None:
     """A RocketMQ-compatible message broker and its tools.
 
     Start with `rmq standalone`; then, in another terminal, `rmq send greetings hello` and
     `rmq consume greetings`. RocketMQ's remoting clients connect to 127.0.0.1:9876 unchanged.
     """
+    if namesrv is not None:
+        context.with_resource(_variable(NAMESRV_VARIABLE, namesrv))
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """In the environment of a command."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def main(arguments: list[str] | None = None) -> Any:

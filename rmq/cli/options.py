@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from rmq.cli.account_options import account_options
+from rmq.cli.main import NAMESRV_VARIABLE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -27,10 +28,23 @@ class Parsed(click.ParamType[Value]):
             self.fail(str(error))
 
 
+def _addresses(text: str) -> str:
+    from rmq.client.blocking.connection import split_address
+    from rmq.errors import ProtocolError
+
+    try:
+        for each in text.split(";"):
+            split_address(each)
+    except ProtocolError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 _namesrv_option = click.option(
     "-n",
     "--namesrv",
-    envvar="NAMESRV_ADDR",
+    type=Parsed("addresses", _addresses),
+    envvar=NAMESRV_VARIABLE,
     default="127.0.0.1:9876",
     show_default=True,
     show_envvar=True,

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import parse_pairs
 from rmq.config import format_value
 
@@ -131,7 +132,7 @@ class _BrokerGroup(click.Group):
 @click.option(
     "-n",
     "--namesrv",
-    envvar="NAMESRV_ADDR",
+    envvar=NAMESRV_VARIABLE,
     show_envvar=True,
     metavar="HOST:PORT[;...]",
     help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]",

@@ -111,7 +111,9 @@ def test_unknown_command_suggests_the_near_one() -> None:
     ("arguments", "code", "text"),
     [
         (["topic", "list", "-n", "127.0.0.1:1"], 3, "Start one with `rmq standalone`"),
-        (["topic", "list", "-n", "nonsense"], 1, "not an address of the form host:port"),
+        (["topic", "list", "-n", "nonsense"], 2, "not an address of the form host:port"),
+        (["-n", "127.0.0.1:1", "topic", "list"], 3, "127.0.0.1:1"),
+        (["-n", "nonsense", "topic", "list"], 2, "not an address of the form host:port"),
         (["standalone", "--shards", "0"], 2, "auto, or a whole number from 1"),
         (["broker", "--shards", "many"], 2, "auto, or a whole number from 1"),
         (["standalone", "--bind", "0.0.0.0"], 2, "--insecure"),
@@ -130,3 +132,29 @@ def test_mistakes_end_with_a_code_and_a_way_out(
         main(arguments)
     assert caught.value.code == code
     assert text in capsys.readouterr().err
+
+
+def test_name_servers_before_the_command_are_those_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They win over the environment, and what stands behind the command over them."""
+    asked: list[str] = []
+
+    class Asked(Exception):
+        pass
+
+    def ask(addresses: str, *_: object, **__: object) -> None:
+        asked.append(addresses)
+        raise Asked
+
+    monkeypatch.setenv("NAMESRV_ADDR", "10.0.0.1:1")
+    monkeypatch.setattr("rmq.cli.topic.Cluster", ask)
+    runner = CliRunner()
+    for words in (
+        ["topic", "list"],
+        ["-n", "10.0.0.2:2", "topic", "list"],
+        ["-n", "10.0.0.2:2", "topic", "list", "-n", "10.0.0.3:3"],
+        ["topic", "list"],
+    ):
+        assert isinstance(runner.invoke(cli, words).exception, Asked)
+    assert asked == ["10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3", "10.0.0.1:1"]
