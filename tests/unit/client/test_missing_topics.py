@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from support.driven_clock import DrivenClock
 
 from rmq.client.push.missing_topics import FIRST_MS, LONGEST_MS, MissingTopics
+
+pytestmark = pytest.mark.still_clock
 
 
 def test_many_looks_in_a_row_take_the_next_no_further_away(clock: DrivenClock) -> None:
