@@ -140,9 +140,12 @@ def promote(
         if found.master_id == broker_id:
             _say(as_json, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
             return
-        with acks_of_all(replicas, found, broker_id, timeout_s):
+        with acks_of_all(replicas, found, broker_id, timeout_s) as is_told:
             began = time.monotonic()
-            reply = elect_soon(replicas, broker_name, broker_id)
+            if is_told:
+                reply = elect_soon(replicas, broker_name, broker_id)
+            else:
+                reply = replicas.elect(broker_name, broker_id)
             waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
             if reply.code not in (ResponseCode.SUCCESS, waits):
                 raise RemoteError(reply.code, reply.remark or "no reason given")

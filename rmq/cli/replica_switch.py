@@ -1,7 +1,7 @@
 """Replica switch: a planned one that loses nothing, also where acks do not need all in sync.
 
-    with acks_of_all(replicas, found, 2, timeout_s):
-        elect_soon(replicas, "broker-a", 2)
+    with acks_of_all(replicas, found, 2, timeout_s) as is_told:
+        elect_soon(replicas, "broker-a", 2) if is_told else replicas.elect("broker-a", 2)
 
 With allAckInSyncStateSet=false the chosen replica may lack what was acknowledged, and the
 controller would wait for the end of the master's lease. So the master is told to wait for all that
@@ -32,11 +32,12 @@ LOOK_S = 0.01
 @contextmanager
 def acks_of_all(
     replicas: Replicas, found: ReplicaSet, broker_id: int, timeout_s: float
-) -> Iterator[None]:
-    """RmqError: the replica does not get what was acknowledged."""
+) -> Iterator[bool]:
+    """Whether the master had to be told. RmqError: the replica does not get what was
+    acknowledged."""
     master = found.master
     if master is None or not master.alive or replicas.acks_of_all(master.address) is not False:
-        yield
+        yield False
         return
     replicas.set_setting(master.address, KEY, "true")
     is_elected = False
@@ -49,7 +50,7 @@ def acks_of_all(
                     f"{timeout_s:g} s: `rmq replica status` shows what it lacks"
                 )
             time.sleep(LOOK_S)
-        yield
+        yield True
         is_elected = True
     finally:
         try:
@@ -64,8 +65,9 @@ def acks_of_all(
 
 
 def elect_soon(replicas: Replicas, name: str, broker_id: int) -> Command:
-    """At once, or as soon as the master has said what its acks need. Else (STILL_EXIST) the replica
-    is elected at the end of the lease, which the master does not renew any more."""
+    """As soon as a master that was told has said to the controller what its acks need. Else
+    (STILL_EXIST) the replica is elected at the end of the lease, which the master does not renew
+    any more."""
     until = time.monotonic() + RENEWALS_S
     while True:
         reply = replicas.elect(name, broker_id, at_once=True)

@@ -121,8 +121,7 @@ def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Fau
         faults.sleep("fallocate", 600_000, path=LOG, count=3)
         await asyncio.gather(*(send_many(broker.port, q, 5, told) for q in range(SENDERS)))
 
-    options = ["--set", "osPageCacheBusyTimeOutMills=60000"]
-    with broker_process(tmp_path, options, faults.environment()) as broker:
+    with broker_process(tmp_path, environment=faults.environment()) as broker:
         run_with(broker, work)
         assert faults.hits(0) == 3
         assert set(told) == {(SUCCESS, "")}, told

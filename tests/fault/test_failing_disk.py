@@ -10,7 +10,6 @@ import asyncio
 import errno
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.faults import Faults
 from support.journal import Journal, Load
-from support.waiting import HANG_S
+from support.waiting import until
 
 from rmq.format.remoting import Command
 from rmq.offline.checker import check_store
@@ -33,21 +32,14 @@ SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR = 14, 2, 1
 CREATE_TOPIC = 17
 
 
-def load(broker: BrokerProcess, journal: Journal, number: int, until: Callable[[], bool]) -> None:
-    """Loads the broker until the condition holds, for a minute at most."""
+def load(broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool]) -> None:
+    """Loads the broker until the goal is reached."""
 
     async def run() -> None:
         async with Load(broker.port, journal, number, producers=3):
-            await wait_for(until)
+            await until(goal)
 
     asyncio.run(run())
-
-
-async def wait_for(condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "what was waited for has not come"
-        await asyncio.sleep(0.01)
 
 
 def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[None]]) -> None:
@@ -161,7 +153,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
 
 
 async def wait_in_log(broker: BrokerProcess, text: str) -> None:
-    await wait_for(lambda: text in broker.log())
+    await until(lambda: text in broker.log())
 
 
 @pytest.mark.parametrize("end", ["heals", "killed"])

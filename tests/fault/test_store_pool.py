@@ -81,8 +81,7 @@ def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) 
 
 
 def test_a_full_pool_waits_for_the_disk_when_it_is_not(tmp_path: Path, faults) -> None:
-    patient = ("--set", "osPageCacheBusyTimeOutMills=60000")
-    with broker(tmp_path, faults, *patient) as (_, port):
+    with broker(tmp_path, faults) as (_, port):
         client = Client(port)
         assert client.ask(send("TBW102", b"first")).code == 0
         faults.sleep("pwrite", 300_000, path=LOG)

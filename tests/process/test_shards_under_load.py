@@ -9,7 +9,6 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,10 +16,9 @@ from support.broker_client import BrokerClient
 from support.lasting_load import QUEUES, TOPICS, LastingLoad
 from support.ledger import Ledger, read
 from support.machine import Machine, machine
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until
 
 from rmq.client.blocking.cluster import Cluster
-from shards.messages import AllStats, AllStatsReply
 
 REST_S = 2.0
 NO_PERMISSION = 16
@@ -29,9 +27,7 @@ UNBOUND = ["--set", "rmqPinShards=false"]  # else more shards than cores are pla
 
 def bus_traffic(broker: Machine) -> tuple[float, float]:
     """Messages and bytes over the shards' ends of the bus, so far."""
-    while (found := broker.ask(AllStats(), AllStatsReply)).silent:
-        time.sleep(0.05)  # a busy machine: not within STATS_S
-    gauges = [each.gauges for each in found.stats]
+    gauges = [each.gauges for each in broker.stats()]
     messages = sum(each["bus_messages_sent"] + each["bus_messages_received"] for each in gauges)
     return messages, sum(each["bus_bytes_sent"] + each["bus_bytes_received"] for each in gauges)
 
@@ -48,13 +44,6 @@ async def make_topics(port: int) -> None:
                 17, topic=topic, readQueueNums=queues, writeQueueNums=queues, perm=6, order="false"
             )
             assert reply.code == 0, reply.remark
-
-
-async def until(condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        await asyncio.sleep(0.01)
 
 
 async def send_and_pull(ports: list[int], count: int) -> None:

@@ -56,7 +56,7 @@ class DrivenClock:
         stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
         struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
         self._moved_s = time.monotonic()
-        with self._at_times(lambda: time.monotonic() - self._moved_s > STILL_S):
+        with self._passing_when(lambda: time.monotonic() - self._moved_s > STILL_S):
             yield
 
     @property
@@ -83,15 +83,15 @@ class DrivenClock:
     @contextmanager
     def passing(self) -> Iterator[None]:
         """Time goes on meanwhile, STEP_S every LOOK_S, whatever the test's own thread waits for."""
-        with self._at_times(lambda: True):
+        with self._passing_when(lambda: True):
             yield
 
     @contextmanager
-    def _at_times(self, is_time: Callable[[], bool]) -> Iterator[None]:
+    def _passing_when(self, is_time: Callable[[], bool]) -> Iterator[None]:
         ended = threading.Event()
 
         def pass_time() -> None:
-            while not ended.wait(LOOK_S if is_time() else LOOK_S * 20):
+            while not ended.wait(LOOK_S):
                 if is_time():
                     self._pass(STEP_S)
 

@@ -25,7 +25,16 @@ from support.waiting import HANG_S, wait_until
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port
 from shards.command_client import CommandClient
-from shards.messages import M, Message, ShardStatus, Status, StatusReply
+from shards.messages import (
+    AllStats,
+    AllStatsReply,
+    M,
+    Message,
+    ShardStatus,
+    StatsReply,
+    Status,
+    StatusReply,
+)
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216", "--set", "registerNameServerPeriod=60000")
@@ -82,6 +91,12 @@ class Machine:
         found = self.ask(Status(), StatusReply).shards
         self.seen.update(shard.pid for shard in found if shard.pid)
         return found
+
+    def stats(self) -> list[StatsReply]:
+        """Of all shards: asked for again where one was late, as on a busy machine (STATS_S)."""
+        while (found := self.ask(AllStats(), AllStatsReply)).silent:
+            time.sleep(0.05)
+        return found.stats
 
     @property
     def pids(self) -> list[int]:
