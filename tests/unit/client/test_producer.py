@@ -373,6 +373,7 @@ def test_stored_but_not_safely_counts_unless_another_broker_is_wanted() -> None:
         assert producer.send(Message("t", b"x")).status == "FLUSH_DISK_TIMEOUT"
 
 
+@pytest.mark.still_clock
 def test_slow_and_failed_brokers_are_left_alone_for_a_while(clock: DrivenClock) -> None:
     assert [pause_ms(each) for each in (10, 100, 549, 550, 999, 1000, 2500, 3000, 20_000)] == [
         0, 0, 0, 30_000, 30_000, 60_000, 120_000, 180_000, 600_000]  # fmt: skip
@@ -390,7 +391,7 @@ def test_slow_and_failed_brokers_are_left_alone_for_a_while(clock: DrivenClock) 
     assert faults.avoided() == []
 
     def slow(request: Command) -> Command:
-        clock.advance(20)  # and so slow that the other one is not, where others use the machine
+        clock.advance(20)
         return stored(request)
 
     with (

@@ -409,7 +409,8 @@ async def test_a_designated_one_that_dies_leaves_the_present_one_its_lease(
 @in_loop
 async def test_the_next_leader_knows_the_sets_and_who_lives(tmp_path: Path) -> None:
     with etcd_server(tmp_path) as etcd:
-        where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 500}
+        # Longer than a machine that others use takes to renew one.
+        where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 3000}
         async with (
             controller(tmp_path / "2", **where, rmqControllerName="n2") as second,
             controller(tmp_path / "1", **where, rmqControllerName="n1") as first,
