@@ -31,8 +31,6 @@ from pyspark.sql.types import (
 
 from rmq.spark.options import OptionError, Options
 
-PARTITIONS_PER_BROKER = 65536
-
 
 class ColumnType(NamedTuple):
     field: str  # name in cext.arrow.columns.Field

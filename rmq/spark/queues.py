@@ -31,13 +31,13 @@ from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
 from rmq.spark.access import Access, GuardedCluster
-from rmq.spark.columns import PARTITIONS_PER_BROKER
 from rmq.spark.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
 from rmq.spark.options import OptionError, Options
 
 log = logging.getLogger("rmq.spark")
 SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")
 PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
+PARTITIONS_PER_BROKER = 65536
 SAMPLE = 16  # messages by which the size of the others is estimated
 BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of it
 # Of brokers that start, stop or have too much to do; the last of those without an address.
