@@ -82,8 +82,8 @@ class Servers:
 
     def fill(self, topic: str, queues: int, rows: int, size: int) -> None:
         """Random bodies: equal ones would make Parquet a dictionary of one entry."""
-        from rmq.spark.access import Access
-        from rmq.spark.options import write_options
+        from rmq.arrow.access import Access
+        from rmq.arrow.options import write_options
         from rmq.spark.sender import Sender
 
         with Cluster(self.namesrv) as cluster:

@@ -50,7 +50,7 @@ def shell(namesrv: str, master: str, pairs: tuple[str, ...], command: str | None
 def options(as_json: bool) -> None:
     """List the options of the source and the sink."""
     _need_pyspark()
-    from rmq.spark.options import TABLE
+    from rmq.arrow.options import TABLE
 
     if as_json:
         show_json([{"option": each.name, "default": _shown(each.default),

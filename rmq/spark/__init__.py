@@ -9,31 +9,25 @@ What Spark calls
 
 What a user may say
 
-    options     every option: name, type, limits, where it counts
     columns     the columns of the source, as Spark's schema and as fields of cext/arrow
     filter_pushdown     Spark's filters as ranges of queues
     reference   docs/spark.md, written from these tables
 
 From a plan to rows
 
-    queues      the view of the brokers: which queues there are, their offsets, how large a row is
-    offsets     where reading starts and ends: the forms of the options, found at the brokers
-    snapshot    start and end of every queue at one moment
     input_partitions, read_plan    ranges of queues as tasks; what all tasks of a read share
     partition_reader    an input partition read from its broker, on an executor
-    replica_choice      from which of the brokers of a name
-    batches     finished columns as Arrow record batches
-    store, store_topics     the same without a broker: the files of a store directory
+    store       the same without a broker: the files of a store directory
 
 Writing, and the rest
 
     sender      messages on their way to the brokers
     transactions, dedupe    batches shown whole and once; repeats taken out
     offset_commits      offsets of a group, committed for lag tools
-    access, session, jdk    servers and accounts; a ready session; Java
+    session, jdk    a ready session; Java
     error_text  what an error says to Spark's user
 
 The package pyspark-rmq beside it registers it: Spark finds that module by its name. Importing this
-package imports nothing. Only partition_reader, batches, store and sink run on executors, with what
-they use.
+package imports nothing. Only partition_reader, store and sink run on executors, with what they use.
+Which messages are read, and how options say so, is in rmq/arrow.
 """

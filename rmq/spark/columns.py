@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rmq.spark.options import OptionError, Options
+from rmq.arrow.options import OptionError, Options
 
 
 class ColumnType(NamedTuple):

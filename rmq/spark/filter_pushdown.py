@@ -25,11 +25,11 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from rmq.arrow.offsets import QueueKey
 from rmq.spark.columns import ColumnType
-from rmq.spark.offsets import QueueKey
 
 if TYPE_CHECKING:
-    from rmq.spark.queues import Queues
+    from rmq.arrow.queues import Queues
 
 _COMPARISONS = (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan,
                 LessThanOrEqual)  # fmt: skip

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from rmq.spark.offsets import QueueKey
-from rmq.spark.options import Options
+from rmq.arrow.offsets import QueueKey
+from rmq.arrow.options import Options
 
 
 class QueueRange(NamedTuple):

@@ -26,10 +26,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from rmq.arrow.access import Access, client_tls
+from rmq.arrow.offsets import QueueKey, from_json
 from rmq.errors import RmqError
-from rmq.spark.access import Access, client_tls
 from rmq.spark.offset_commits import commit_offsets
-from rmq.spark.offsets import QueueKey, from_json
 
 log = logging.getLogger("rmq.spark")
 

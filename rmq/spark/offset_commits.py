@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import QueueKey
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError
-from rmq.spark.access import Access
-from rmq.spark.offsets import QueueKey
 
 
 def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) -> None:

@@ -24,16 +24,16 @@ from typing import Any
 from cext.arrow.columns import Columns, Field
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.puller import Outcome, Puller
+from rmq.arrow.access import Access, GuardedConnection
+from rmq.arrow.batches import BatchMaker, unpack_body
+from rmq.arrow.options import Options
+from rmq.arrow.queues import PULL_GROUP, DataLossError, describe
+from rmq.arrow.replica_choice import ReplicaChoice
 from rmq.codes import VERSION, RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
 from rmq.format import fastjson
-from rmq.spark.access import Access, GuardedConnection
-from rmq.spark.batches import BatchMaker, unpack_body
 from rmq.spark.input_partitions import QueueRange
-from rmq.spark.options import Options
-from rmq.spark.queues import PULL_GROUP, DataLossError, describe
 from rmq.spark.read_plan import ReadPlan
-from rmq.spark.replica_choice import ReplicaChoice
 
 log = logging.getLogger("rmq.spark")
 MODES = {"failfast": DamageMode.FAIL_FAST, "permissive": DamageMode.PERMISSIVE,

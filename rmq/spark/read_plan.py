@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from rmq.arrow.access import Access
+from rmq.arrow.options import Options
 from rmq.spark import columns
-from rmq.spark.access import Access
-from rmq.spark.options import Options
 
 
 @dataclass(frozen=True)

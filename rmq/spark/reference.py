@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rmq.arrow.options import TABLE
 from rmq.spark import columns, sink
 from rmq.spark.columns import ColumnType
-from rmq.spark.options import TABLE
 
 READ_ABOUT = {
     "topic": "the topic",

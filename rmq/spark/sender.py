@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rmq.arrow.access import Access, GuardedCluster
+from rmq.arrow.options import Options
+from rmq.arrow.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.names import AUTO_CREATE_TOPIC
-from rmq.spark.access import Access, GuardedCluster
-from rmq.spark.options import Options
-from rmq.spark.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
 
 log = logging.getLogger("rmq.spark")
 WINDOW = 8  # sends under way at each broker

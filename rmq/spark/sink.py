@@ -34,10 +34,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rmq.arrow.access import Access
+from rmq.arrow.options import OptionError, Options
 from rmq.errors import RmqError
-from rmq.spark.access import Access
 from rmq.spark.error_text import brief_errors
-from rmq.spark.options import OptionError, Options
 from rmq.spark.transactions import Halves, Outcome, end_all
 
 COLUMNS = {

@@ -21,11 +21,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rmq.arrow.options import Options, read_options, write_options
 from rmq.errors import ConfigError
 from rmq.spark import columns
 from rmq.spark.error_text import brief_errors, brief_errors_of
 from rmq.spark.input_partitions import QueueRanges, cut, gather
-from rmq.spark.options import Options, read_options, write_options
 from rmq.spark.read_plan import ReadPlan
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RmqDataSource(DataSource):
     @brief_errors()
     def schema(self) -> StructType:
         # Spark asks for it before it says whether this is a batch or a stream.
-        from rmq.spark.options import lenient_options
+        from rmq.arrow.options import lenient_options
 
         return columns.default_schema(lenient_options(self.options))
 
@@ -91,8 +91,8 @@ class RmqReader(DataSourceReader):
 
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
-        from rmq.spark.queues import Queues, partition_numbers
-        from rmq.spark.snapshot import snapshot
+        from rmq.arrow.queues import Queues, partition_numbers
+        from rmq.arrow.snapshot import snapshot
 
         view = Queues(self._options)
         try:

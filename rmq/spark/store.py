@@ -26,10 +26,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from cext.arrow.log_reader import LogReader
-from rmq.spark import columns
-from rmq.spark.batches import BatchMaker
-from rmq.spark.error_text import brief_errors, brief_errors_of
-from rmq.spark.offsets import (
+from rmq.arrow.batches import BatchMaker
+from rmq.arrow.offsets import (
     EARLIEST,
     LATEST,
     Bound,
@@ -38,11 +36,13 @@ from rmq.spark.offsets import (
     parse_assign,
     start_of,
 )
-from rmq.spark.options import OptionError, Options
+from rmq.arrow.options import OptionError, Options
+from rmq.arrow.queues import is_system
+from rmq.arrow.store_topics import check_topics
+from rmq.spark import columns
+from rmq.spark.error_text import brief_errors, brief_errors_of
 from rmq.spark.partition_reader import DamagedMessageError, freeze_once, make_decoder
-from rmq.spark.queues import is_system
 from rmq.spark.read_plan import ReadPlan
-from rmq.spark.store_topics import check_topics
 
 RANGE_BYTES = 128 << 20
 NAME = re.compile(r"\d{20}")

@@ -35,14 +35,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rmq.errors import ConfigError, RmqError, UnreachableError
-from rmq.spark.access import Access
-from rmq.spark.error_text import brief_errors, brief_errors_of
-from rmq.spark.input_partitions import QueueRanges, cut, gather
-from rmq.spark.offset_commits import commit_offsets
-from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
-from rmq.spark.options import Options
-from rmq.spark.queues import (
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import QueueKey, from_json, start_of, to_json
+from rmq.arrow.options import Options
+from rmq.arrow.queues import (
     FIRST_PAUSE,
     LAST_PAUSE,
     DataLossError,
@@ -51,6 +47,10 @@ from rmq.spark.queues import (
     describe,
     partition_numbers,
 )
+from rmq.errors import ConfigError, RmqError, UnreachableError
+from rmq.spark.error_text import brief_errors, brief_errors_of
+from rmq.spark.input_partitions import QueueRanges, cut, gather
+from rmq.spark.offset_commits import commit_offsets
 from rmq.spark.read_plan import ReadPlan
 
 log = logging.getLogger("rmq.spark")

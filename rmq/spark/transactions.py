@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from rmq.arrow.access import Access, GuardedCluster
+from rmq.arrow.options import Options
 from rmq.client.blocking.connection import Connection
 from rmq.codes import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE, RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_message_id, decode_messages
-from rmq.spark.access import Access, GuardedCluster
-from rmq.spark.options import Options
 
 if TYPE_CHECKING:
     from rmq.format.fastjson import MessageQueue

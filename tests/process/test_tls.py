@@ -23,6 +23,7 @@ from support.waiting import HANG_S, wait_until
 from support.wire_frames import frame
 
 from rmq import Message, Producer, PullConsumer
+from rmq.arrow.access import Access
 from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import Connection
 from rmq.errors import UnreachableError
@@ -30,7 +31,6 @@ from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
-from rmq.spark.access import Access
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
         "i": "", "j": "0", "k": "false"}  # fmt: skip

@@ -14,9 +14,9 @@ from support.calm_clock import calm_seconds
 from support.reading import read_all
 from support.spark_topics import make
 
+from rmq.arrow.options import write_options
 from rmq.errors import UnreachableError
 from rmq.spark import transactions
-from rmq.spark.options import write_options
 from rmq.spark.sink import StreamSink
 from rmq.spark.transactions import Halves
 

@@ -19,6 +19,8 @@ from support.spark_topics import fill, make, producer, read, remove, send, send_
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message
+from rmq.arrow.options import OptionError, read_options
+from rmq.arrow.queues import DataLossError, Queues
 from rmq.client.blocking.admin import runtime_info, topic_queues
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
@@ -26,9 +28,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.spark.columns import default_schema
 from rmq.spark.input_partitions import QueueRange, QueueRanges
-from rmq.spark.options import OptionError, read_options
 from rmq.spark.partition_reader import DamagedMessageError, read_ranges
-from rmq.spark.queues import DataLossError, Queues
 from rmq.spark.read_plan import ReadPlan
 from rmq.spark.source import RmqReader
 from rmq.spark.stream import RmqStreamReader

@@ -15,16 +15,16 @@ from support.broker_process import BrokerProcess
 from support.spark_topics import fill, make
 
 from rmq import Admin
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import Bound, QueueKey
+from rmq.arrow.options import read_options
+from rmq.arrow.queues import Queues
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import UnreachableError
 from rmq.format.remoting import Command
-from rmq.spark.access import Access
 from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.offset_commits import commit_offsets
-from rmq.spark.offsets import Bound, QueueKey
-from rmq.spark.options import read_options
-from rmq.spark.queues import Queues
 from rmq.spark.source import PushdownReader, RmqDataSource, RmqReader
 from rmq.spark.stream import RmqStreamReader
 

@@ -10,11 +10,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.replica_set import Sent, Servers
 from support.waiting import wait_until
 
+from rmq.arrow.options import read_options
+from rmq.arrow.queues import Queues
 from rmq.spark.columns import default_schema
 from rmq.spark.input_partitions import QueueRange, QueueRanges
-from rmq.spark.options import read_options
 from rmq.spark.partition_reader import read_ranges
-from rmq.spark.queues import Queues
 from rmq.spark.read_plan import ReadPlan
 from rmq.spark.stream import RmqStreamReader
 

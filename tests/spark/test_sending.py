@@ -16,8 +16,8 @@ from support.broker_process import BrokerProcess
 from support.reading import read_all
 from support.spark_topics import make
 
+from rmq.arrow.options import write_options
 from rmq.errors import UnreachableError
-from rmq.spark.options import write_options
 from rmq.spark.sink import BatchSink
 
 MIB = 1 << 20

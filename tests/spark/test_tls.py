@@ -15,15 +15,15 @@ from support.broker_pair import SMALL
 from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill
 
+from rmq.arrow.access import Access, GuardedConnection
+from rmq.arrow.options import read_options
+from rmq.arrow.queues import Queues
 from rmq.client.blocking.admin import create_topic
 from rmq.format.client_tls import ClientTls
 from rmq.spark import partition_reader
-from rmq.spark.access import Access, GuardedConnection
 from rmq.spark.columns import default_schema
 from rmq.spark.input_partitions import QueueRange
-from rmq.spark.options import read_options
 from rmq.spark.partition_reader import read_ranges
-from rmq.spark.queues import Queues
 from rmq.spark.read_plan import ReadPlan
 
 

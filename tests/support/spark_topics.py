@@ -12,12 +12,12 @@ from support.broker_process import BrokerProcess
 from support.waiting import HANG_S
 
 from rmq import Message, Producer
+from rmq.arrow.access import Access
+from rmq.arrow.options import write_options
 from rmq.client.blocking.admin import create_topic, delete_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
-from rmq.spark.access import Access
-from rmq.spark.options import write_options
 from rmq.spark.sender import Sender
 
 

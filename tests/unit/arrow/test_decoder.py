@@ -11,10 +11,10 @@ pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[sp
 from cext.arrow.columns import Columns, Field  # noqa: E402
 from cext.arrow.decoder import DamageMode, Decoder  # noqa: E402
 from cext.base.status import Status  # noqa: E402
+from rmq.arrow.batches import BatchMaker, unpack_body  # noqa: E402
+from rmq.arrow.options import lenient_options  # noqa: E402
 from rmq.format.message import decode_message, decode_properties  # noqa: E402
 from rmq.spark import columns as schemas  # noqa: E402
-from rmq.spark.batches import BatchMaker, unpack_body  # noqa: E402
-from rmq.spark.options import lenient_options  # noqa: E402
 
 
 class Reading:

@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[sp
 from cext.arrow.columns import Columns, Field  # noqa: E402
 from cext.arrow.decoder import DamageMode, Decoder  # noqa: E402
 from cext.arrow.puller import Outcome, Puller  # noqa: E402
-from rmq.spark.batches import BatchMaker  # noqa: E402
+from rmq.arrow.batches import BatchMaker  # noqa: E402
 
 PATIENCE_MS = 120_000
 SCHEMA = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])

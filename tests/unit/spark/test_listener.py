@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import QueueKey
 from rmq.format.client_tls import ClientTls
 from rmq.spark import listener
-from rmq.spark.access import Access
 from rmq.spark.listener import OffsetListener
-from rmq.spark.offsets import QueueKey
 
 ABOUT = {"group": "g", "nameserver": "h:1"}
 

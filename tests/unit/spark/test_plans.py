@@ -11,9 +11,8 @@ pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]"
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmq.spark.access import Access
-from rmq.spark.input_partitions import cut, gather
-from rmq.spark.offsets import (
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import (
     QueueKey,
     end_of,
     from_json,
@@ -22,8 +21,9 @@ from rmq.spark.offsets import (
     start_of,
     to_json,
 )
-from rmq.spark.options import TABLE, OptionError, read_options, write_options
-from rmq.spark.queues import partition_numbers
+from rmq.arrow.options import TABLE, OptionError, read_options, write_options
+from rmq.arrow.queues import partition_numbers
+from rmq.spark.input_partitions import cut, gather
 from rmq.spark.stream import deal_out
 
 

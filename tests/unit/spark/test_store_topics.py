@@ -9,8 +9,8 @@ from support.stored_records import record
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
-from rmq.spark.options import OptionError
-from rmq.spark.store_topics import check_topics
+from rmq.arrow.options import OptionError
+from rmq.arrow.store_topics import check_topics
 
 
 class Part(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rmq.arrow.options import Options
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport
@@ -21,7 +22,6 @@ from rmq.errors import RemoteError
 from rmq.format import remoting
 from rmq.format.client_tls import ClientTls, TlsOptions
 from rmq.format.signature import Credentials
-from rmq.spark.options import Options
 
 Answer = TypeVar("Answer")
 

@@ -23,6 +23,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from rmq import names
+from rmq.arrow.access import Access, GuardedCluster
+from rmq.arrow.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
+from rmq.arrow.options import OptionError, Options
 from rmq.client.blocking.admin import topic_queues
 from rmq.client.blocking.cluster import GONE_S
 from rmq.client.connection.replicas import Purpose, Replicas
@@ -30,9 +33,6 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
-from rmq.spark.access import Access, GuardedCluster
-from rmq.spark.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
-from rmq.spark.options import OptionError, Options
 
 log = logging.getLogger("rmq.spark")
 SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from rmq.spark.offsets import QueueKey, end_of, start_of
-from rmq.spark.options import OptionError, Options
-from rmq.spark.queues import Queues, describe
+from rmq.arrow.offsets import QueueKey, end_of, start_of
+from rmq.arrow.options import OptionError, Options
+from rmq.arrow.queues import Queues, describe
 
 log = logging.getLogger("rmq.spark")
 

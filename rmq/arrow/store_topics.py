@@ -20,11 +20,11 @@ from typing import Protocol
 from cext.arrow.columns import Columns
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.log_reader import LogReader
+from rmq.arrow.options import OptionError
+from rmq.arrow.queues import is_system
 from rmq.base.journal_file import METADATA_NAME, JournalFile
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
-from rmq.spark.options import OptionError
-from rmq.spark.queues import is_system
 
 SHOWN = 20  # topics named in the error
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rmq.spark.options import READ, OptionError, Options
+from rmq.arrow.options import READ, OptionError, Options
 
 EARLIEST, LATEST = -2, -1
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 
+from rmq.arrow.access import Access
+from rmq.arrow.offsets import QueueKey
 from rmq.client.connection.replicas import Purpose, Replicas
 from rmq.client.connection.routes import MASTER, BrokerEntry
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
-from rmq.spark.access import Access
-from rmq.spark.offsets import QueueKey
 
 GONE_S = 2.0
 LOOK_S = 5.0  # a suggestion that nobody can follow is looked into as often
