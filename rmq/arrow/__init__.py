@@ -1,13 +1,26 @@
-"""Topics and stores as Arrow batches: which messages are read, planned and read.
+"""Topics and stores as Arrow batches: which messages are wanted, the plan, and the reading.
+
+What is wanted
 
     options     what a read may be given: name, type, limits, where it counts
+    columns     the columns, with their types and the fields of cext/arrow behind them
     access      servers and accounts
+
+The plan
+
+    read_plan   what every part of a read has in common
     queues      the view of the brokers: which queues there are, their offsets, how large a row is
     offsets     where reading starts and ends: the forms of the options, found at the brokers
     snapshot    start and end of every queue at one moment
-    replica_choice      from which of the brokers of a name
-    batches     finished columns as Arrow record batches
-    store_topics        whether a store has the topics that a read names
+    queue_ranges        parts of queues, cut and gathered into tasks
 
-Importing this package imports nothing.
+The reading
+
+    range_reader        ranges of queues, from their brokers
+    replica_choice      from which of the brokers of a name
+    store_log   the same without a broker: the log of a store directory
+    store_topics        whether a store has the topics that a read names
+    batches     finished columns as Arrow record batches
+
+rmq/spark reads by these, too. Importing this package imports nothing.
 """

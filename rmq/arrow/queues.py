@@ -34,7 +34,7 @@ from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
 
-log = logging.getLogger("rmq.spark")
+log = logging.getLogger("rmq.arrow")
 SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")
 PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
 PARTITIONS_PER_BROKER = 65536

@@ -8,7 +8,7 @@ from rmq.arrow.offsets import QueueKey, end_of, start_of
 from rmq.arrow.options import OptionError, Options
 from rmq.arrow.queues import Queues, describe
 
-log = logging.getLogger("rmq.spark")
+log = logging.getLogger("rmq.arrow")
 
 
 def snapshot(view: Queues, options: Options) -> dict[QueueKey, tuple[int, int]]:

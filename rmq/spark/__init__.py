@@ -9,14 +9,13 @@ What Spark calls
 
 What a user may say
 
-    columns     the columns of the source, as Spark's schema and as fields of cext/arrow
+    columns     the columns of the source as Spark's schema, and the plan of a read
     filter_pushdown     Spark's filters as ranges of queues
     reference   docs/spark.md, written from these tables
 
 From a plan to rows
 
-    input_partitions, read_plan    ranges of queues as tasks; what all tasks of a read share
-    partition_reader    an input partition read from its broker, on an executor
+    input_partitions    ranges of queues as tasks
     store       the same without a broker: the files of a store directory
 
 Writing, and the rest
@@ -25,9 +24,10 @@ Writing, and the rest
     transactions, dedupe    batches shown whole and once; repeats taken out
     offset_commits      offsets of a group, committed for lag tools
     session, jdk    a ready session; Java
+    collector   Python's collector in Spark's workers
     error_text  what an error says to Spark's user
 
 The package pyspark-rmq beside it registers it: Spark finds that module by its name. Importing this
-package imports nothing. Only partition_reader, store and sink run on executors, with what they use.
-Which messages are read, and how options say so, is in rmq/arrow.
+package imports nothing. Only source, stream, store and sink run on executors, with what they use.
+Which messages are read, how options say so, and the reading itself are in rmq/arrow.
 """

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from rmq.arrow.columns import Column
 from rmq.arrow.offsets import QueueKey
-from rmq.spark.columns import ColumnType
 
 if TYPE_CHECKING:
     from rmq.arrow.queues import Queues
@@ -44,7 +44,7 @@ class FilterPushdown:
     highest: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, filters: Iterable[Filter], table: Mapping[str, ColumnType]) -> FilterPushdown:
+    def of(cls, filters: Iterable[Filter], table: Mapping[str, Column]) -> FilterPushdown:
         found = cls()
         for each in filters:
             if isinstance(each, _COMPARISONS) and len(each.attribute) == 1:

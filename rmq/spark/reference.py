@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rmq.arrow import columns
+from rmq.arrow.columns import Column
 from rmq.arrow.options import TABLE
-from rmq.spark import columns, sink
-from rmq.spark.columns import ColumnType
+from rmq.spark import sink
 
 READ_ABOUT = {
     "topic": "the topic",
@@ -122,11 +123,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return lines + [f"| {' | '.join(row).replace('||', ', ')} |" for row in rows]
 
 
-def read_rows(known: dict[str, ColumnType], about: dict[str, str]) -> list[Sequence[str]]:
+def read_rows(known: dict[str, Column], about: dict[str, str]) -> list[Sequence[str]]:
     found: list[Sequence[str]] = []
     for name, column in known.items():
         null = "never" if name in ALWAYS else "without it" if name in NULLABLE else "damaged"
-        types = " or ".join(each.simpleString() for each in column.types)
+        types = " or ".join(column.types)
         found.append((f"`{name}`", types, null, about[name]))
     return found
 

@@ -21,12 +21,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rmq.arrow import columns as table
 from rmq.arrow.options import Options, read_options, write_options
+from rmq.arrow.queue_ranges import cut, gather
 from rmq.errors import ConfigError
 from rmq.spark import columns
+from rmq.spark.collector import freeze_once
 from rmq.spark.error_text import brief_errors, brief_errors_of
-from rmq.spark.input_partitions import QueueRanges, cut, gather
-from rmq.spark.read_plan import ReadPlan
+from rmq.spark.input_partitions import QueueRanges
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -86,7 +88,7 @@ class RmqReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._plan = ReadPlan.of(options, schema)
+        self._plan = columns.plan_of(options, schema)
         self._pushdown: FilterPushdown | None = None
 
     @brief_errors()
@@ -108,10 +110,11 @@ class RmqReader(DataSourceReader):
         return [QueueRanges(task, addresses) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmq.spark.partition_reader import read_ranges
+        from rmq.arrow.range_reader import read_ranges
 
         if not isinstance(partition, QueueRanges):  # Spark's stand-in for an empty plan
             return iter(())
+        freeze_once(self._options)
         return brief_errors_of(read_ranges(self._plan, partition.ranges, partition.addresses))
 
 
@@ -122,7 +125,7 @@ class PushdownReader(RmqReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from rmq.spark.filter_pushdown import FilterPushdown
 
-        self._pushdown = FilterPushdown.of(filters, columns.table_of(self._options))
+        self._pushdown = FilterPushdown.of(filters, table.table_of(self._options))
         if not self._options.tags and self._options.sql is None:
-            self._plan = ReadPlan.of(self._options, self._schema, self._pushdown.tags)
+            self._plan = columns.plan_of(self._options, self._schema, self._pushdown.tags)
         return filters

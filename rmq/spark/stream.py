@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 from rmq.arrow.access import Access
 from rmq.arrow.offsets import QueueKey, from_json, start_of, to_json
 from rmq.arrow.options import Options
+from rmq.arrow.queue_ranges import cut, gather
 from rmq.arrow.queues import (
     FIRST_PAUSE,
     LAST_PAUSE,
@@ -48,10 +49,11 @@ from rmq.arrow.queues import (
     partition_numbers,
 )
 from rmq.errors import ConfigError, RmqError, UnreachableError
+from rmq.spark import columns
+from rmq.spark.collector import freeze_once
 from rmq.spark.error_text import brief_errors, brief_errors_of
-from rmq.spark.input_partitions import QueueRanges, cut, gather
+from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.offset_commits import commit_offsets
-from rmq.spark.read_plan import ReadPlan
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
@@ -62,7 +64,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
-        self._plan = ReadPlan.of(options, schema)
+        self._plan = columns.plan_of(options, schema)
         self._view: Queues | None = None
         self._target: dict[QueueKey, Ends] | None = None  # of AvailableNow
         self._latest: dict[QueueKey, int] | None = None
@@ -223,10 +225,11 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [QueueRanges(task, addresses) for task in gather(parts, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmq.spark.partition_reader import read_ranges
+        from rmq.arrow.range_reader import read_ranges
 
         if not isinstance(partition, QueueRanges):
             return iter(())
+        freeze_once(self._options)
         return brief_errors_of(read_ranges(self._plan, partition.ranges, partition.addresses))
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -20,16 +20,18 @@ from support.waiting import HANG_S, wait_until
 
 from rmq import Message
 from rmq.arrow.options import OptionError, read_options
+from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import DataLossError, Queues
+from rmq.arrow.range_reader import read_ranges
+from rmq.arrow.read_plan import DamagedMessageError
 from rmq.client.blocking.admin import runtime_info, topic_queues
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
+from rmq.spark import columns
 from rmq.spark.columns import default_schema
-from rmq.spark.input_partitions import QueueRange, QueueRanges
-from rmq.spark.partition_reader import DamagedMessageError, read_ranges
-from rmq.spark.read_plan import ReadPlan
+from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.source import RmqReader
 from rmq.spark.stream import RmqStreamReader
 
@@ -50,7 +52,7 @@ def plan_of(namesrv: str, topic: str, **options: str):
     view = Queues(given)
     ends = view.find()
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in ends.items()]
-    return ReadPlan.of(given, default_schema(given)), pieces, view.addresses()
+    return columns.plan_of(given, default_schema(given)), pieces, view.addresses()
 
 
 def offsets(batches: Iterator, into: list[int]) -> Sequence[int]:

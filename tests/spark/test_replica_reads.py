@@ -11,11 +11,11 @@ from support.replica_set import Sent, Servers
 from support.waiting import wait_until
 
 from rmq.arrow.options import read_options
+from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import Queues
-from rmq.spark.columns import default_schema
-from rmq.spark.input_partitions import QueueRange, QueueRanges
-from rmq.spark.partition_reader import read_ranges
-from rmq.spark.read_plan import ReadPlan
+from rmq.arrow.range_reader import read_ranges
+from rmq.spark.columns import default_schema, plan_of
+from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.stream import RmqStreamReader
 
 
@@ -43,7 +43,7 @@ def test_a_batch_reads_on_where_there_is_a_broker(servers: Servers) -> None:
     given = options_of(servers)
     view = Queues(given)
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
-    plan = ReadPlan.of(given, default_schema(given))
+    plan = plan_of(given, default_schema(given))
     got: list[bytes] = []
     batches = read_ranges(plan, pieces, view.addresses())
     got += next(batches).column(0).to_pylist()
@@ -66,7 +66,7 @@ def test_a_batch_goes_where_the_broker_sends_it(servers: Servers) -> None:
     given = options_of(servers, group="g")
     view = Queues(given)
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
-    batches = read_ranges(ReadPlan.of(given, default_schema(given)), pieces, view.addresses())
+    batches = read_ranges(plan_of(given, default_schema(given)), pieces, view.addresses())
     got = [body for batch in batches for body in batch.column(0).to_pylist()]
     assert got == sent.bodies
     assert servers.slave.counted("msgGetTotalTodayNow") > 500
@@ -80,7 +80,7 @@ def test_a_slave_that_has_less_than_the_plan_is_not_taken_for_the_end(servers: S
     given = options_of(servers)
     view = Queues(given)
     (key,) = view.find()
-    plan = ReadPlan.of(given, default_schema(given))
+    plan = plan_of(given, default_schema(given))
     pieces = [QueueRange(key, 0, 60, 0)]  # as if the master had had ten more
     batches = read_ranges(plan, pieces, {"shop": servers.slave.address})
     got = list(next(batches).column(0).to_pylist())

@@ -15,16 +15,15 @@ from support.broker_pair import SMALL
 from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill
 
+from rmq.arrow import range_reader
 from rmq.arrow.access import Access, GuardedConnection
 from rmq.arrow.options import read_options
+from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import Queues
+from rmq.arrow.range_reader import read_ranges
 from rmq.client.blocking.admin import create_topic
 from rmq.format.client_tls import ClientTls
-from rmq.spark import partition_reader
-from rmq.spark.columns import default_schema
-from rmq.spark.input_partitions import QueueRange
-from rmq.spark.partition_reader import read_ranges
-from rmq.spark.read_plan import ReadPlan
+from rmq.spark.columns import default_schema, plan_of
 
 
 def certificate(folder: Path) -> tuple[str, str]:
@@ -83,7 +82,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
 ) -> None:
     made = []
     monkeypatch.setattr(
-        partition_reader,
+        range_reader,
         "GuardedConnection",
         lambda *given: made.append(given) or GuardedConnection(*given),
     )
@@ -93,7 +92,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
     options = read_options(given, streaming=False)
     view = Queues(options)
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
-    plan = ReadPlan.of(options, default_schema(options))
+    plan = plan_of(options, default_schema(options))
     assert plan.access is not None
     with tls_proxy(tmp_path, broker.port) as (address, cert):
         addresses = {pieces[0].key.broker: address}

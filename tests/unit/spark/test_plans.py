@@ -22,8 +22,8 @@ from rmq.arrow.offsets import (
     to_json,
 )
 from rmq.arrow.options import TABLE, OptionError, read_options, write_options
+from rmq.arrow.queue_ranges import cut, gather
 from rmq.arrow.queues import partition_numbers
-from rmq.spark.input_partitions import cut, gather
 from rmq.spark.stream import deal_out
 
 

@@ -6,8 +6,9 @@ pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]"
 
 from support.source_tree import ROOT
 
+from rmq.arrow import columns
 from rmq.arrow.options import TABLE
-from rmq.spark import columns, reference, sink
+from rmq.spark import reference, sink
 
 
 def test_the_page_is_written_from_the_tables() -> None:

@@ -1,17 +1,16 @@
-"""Partition reader: one input partition read from its brokers, on an executor.
+"""Range reader: ranges of queues read from their brokers.
 
-    for batch in read_ranges(reader_plan, partition.ranges, partition.addresses): ...
+    for batch in read_ranges(plan, ranges, addresses): ...
 
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
-given to Spark, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
+given out, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
 is away, or where the broker suggests it (replica_choice.py). Messages that are gone (expired, or a
 queue that was cut) are a DataLossError unless failOnDataLoss=false. A connection that ends its
-range cleanly is kept for the next task of this worker process, which Spark reuses.
+range cleanly is kept for the next one of this process, for whom Spark reuses its workers.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -21,64 +20,32 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from cext.arrow.columns import Columns, Field
-from cext.arrow.decoder import DamageMode, Decoder
+from cext.arrow.decoder import Decoder
 from cext.arrow.puller import Outcome, Puller
 from rmq.arrow.access import Access, GuardedConnection
-from rmq.arrow.batches import BatchMaker, unpack_body
-from rmq.arrow.options import Options
+from rmq.arrow.batches import BatchMaker
+from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import PULL_GROUP, DataLossError, describe
+from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
 from rmq.arrow.replica_choice import ReplicaChoice
 from rmq.codes import VERSION, RequestCode, ResponseCode
-from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
+from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
-from rmq.spark.input_partitions import QueueRange
-from rmq.spark.read_plan import ReadPlan
 
-log = logging.getLogger("rmq.spark")
-MODES = {"failfast": DamageMode.FAIL_FAST, "permissive": DamageMode.PERMISSIVE,
-         "dropmalformed": DamageMode.DROP}  # fmt: skip
+log = logging.getLogger("rmq.arrow")
 FIRST_PAUSE, LAST_PAUSE = 0.05, 2.0
 END_PATIENCE = 3.0  # a broker that has just restarted may not know its last messages yet
 PULL_MESSAGES = 1024
 _DAMAGED = re.compile(r"queue \d+ offset (\d+)\) is damaged")
 _BUSY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}  # starting or stopping
 _idle: dict[tuple[int, Access, str], GuardedConnection] = {}
-_frozen_in: list[int] = []
-
-
-class DamagedMessageError(RmqError):
-    """mode=failfast met a damaged message."""
-
-
-def freeze_once(options: Options) -> None:
-    """Spark collects garbage after every task, 35 ms of it over what never changes."""
-    if options.gc_freeze and os.getpid() not in _frozen_in:
-        gc.collect()
-        gc.freeze()
-        _frozen_in[:] = [os.getpid()]
-
-
-def make_decoder(plan: ReadPlan) -> Decoder:
-    options = plan.options
-    columns = Columns(
-        [Field[name] for name in plan.fields], options.batch_rows, options.batch_bytes
-    )
-    return Decoder(
-        columns,
-        unpack=unpack_body,
-        tags=plan.tags,
-        mode=MODES[options.mode],
-        unpacked_max=options.max_unpacked_bytes,
-    )
 
 
 def read_ranges(
     plan: ReadPlan, ranges: Sequence[QueueRange], addresses: Mapping[str, str]
 ) -> Iterator[Any]:
     """The record batches of all ranges; one may hold rows of two ranges."""
-    freeze_once(plan.options)
-    decoder = make_decoder(plan)
+    decoder = plan.decoder()
     columns = decoder.columns
     maker = BatchMaker(plan.schema, columns)
     known = dict(addresses)
@@ -123,7 +90,7 @@ class _RangeReader:
                 self._wait(error)
             finally:
                 if clean:
-                    _idle[(os.getpid(), self._access, link.address)] = link
+                    _keep(link, self._access)
                 else:
                     link.close()
 
@@ -146,7 +113,7 @@ class _RangeReader:
             self._offset = puller.next_offset
             if outcome == Outcome.BATCH:
                 yield
-                self._since = time.monotonic()  # how long Spark took is no fault of the broker
+                self._since = time.monotonic()  # how long the reader took is no fault of the broker
                 if self._choice.moves(link.address, puller.suggested_broker_id):
                     return False
             elif outcome == Outcome.END:
@@ -283,6 +250,12 @@ def _request_parts(plan: ReadPlan, queue_range: QueueRange) -> tuple[bytes, byte
     before, _, rest = text.partition(f'"{offset}"'.encode())
     between, _, after = rest.rpartition(f'"opaque":{opaque}'.encode())
     return before + b'"', b'"' + between + b'"opaque":', after
+
+
+def _keep(link: GuardedConnection, access: Access) -> None:
+    """One to each broker: another thread may have left its own."""
+    if _idle.setdefault((os.getpid(), access, link.address), link) is not link:
+        link.close()
 
 
 def _is_alive(link: GuardedConnection) -> bool:

@@ -1,0 +1,209 @@
+"""Store log: the log of a store directory, read without the broker: path=STORE_DIR.
+
+    log = StoreLog(plan)
+    for batch in log.read(log.ranges()): ...
+
+Any store of RocketMQ's format: ours or Apache's, live or a copy, one shard or all of a machine
+(shard-1, shard-2, .. beside it). Only commitlog/ is read, cut into ranges of physical offsets that
+are read in parallel; every record is checked against its checksum. Without topic, subscribePattern
+or assign all topics are read but RocketMQ's own. Messages that no queue shows (half messages) are
+left out; those of a topic that was deleted are there as long as their log is. A topic that is named
+and of which the store knows nothing is an error; a pattern may match nothing.
+
+brokerName is not in these files: the column shows the option brokerName (broker-a), for shard i > 0
+with -i behind it, as brokers name themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cext.arrow.log_reader import LogReader
+from rmq.arrow.batches import BatchMaker
+from rmq.arrow.offsets import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    QueueKey,
+    end_of,
+    parse_assign,
+    start_of,
+)
+from rmq.arrow.options import OptionError, Options
+from rmq.arrow.queues import is_system
+from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
+from rmq.arrow.store_topics import check_topics
+
+RANGE_BYTES = 128 << 20
+NAME = re.compile(r"\d{20}")
+FOR_EVER = 1 << 62
+
+
+class LogRange(NamedTuple):
+    """Records that begin at [start, end) of the log, in one file."""
+
+    path: str
+    segment_start: int
+    start: int
+    end: int
+    broker_name: str
+    shard: int
+
+
+class StoreLog:
+    """The log of a store and of its shards; whoever plans and whoever reads see the same files."""
+
+    def __init__(self, plan: ReadPlan) -> None:
+        options = plan.options
+        self._plan, self._options = plan, options
+        self._starts, self._ends = start_of(options), end_of(options)
+        if "times" in (self._starts.kind, self._ends.kind):
+            raise OptionError("with path give startingTimestamp and endingTimestamp, one for all")
+
+    def ranges(self) -> list[LogRange]:
+        """All of it up to where it ends now, in pieces; OptionError: a topic is not there."""
+        shards = _shards(Path(self._options.path))
+        found = [each for shard, root in shards for each in self._ranges(shard, root)]
+        assign = self._options.assign
+        asked = self._options.topics if assign is None else parse_assign(assign)
+        check_topics(asked, [root for _, root in shards], found)
+        return found
+
+    def _ranges(self, shard: int, root: Path) -> list[LogRange]:
+        """The log of one store, up to where it ends now, in pieces."""
+        segments = sorted(path for path in (root / "commitlog").iterdir()
+                          if NAME.fullmatch(path.name))  # fmt: skip
+        found: list[tuple[Path, int, int]] = []
+        for at, path in enumerate(segments):
+            start, size = int(path.name), path.stat().st_size
+            probe = _Probe(self._plan, path, start, size)
+            first_ms = probe.first_ms
+            if self._ends.kind == "time" and first_ms >= max(self._ends.time_ms, 1):
+                break  # store times do not decrease along the log
+            last = at + 1 == len(segments) or _is_empty(segments[at + 1])
+            end = probe.end() if last else start + size
+            found.append((path, start, end))
+            if last:
+                break
+        name = self._options.broker_name or "broker-a"
+        name = f"{name}-{shard}" if shard else name
+        wanted = max(1, (self._options.min_partitions or 1))
+        total = sum(end - start for _, start, end in found)
+        step = max(1 << 16, min(RANGE_BYTES, -(-total // wanted)))
+        if self._options.max_bytes_per_partition:
+            step = min(step, self._options.max_bytes_per_partition)
+        return [
+            LogRange(str(path), start, at, min(at + step, end), name, shard)
+            for path, start, end in found
+            for at in range(start, end, step)
+        ]
+
+    def read(self, ranges: Iterable[LogRange]) -> Iterator[Any]:
+        """The record batches of the ranges; one may hold rows of two of them."""
+        plan = self._plan
+        decoder = plan.decoder()
+        maker = BatchMaker(plan.schema, decoder.columns)
+        topics = Topics(self._options, self._starts, self._ends)
+        for each in ranges:
+            with Path(each.path).open("rb", buffering=0) as file:
+                decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
+                reader = LogReader(
+                    decoder, file.fileno(), each.segment_start,
+                    os.fstat(file.fileno()).st_size, each.start, each.end,
+                    partial(topics.ranges, each.broker_name),
+                    self._starts.time_ms, self._ends.time_ms or FOR_EVER,
+                )  # fmt: skip
+                done = False
+                while not done:
+                    try:
+                        done = reader.fill()
+                    except ValueError as error:
+                        raise DamagedMessageError(
+                            f"{each.path}, log offset {reader.position}: {error};"
+                            " mode=permissive or mode=dropmalformed reads on"
+                        ) from None
+                    if not done:
+                        yield maker.batch()
+        if decoder.columns.rows:
+            yield maker.batch()
+
+
+class Topics:
+    """Which messages of a topic are wanted, by the options: asked once for each topic met."""
+
+    def __init__(self, options: Options, starts: Bound, ends: Bound) -> None:
+        self._starts, self._ends = starts, ends
+        self._names = set(options.topics)
+        self._pattern = options.subscribe_pattern and re.compile(options.subscribe_pattern)
+        self._assigned = parse_assign(options.assign) if options.assign is not None else None
+
+    def ranges(self, broker: str, topic: str) -> list[tuple[int, int, int]]:
+        """(queue id or -1 for all others, first offset, end offset); empty: nothing."""
+        if self._assigned is not None:
+            brokers = self._assigned.get(topic, {})
+            queues = brokers.get(broker, set()) | brokers.get("", set())
+            return [self._range(topic, broker, queue) for queue in sorted(queues)]
+        if self._names:
+            wanted = topic in self._names
+        elif self._pattern is not None:
+            wanted = self._pattern.fullmatch(topic) is not None and not is_system(topic)
+        else:
+            wanted = not is_system(topic)
+        if not wanted:
+            return []
+        named = {key.queue_id for bound in (self._starts, self._ends) for key in bound.values
+                 if key.topic == topic and key.broker in ("", broker)}  # fmt: skip
+        return [*(self._range(topic, broker, queue) for queue in sorted(named)), (-1, 0, FOR_EVER)]
+
+    def _range(self, topic: str, broker: str, queue: int) -> tuple[int, int, int]:
+        key = QueueKey(topic, broker, queue)
+        first, end = self._starts.value(key), self._ends.value(key)
+        if first == LATEST:
+            raise OptionError("option startingOffsets: -1 (latest) is not known with path")
+        return (
+            queue,
+            0 if first in (None, EARLIEST) else int(first or 0),
+            FOR_EVER if end in (None, LATEST) else int(end or 0),
+        )
+
+
+class _Probe:
+    """Looks at one file of the log while planning."""
+
+    def __init__(self, plan: ReadPlan, path: Path, start: int, size: int) -> None:
+        self._plan, self._path, self._start, self._size = plan, path, start, size
+        self.first_ms = self._ask("first_stored_ms")
+
+    def end(self) -> int:
+        return self._ask("log_end")
+
+    def _ask(self, question: str) -> int:
+        with self._path.open("rb", buffering=0) as file:
+            reader = LogReader(
+                self._plan.decoder(), file.fileno(), self._start, self._size, self._start,
+                self._start + self._size, lambda _: [],
+            )  # fmt: skip
+            return int(getattr(reader, question)())
+
+
+def _is_empty(path: Path) -> bool:
+    """A file that was prepared and not yet written to."""
+    with path.open("rb") as file:
+        return not any(file.read(8))
+
+
+def _shards(path: Path) -> list[tuple[int, Path]]:
+    """(shard number, its store), the store itself first."""
+    if not (path / "commitlog").is_dir():
+        raise OptionError(f"option path={path}: there is no commitlog in it, so it is no store")
+    more = []
+    for each in path.glob("shard-*"):
+        number = each.name.removeprefix("shard-")
+        if number.isdigit() and (each / "commitlog").is_dir():
+            more.append((int(number), each))
+    return [(0, path), *sorted(more)]
