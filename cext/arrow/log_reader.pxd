@@ -7,6 +7,8 @@
 #     zeros, or anything else              damage: told once, then on to the next valid record;
 #                                          none left: the end
 #     the start of a range that was cut    no damage: the record before it reaches into the range
+#     the end of a range that was cut      damage there is told by this range: the next one begins
+#                                          with its first valid record, and cannot know of it
 #
 # "Valid" includes that the record says it stands at this very offset, so what an older use of the
 # file left behind is never taken for a record. Half messages and rolled-back ones are no rows.
@@ -42,6 +44,7 @@ cdef class LogReader:
     cdef TopicRule* rules       # owned list
     cdef readonly int error     # errno of the last IO_ERROR
     cdef bint started           # the first record of the range is found
+    cdef bint looked_beyond     # what lies at the end of the range is known
 
     # The record at an offset. OK | NOT_READY (zeros, or the file's end) | NOT_FOUND (BLANK) |
     # CORRUPT | IO_ERROR | POOL_EMPTY.
@@ -53,6 +56,8 @@ cdef class LogReader:
     cdef int read_range(self) noexcept nogil
 
     cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil
+    cdef int _look_on(self, const RecordView* damage) noexcept nogil
+    cdef int _look_beyond(self) noexcept nogil
     cdef int _take(self, RecordView* view) noexcept nogil
     cdef int _take_damage(self, const RecordView* view) noexcept nogil
     cdef bint _wants(self, const RecordView* view, int* status) noexcept nogil

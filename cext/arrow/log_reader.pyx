@@ -224,11 +224,43 @@ cdef class LogReader:
                     status = self._take_damage(&view)
                     if status != Status.OK:
                         return status
+                if found < 0:
+                    status = self._look_on(&view)
                 self.position = found if found >= 0 else self.end
                 self.started = True
             if status != Status.OK:
                 return status
-        return Status.OK
+        if self.looked_beyond:
+            return Status.OK
+        if self.decoder.columns.is_full():
+            return Status.NOT_READY
+        self.looked_beyond = True
+        return self._look_beyond()
+
+    cdef int _look_on(self, const RecordView* damage) noexcept nogil:
+        """Nothing valid follows in the range: it is damage, or where the log ends."""
+        cdef int64_t found
+        self.looked_beyond = True
+        if not self.started or damage.problem == BAD_BODY_CRC:
+            return Status.OK            # the range before this one has told of it; or it is told
+        found = self.find_record(self.end, self.segment_end)
+        if found < 0:
+            return <int> found if found < -1 else Status.OK
+        return self._take_damage(damage)
+
+    cdef int _look_beyond(self) noexcept nogil:
+        cdef RecordView view
+        cdef int64_t found
+        cdef int status = self.peek(self.position, &view)
+        if self.position >= self.segment_end or status == Status.OK or status == Status.NOT_FOUND:
+            return Status.OK
+        if status != Status.NOT_READY and status != Status.CORRUPT:
+            return status
+        if view.problem != BAD_BODY_CRC:
+            found = self.find_record(self.position + 1, self.segment_end)
+            if found < 0:
+                return <int> found if found < -1 else Status.OK
+        return self._take_damage(&view)
 
     cdef int _take(self, RecordView* view) noexcept nogil:
         cdef int status = Status.OK

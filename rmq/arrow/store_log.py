@@ -49,6 +49,7 @@ class LogRange(NamedTuple):
 
     path: str
     segment_start: int
+    segment_end: int  # of the file, or where the log ends in it
     start: int
     end: int
     broker_name: str
@@ -98,7 +99,7 @@ class StoreLog:
         if self._options.max_bytes_per_partition:
             step = min(step, self._options.max_bytes_per_partition)
         return [
-            LogRange(str(path), start, at, min(at + step, end), name, shard)
+            LogRange(str(path), start, end, at, min(at + step, end), name, shard)
             for path, start, end in found
             for at in range(start, end, step)
         ]
@@ -114,7 +115,8 @@ class StoreLog:
                 decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
                 reader = LogReader(
                     decoder, file.fileno(), each.segment_start,
-                    os.fstat(file.fileno()).st_size, each.start, each.end,
+                    min(os.fstat(file.fileno()).st_size, each.segment_end - each.segment_start),
+                    each.start, each.end,
                     partial(topics.ranges, each.broker_name),
                     self._starts.time_ms, self._ends.time_ms or FOR_EVER,
                 )  # fmt: skip

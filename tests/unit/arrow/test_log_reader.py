@@ -1,6 +1,7 @@
 """A file of the log into columns: what damage does to its neighbours, in files made for it."""
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,58 @@ def test_a_damaged_body_is_of_its_topic_whatever_follows(tmp_path: Path, followi
         columns = Columns([Field.QUEUE_OFFSET])
         read(path, topic, mode, columns)
         assert columns.rows == rows
+
+
+def spoil(path: Path, number: int, kind: str) -> list[int]:
+    """One of six records of 300 bytes of body is damaged; where each begins, and the end."""
+    bodies = [bytes([65 + at]) * 300 for at in range(6)]
+    log_file(path.parent, *bodies, damaged=-1)
+    data = bytearray(path.read_bytes())
+    bounds = [data.index(body) - BODY_AT for body in bodies] + [len(data)]
+    first, end = bounds[number], bounds[number + 1]
+    if kind == "body":
+        data[first + BODY_AT] ^= 1
+    elif kind == "magic":
+        data[first + 4] ^= 0xFF
+    elif kind == "length":
+        data[first : first + 4] = (1 << 30).to_bytes(4, "big")
+    elif kind == "zeros":
+        data[first:end] = bytes(end - first)
+    elif kind == "two":
+        data[first + BODY_AT] ^= 1
+        data[end + 4] ^= 0xFF
+    path.write_bytes(data)
+    return bounds
+
+
+@pytest.mark.parametrize("kind", ["body", "magic", "length", "zeros", "two"])
+@pytest.mark.parametrize("number", range(5))
+def test_wherever_a_log_is_cut_damage_is_told_once(tmp_path: Path, number: int, kind: str) -> None:
+    path = tmp_path / "00000000000000000000"
+    bounds = spoil(path, min(number, 3) if kind == "two" else number, kind)
+    size = bounds[-1]
+    near = {at + by for at in bounds for by in (-1, 0, 1, 4, 100)} & set(range(1, size))
+    cuts = [(0, cut, size) for cut in sorted(near)]
+    cuts += [(0, bounds[at], bounds[at] + 50, size) for at in range(1, 5)]
+    cuts.append((*range(0, size, 16), size))
+    whole = rows_and_damage(path, (0, size), size)
+    for cut in cuts:
+        assert rows_and_damage(path, cut, size) == whole, cut
+    assert whole == (4 if kind == "two" else 5, 1)
+
+
+def rows_and_damage(path: Path, cut: tuple[int, ...], size: int) -> tuple[int, int]:
+    rows = damaged = 0
+    for start, end in pairwise(cut):
+        columns = Columns([Field.QUEUE_OFFSET])
+        decoder = Decoder(columns, mode=DamageMode.DROP)
+        with path.open("rb", buffering=0) as file:
+            reader = LogReader(decoder, file.fileno(), 0, size, start, end,
+                               lambda _: [(-1, 0, 1 << 62)])  # fmt: skip
+            assert reader.fill()
+        rows += columns.rows
+        damaged += decoder.damaged
+    return rows, damaged
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, LookupError])
