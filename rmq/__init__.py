@@ -40,6 +40,9 @@ _NAMES = {
     "RmqError": "rmq.errors",
     "RouteError": "rmq.errors",
     "UnreachableError": "rmq.errors",
+    "read_batches": "rmq.arrow.tables",
+    "read_table": "rmq.arrow.tables",
+    "scan_store": "rmq.arrow.tables",
     "deduplicate": "rmq.client.consumer.deduplication",
 }
 

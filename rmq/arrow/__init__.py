@@ -1,5 +1,10 @@
 """Topics and stores as Arrow batches: which messages are wanted, the plan, and the reading.
 
+What a program calls
+
+    tables      read_table, read_batches and scan_store of the package rmq
+    arguments, keywords     options as Python's keywords and values; the same for type checkers
+
 What is wanted
 
     options     what a read may be given: name, type, limits, where it counts
@@ -18,6 +23,7 @@ The reading
 
     range_reader        ranges of queues, from their brokers
     replica_choice      from which of the brokers of a name
+    read_ahead  several parts at once, in order
     store_log   the same without a broker: the log of a store directory
     store_topics        whether a store has the topics that a read names
     batches     finished columns as Arrow record batches

@@ -1,0 +1,102 @@
+"""Read ahead: several parts of a read at once, their batches in order.
+
+    for batch in in_order([partial(read, part) for part in parts], threads=4): ...
+
+Each thread takes the next part that nobody has begun, and waits when AHEAD batches of it are not
+taken yet. So memory is bounded by threads * AHEAD batches, and order does not depend on who is
+faster. With one thread none is started: what is asked for is read, then and there. When the
+iterator is closed the threads end with the batch that they are at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+AHEAD = 4
+
+Part = Callable[[], Iterator[Any]]
+
+
+def in_order(parts: Sequence[Part], threads: int) -> Iterator[Any]:
+    """The batches of all parts, in their order. What a part raises comes in its place."""
+    if threads <= 1 or len(parts) <= 1:
+        for part in parts:
+            yield from part()
+        return
+    ahead = _Ahead(parts)
+    for number in range(min(threads, len(parts))):
+        threading.Thread(target=ahead.run, name=f"rmq-read-{number}", daemon=True).start()
+    try:
+        yield from ahead.taken()
+    finally:
+        ahead.end()
+
+
+class _Ahead:
+    """What the threads have read and nobody has taken."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._read: list[deque[Any]] = [deque() for _ in parts]
+        self._done: list[BaseException | bool] = [False for _ in parts]
+        self._begun = 0
+        self._is_over = False
+        self._news = threading.Condition()
+
+    def run(self) -> None:
+        """A thread's work."""
+        while (number := self._begin()) is not None:
+            done: BaseException | bool = True
+            try:
+                for batch in self._parts[number]():
+                    if not self._give(number, batch):
+                        return
+            except BaseException as error:  # raised where the batches are taken
+                done = error
+            with self._news:
+                self._done[number] = done
+                self._news.notify_all()
+
+    def _begin(self) -> int | None:
+        with self._news:
+            if self._is_over or self._begun == len(self._parts):
+                return None
+            self._begun += 1
+            return self._begun - 1
+
+    def _give(self, number: int, batch: Any) -> bool:
+        """False: nobody wants it any more."""
+        read = self._read[number]
+        with self._news:
+            self._news.wait_for(lambda: self._is_over or len(read) < AHEAD)
+            if self._is_over:
+                return False
+            read.append(batch)
+            self._news.notify_all()
+        return True
+
+    def taken(self) -> Iterator[Any]:
+        for number, read in enumerate(self._read):
+            while True:
+                with self._news:
+                    self._news.wait_for(partial(self._has_more, number))
+                    if not read:
+                        done = self._done[number]
+                        break
+                    batch = read.popleft()
+                    self._news.notify_all()
+                yield batch
+            if isinstance(done, BaseException):
+                raise done
+
+    def _has_more(self, number: int) -> bool:
+        return bool(self._read[number] or self._done[number])
+
+    def end(self) -> None:
+        with self._news:
+            self._is_over = True
+            self._news.notify_all()

@@ -1,0 +1,192 @@
+"""Tables: topics and stores as Arrow data.
+
+    import rmq
+
+    rmq.read_table("orders", columns=["queueOffset", "body"]).to_pandas()
+    for batch in rmq.read_batches("orders", starting_timestamp=datetime(2026, 6, 1)): ...
+    rmq.scan_store("/backup/store", topic="orders").read_all()
+
+Columns, ranges and filters are those of the Spark source, and so is the decoder. A read is about
+the messages that are there when it is asked for, ordered by topic, broker, queue and offset; a
+store's are in the order of its log. pandas, polars and DuckDB take tables and readers as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+try:
+    import pyarrow as pa
+except ImportError as error:
+    raise ImportError("tables are pyarrow's: pip install 'rmq[arrow]'") from error
+
+from rmq.arrow.access import Access
+from rmq.arrow.arguments import BROKER, STORE, options_of, python_names
+from rmq.arrow.columns import arrow_schema, names_of, table_of
+from rmq.arrow.options import Option, Options
+from rmq.arrow.queue_ranges import QueueRange, cut
+from rmq.arrow.queues import Queues, partition_numbers
+from rmq.arrow.range_reader import read_ranges
+from rmq.arrow.read_ahead import Part, in_order
+from rmq.arrow.read_plan import ReadPlan
+from rmq.arrow.snapshot import snapshot
+from rmq.arrow.store_log import StoreLog
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.arrow.keywords import ReadKeywords, ScanKeywords
+
+NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"
+PART_BYTES = 16 << 20  # read by a thread in one go; estimated
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:
+    """Every keyword in the signature and in the text, from the table of options."""
+
+    def document(function: Function) -> Function:
+        shown = inspect.signature(function)
+        own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        names = {each.name for each in own}
+        words = {word: each for word, each in known.items() if word not in names}
+        more = [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                                  annotation="Any") for word, each in words.items()]  # fmt: skip
+        function.__signature__ = shown.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        width = max(map(len, words))
+        lines = [f"        {word.ljust(width)}  {each.about}" for word, each in words.items()]
+        function.__doc__ = f"{inspect.getdoc(function)}\n\n    Keywords\n\n" + "\n".join(lines)
+        return function
+
+    return document
+
+
+@_documented(BROKER)
+def read_batches(
+    topic: str | Iterable[str] | None = None,
+    *,
+    threads: int | None = None,
+    text: bool = False,
+    **given: Unpack[ReadKeywords],
+) -> Any:
+    """The messages of a topic, or of several, as a pyarrow.RecordBatchReader.
+
+    topic     one or a list of them; or give subscribe_pattern or assign
+    threads   that read at once; None: one for each processor. The order does not depend on it
+    text      bodies (and keys, with schema="kafka") as strings instead of bytes; UTF-8
+
+    Raises OptionError (a ConfigError) for what cannot be asked for, UnreachableError when brokers
+    stay away for plan_timeout_ms or, while it is read, for poll_timeout_ms; then also DataLossError
+    when messages are gone that were to be read, DamagedMessageError for one that fails its
+    checksum.
+    """
+    threads = _threads(threads)
+    more = {} if given.get("namesrv_addr") else {"nameserver": _default_namesrv()}
+    if threads > 1:
+        more["maxBytesPerPartition"] = str(PART_BYTES)
+    with python_names():
+        options = options_of({"topic": topic, **given}, BROKER, more)
+        plan = _plan(options, Access.of(options), text)
+        parts = _parts_of_topics(plan)
+    return _reader(plan, parts, threads)
+
+
+@_documented(BROKER)
+def read_table(
+    topic: str | Iterable[str] | None = None,
+    *,
+    threads: int | None = None,
+    text: bool = False,
+    **given: Unpack[ReadKeywords],
+) -> Any:
+    """The messages of a topic, or of several, as a pyarrow.Table.
+
+    It takes the arguments of read_batches, raises what that raises, and holds all of it in memory:
+    about the bytes of the bodies, and 100 to 300 for each message's other columns.
+    """
+    return read_batches(topic, threads=threads, text=text, **given).read_all()
+
+
+@_documented(STORE)
+def scan_store(
+    path: str | Path,
+    topic: str | Iterable[str] | None = None,
+    *,
+    threads: int | None = None,
+    text: bool = False,
+    **given: Unpack[ScanKeywords],
+) -> Any:
+    """The messages in the files of a store, read without a broker, as a pyarrow.RecordBatchReader.
+
+    path      a store directory of ours or of Apache's, of a broker that runs, has ended, or a copy
+    topic     one or a list of them; None: all but RocketMQ's own
+    threads   that read at once; None: one for each processor. The order does not depend on it
+    text      bodies (and keys, with schema="kafka") as strings instead of bytes; UTF-8
+
+    Raises OptionError (a ConfigError) for what cannot be asked for, DamagedMessageError for a
+    message that fails its checksum.
+    """
+    threads = _threads(threads)
+    more = {"maxBytesPerPartition": str(PART_BYTES)} if threads > 1 else {}
+    with python_names():
+        options = options_of({"path": path, "topic": topic, **given}, STORE, more)
+        plan = _plan(options, None, text)
+        log = StoreLog(plan)
+        parts: list[Part] = [partial(log.read, [each]) for each in log.ranges()]
+        if threads == 1:
+            parts = [partial(log.read, log.ranges())]
+    return _reader(plan, parts, threads)
+
+
+def _threads(given: int | None) -> int:
+    return max(1, given if given is not None else len(os.sched_getaffinity(0)))
+
+
+def _default_namesrv() -> str:
+    return os.environ.get(NAMESRV_VARIABLE) or NAMESRV_ADDR
+
+
+def _plan(options: Options, access: Access | None, text: bool) -> ReadPlan:
+    table = table_of(options)
+    names = names_of(options)
+    types = [(name, table[name].types[-1 if text else 0]) for name in names]
+    fields = tuple(table[name].field for name in names)
+    return ReadPlan(options, access, fields, arrow_schema(types), tuple(options.tags))
+
+
+def _parts_of_topics(plan: ReadPlan) -> list[Part]:
+    """What there is now, in parts of about PART_BYTES where several threads are to read it."""
+    options = plan.options
+    view = Queues(options)
+    try:
+        ranges = snapshot(view, options)
+        sizes = view.row_bytes(ranges) if options.max_bytes_per_partition else {}
+        pieces = cut(ranges, partition_numbers(ranges), options, sizes)
+        addresses = view.addresses() if pieces else {}
+    finally:
+        view.close()
+    if not options.max_bytes_per_partition:
+        return [partial(read_ranges, plan, pieces, addresses)]
+    parts: list[list[QueueRange]] = []
+    held = PART_BYTES
+    for piece in pieces:
+        if held >= PART_BYTES:
+            parts.append([])
+            held = 0
+        parts[-1].append(piece)
+        held += (piece.end - piece.start) * sizes[piece.key]
+    return [partial(read_ranges, plan, part, addresses) for part in parts]
+
+
+def _reader(plan: ReadPlan, parts: Sequence[Part], threads: int) -> Any:
+    return pa.RecordBatchReader.from_batches(plan.schema, _named(in_order(parts, threads)))
+
+
+def _named(batches: Iterator[Any]) -> Iterator[Any]:
+    with python_names():
+        yield from batches

@@ -1,0 +1,208 @@
+"""Goal: topics and stores as Arrow tables: every message once, whole and in order, with the
+columns, ranges and filters of the Spark source; as pandas, polars and DuckDB take them.
+
+Method: a broker filled by the client, one that is killed, a store with a flipped bit. Cannot prove:
+speed, which bench/tables.py measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from support.broker_pair import SMALL, Pair
+from support.broker_process import BrokerProcess, broker_process
+from support.spark_topics import fill, make, producer
+
+import rmq
+from rmq.arrow.queues import DataLossError
+from rmq.arrow.read_plan import DamagedMessageError
+from rmq.errors import ConfigError, UnreachableError
+from rmq.format.fastjson import MessageQueue
+
+pa = pytest.importorskip("pyarrow")
+
+COUNT = 400
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("tables"), SMALL) as started:
+        bodies = {queue: [b"%d:%d" % (queue, at) for at in range(COUNT)] for queue in range(3)}
+        fill(started, "orders", bodies, tags="paid", keys="k1 k2", properties={"region": "eu"})
+        fill(started, "others", {0: [b"x" * 5000] * 50}, tags="late")
+        make(started, "empty")
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
+    monkeypatch.setattr("rmq.arrow.tables.PART_BYTES", 1 << 12)  # many parts, of little
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_topic_comes_whole_and_in_order(threads: int) -> None:
+    table = rmq.read_table("orders", threads=threads)
+    assert table.num_rows == 3 * COUNT
+    wanted = [(queue, at, b"%d:%d" % (queue, at)) for queue in range(3) for at in range(COUNT)]
+    names = ("queueId", "queueOffset", "body")
+    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
+    row = table.slice(0, 1).to_pylist()[0]
+    assert (row["topic"], row["brokerName"], row["tags"], row["keys"]) == (
+        "orders", "broker-a", "paid", "k1 k2")  # fmt: skip
+    assert dict(row["properties"])["region"] == "eu"
+    assert datetime.now(timezone.utc) - row["storeTimestamp"] < timedelta(hours=1)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_are_as_large_as_is_asked_for(threads: int) -> None:
+    reader = rmq.read_batches("orders", columns=["body"], batch_rows=100, threads=threads)
+    assert reader.schema == pa.schema([("body", pa.binary())])
+    sizes = [each.num_rows for each in reader]
+    assert sum(sizes) == 3 * COUNT and max(sizes) <= 100
+
+
+def test_several_topics_and_a_pattern() -> None:
+    both = rmq.read_table(["orders", "others"], columns=["topic"])
+    assert both["topic"].value_counts().to_pylist() == [
+        {"values": "orders", "counts": 3 * COUNT}, {"values": "others", "counts": 50}]  # fmt: skip
+    assert rmq.read_table(subscribe_pattern="o.*s", columns=["topic"]).equals(both)
+
+
+def test_nothing_is_a_table_of_no_rows() -> None:
+    table = rmq.read_table("empty")
+    assert table.num_rows == 0 and "body" in table.column_names
+
+
+def test_offsets_and_tags_and_sql() -> None:
+    def count(**given: object) -> int:
+        return int(rmq.read_table(columns=["queueOffset"], **given).num_rows)
+
+    one = {"orders": {"broker-a": [1]}}
+    assert count(assign=one, starting_offsets={"orders": {1: 10}}) == COUNT - 10
+    assert count(assign=one, ending_offsets={"orders": {"broker-a": {1: 7}}}) == 7
+    assert count(topic="orders", tags=["paid", "other"]) == 3 * COUNT
+    assert count(topic="orders", tags="other") == 0
+    assert count(topic="orders", sql="region = 'eu' AND TAGS = 'paid'") == 3 * COUNT
+    assert count(topic="orders", sql="region = 'us'") == 0
+
+
+def test_times(broker: BrokerProcess) -> None:
+    make(broker, "timed", 1)
+    with producer(broker) as sender:
+        for at in range(3):
+            sender.send(
+                rmq.Message("timed", b"%d" % at), queue=MessageQueue("timed", "broker-a", 0)
+            )
+    times = rmq.read_table("timed", columns=["storeTimestamp"])["storeTimestamp"].to_pylist()
+    from_last = rmq.read_table("timed", starting_timestamp=times[-1], columns=["storeTimestamp"])
+    assert from_last["storeTimestamp"].to_pylist() == [each for each in times if each >= times[-1]]
+    assert rmq.read_table("timed", ending_timestamp=times[0]).num_rows == 0
+    later = times[-1] + timedelta(hours=1)
+    with pytest.raises(ConfigError, match=r"^starting_timestamp: queue 0 .* nothing stored at"):
+        rmq.read_table("timed", starting_timestamp=later)
+    empty = rmq.read_table(
+        "timed", starting_timestamp=later, starting_offsets_by_timestamp_strategy="latest"
+    )
+    assert empty.num_rows == 0
+
+
+def test_text_and_the_columns_of_kafka() -> None:
+    table = rmq.read_table("orders", schema="kafka", text=True, include_headers=True)
+    assert table.schema.field("value").type == pa.string()
+    row = table.slice(0, 1).to_pylist()[0]
+    assert (row["key"], row["value"], row["partition"], row["offset"]) == ("k1 k2", "0:0", 0, 0)
+    assert {"key": "region", "value": b"eu"} in row["headers"]
+
+
+def test_other_libraries_take_them_as_they_are() -> None:
+    pandas, polars, duckdb = map(pytest.importorskip, ("pandas", "polars", "duckdb"))
+    names = ["queueId", "queueOffset", "body"]
+    table = rmq.read_table("orders", columns=names)
+    frame = table.to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and len(frame) == 3 * COUNT
+    assert frame.groupby("queueId")["queueOffset"].max().tolist() == [COUNT - 1] * 3
+    # Not copied: the numbers lie where the reader put them.
+    chunk = table["queueOffset"].chunk(0)
+    assert chunk.to_numpy(zero_copy_only=True).__array_interface__["data"][0] == (
+        chunk.buffers()[1].address)  # fmt: skip
+    found = polars.from_arrow(table)
+    assert found.shape == (3 * COUNT, 3) and found["body"][0] == b"0:0"
+    orders = rmq.read_batches("orders", columns=names)
+    total = duckdb.sql("SELECT sum(queueOffset) FROM orders WHERE queueId = 2").fetchall()
+    assert total == [(COUNT * (COUNT - 1) // 2,)] and orders is not None
+
+
+def test_a_store_without_its_broker_has_the_same(broker: BrokerProcess) -> None:
+    names = ["topic", "queueId", "queueOffset", "msgId", "body", "properties", "storeTimestamp"]
+    order = [("topic", "ascending"), ("queueId", "ascending"), ("queueOffset", "ascending")]
+    asked = rmq.read_table(["orders", "others"], columns=names)
+    for threads in (1, 3):
+        read = rmq.scan_store(
+            broker.store, ["orders", "others"], columns=names, threads=threads
+        ).read_all()
+        assert read.drop(["properties"]).sort_by(order) == asked.drop(["properties"]).sort_by(order)
+        in_log = read.filter(pa.compute.equal(read["topic"], "others"))
+        assert in_log["queueOffset"].to_pylist() == list(range(50))
+    late = rmq.scan_store(broker.store, tags="late", columns=["topic"]).read_all()
+    assert late["topic"].unique().to_pylist() == ["others"]
+
+
+def test_what_cannot_be_read_is_said(broker: BrokerProcess, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="topic absent does not exist at 127"):
+        rmq.read_table("absent")
+    with pytest.raises(ConfigError, match="there is no column bodies; there are topic"):
+        rmq.read_table("orders", columns=["bodies"])
+    with pytest.raises(ConfigError, match="and assign: give only one of them"):
+        rmq.read_table("orders", assign={"orders": [1]})
+    gone = "^starting_offsets: offset 900 of queue 0 .*; fail_on_data_loss=false takes the nearest"
+    with pytest.raises(DataLossError, match=gone):
+        rmq.read_table("orders", starting_offsets={"orders": {0: 900}})
+    with pytest.raises(ConfigError, match="there is no commitlog in it, so it is no store"):
+        rmq.scan_store(tmp_path)
+    with pytest.raises(ConfigError, match="topic absent is not in the store"):
+        rmq.scan_store(broker.store, "absent")
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
+        rmq.read_table("orders", namesrv_addr="127.0.0.1:1", plan_timeout_ms=0)
+
+
+def test_a_broker_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    try:
+        fill(pair.broker, "kept", {0: [b"%d" % at for at in range(300)]})
+        reader = rmq.read_batches(
+            "kept", namesrv_addr=pair.namesrv, columns=["body"], batch_rows=10, threads=1
+        )
+        found = next(iter(reader)).to_pylist()
+        pair.kill()
+        pair.start()
+        for batch in reader:
+            found += batch.to_pylist()
+        assert [each["body"] for each in found] == [b"%d" % at for at in range(300)]
+        reader = rmq.read_batches("kept", namesrv_addr=pair.namesrv, poll_timeout_ms=300)
+        pair.kill()
+        with pytest.raises(UnreachableError, match="given up after poll_timeout_ms=300"):
+            reader.read_all()
+    finally:
+        pair.kill()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_damaged_message_is_named_or_shown(tmp_path: Path, threads: int) -> None:
+    with broker_process(tmp_path, SMALL) as started:
+        fill(started, "t", {0: [b"%d" % at * 1000 for at in range(20)]})
+    (log,) = [each for each in (started.store / "commitlog").iterdir() if len(each.name) == 20]
+    data = log.read_bytes()
+    at = data.index(b"7777")
+    with log.open("r+b") as file:
+        file.seek(at + 100)
+        file.write(b"8")
+    with pytest.raises(DamagedMessageError, match="mode=permissive or mode=dropmalformed reads on"):
+        rmq.scan_store(started.store, "t", threads=threads).read_all()
+    dropped = rmq.scan_store(started.store, "t", mode="dropmalformed", threads=threads).read_all()
+    assert dropped["queueOffset"].to_pylist() == [each for each in range(20) if each != 7]
+    shown = rmq.scan_store(started.store, "t", mode="permissive", threads=threads).read_all()
+    assert shown.num_rows == 20 and shown["_corrupt"].null_count == 19

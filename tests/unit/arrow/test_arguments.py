@@ -1,0 +1,107 @@
+"""Goal: what Python's keywords and values say is what the options say, and errors name keywords."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import rmq
+from rmq.arrow import keywords
+from rmq.arrow.arguments import BROKER, STORE, options_of, python_names
+from rmq.arrow.options import OptionError
+from rmq.arrow.queues import DataLossError
+from rmq.errors import ConfigError
+
+ADDRESS = {"nameserver": "127.0.0.1:9876"}
+UTC = timezone.utc
+
+
+def test_type_checkers_know_the_same_keywords() -> None:
+    own = {"topic", "path"}
+    assert set(get_type_hints(keywords.ReadKeywords)) == set(BROKER) - own
+    assert set(get_type_hints(keywords.ScanKeywords)) == set(STORE) - own
+
+
+@pytest.mark.parametrize("function", [rmq.read_table, rmq.read_batches, rmq.scan_store])
+def test_help_names_each_keyword(function) -> None:
+    known = STORE if function is rmq.scan_store else BROKER
+    shown = inspect.signature(function).parameters
+    assert set(known) <= set(shown)
+    assert all(word in (inspect.getdoc(function) or "") for word in known)
+
+
+def test_values_become_those_of_the_options() -> None:
+    moment = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    options = options_of(
+        {
+            "topic": ["a", "b"], "columns": ("body", "tags"), "tags": ["x", "y"],
+            "starting_timestamp": moment, "plan_timeout_ms": timedelta(seconds=2),
+            "poll_timeout_ms": "3s", "fail_on_data_loss": False, "use_tls": True, "batch_rows": 7,
+            "group": None,
+        },
+        BROKER, ADDRESS,
+    )  # fmt: skip
+    assert options.topics == ("a", "b") and options.columns == ("body", "tags")
+    assert options.tags == ("x", "y") and options.starting_timestamp == 1_780_315_200_000
+    assert (options.plan_timeout_ms, options.poll_timeout_ms) == (2000, 3000)
+    assert (options.fail_on_data_loss, options.tls, options.batch_rows) == (False, True, 7)
+    assert options.group is None and options.nameserver == "127.0.0.1:9876"
+
+
+def test_offsets_and_times_of_queues_are_dicts() -> None:
+    options = options_of(
+        {"topic": "t", "starting_offsets": {"t": {"broker-a": {0: 5}}},
+         "ending_offsets_by_timestamp": {"t": {0: datetime(2026, 6, 1, tzinfo=UTC)}}},
+        BROKER, ADDRESS,
+    )  # fmt: skip
+    assert options.starting_offsets == '{"t": {"broker-a": {"0": 5}}}'
+    assert options.ending_offsets_by_timestamp == '{"t": {"0": 1780272000000}}'
+
+
+def test_a_time_without_a_zone_is_local() -> None:
+    moment = datetime(2026, 6, 1)
+    options = options_of({"topic": "t", "starting_timestamp": moment}, BROKER, ADDRESS)
+    assert options.starting_timestamp == int(moment.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topik": "t"}, "no argument topik; there is topic"),
+        ({"topic": "t", "pushdown": True}, "no argument pushdown"),
+        ({"topic": "t", "path": Path("x")}, "no argument path"),
+        ({"topic": "t", "starting_offsets": "soon"}, r"^starting_offsets='soon': give earliest"),
+        (
+            {"topic": "t", "starting_offsets": "latest"},
+            "^starting_offsets=latest would read nothing",
+        ),
+        ({"topic": "t", "tags": ["a,b"]}, "tags=.* is neither text"),
+        ({"topic": "t", "columns": []}, "columns=.* is neither text"),
+        ({"topic": "t", "tags": 1.5}, "tags=1.5: it is neither"),
+        ({"topic": "t", "access_key": "a"}, "^access_key and secret_key: give both"),
+        ({"topic": "t", "schema": "avro"}, "^option schema='avro': give rmq or kafka"),
+        ({"topic": "t", "subscribe_pattern": "x"}, "subscribe_pattern: give only one"),
+        ({"starting_offsets": {"t": object()}}, "is no offset and no time"),
+        ({}, "no topic: give topic, subscribe_pattern or assign"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_keyword(given, said: str) -> None:
+    from rmq.arrow.offsets import start_of
+
+    with pytest.raises(OptionError, match=said) as caught, python_names():
+        start_of(options_of(given, BROKER, ADDRESS))
+    assert isinstance(caught.value, ConfigError)
+
+
+def test_other_errors_name_keywords_too() -> None:
+    with (
+        pytest.raises(DataLossError, match=r"^gone; fail_on_data_loss=false reads on$"),
+        python_names(),
+    ):
+        raise DataLossError("gone; failOnDataLoss=false reads on")
