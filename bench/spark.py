@@ -84,7 +84,7 @@ class Servers:
         """Random bodies: equal ones would make Parquet a dictionary of one entry."""
         from rmq.arrow.access import Access
         from rmq.arrow.options import write_options
-        from rmq.spark.sender import Sender
+        from rmq.arrow.sender import Sender
 
         with Cluster(self.namesrv) as cluster:
             create_topic(cluster, topic, queues)

@@ -28,5 +28,9 @@ The reading
     store_topics        whether a store has the topics that a read names
     batches     finished columns as Arrow record batches
 
-rmq/spark reads by these, too. Importing this package imports nothing.
+Writing
+
+    sender      messages on their way to the brokers, several batches under way
+
+rmq/spark reads and writes by these, too. Importing this package imports nothing.
 """

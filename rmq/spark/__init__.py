@@ -20,7 +20,6 @@ From a plan to rows
 
 Writing, and the rest
 
-    sender      messages on their way to the brokers
     transactions, dedupe    batches shown whole and once; repeats taken out
     offset_commits      offsets of a group, committed for lag tools
     session, jdk    a ready session; Java

@@ -70,7 +70,7 @@ class _Sink:
         self._prefix = options.id_prefix or uuid.uuid4().hex
 
     def _write(self, batches: Iterator[Any], prefix: str, partition: int) -> Halves:
-        from rmq.spark.sender import Sender
+        from rmq.arrow.sender import Sender
 
         done = Halves()
         topic = (self._options.topic or ("",))[0]

@@ -14,11 +14,11 @@ from support.waiting import HANG_S
 from rmq import Message, Producer
 from rmq.arrow.access import Access
 from rmq.arrow.options import write_options
+from rmq.arrow.sender import Sender
 from rmq.client.blocking.admin import create_topic, delete_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
-from rmq.spark.sender import Sender
 
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
