@@ -37,6 +37,8 @@ from rmq.format import fastjson
 from rmq.names import TIMER_TOPIC
 from rmq.observe.sample import Sample
 
+pytestmark = pytest.mark.still_clock
+
 
 class Core(FakeCore):
     """`is_ready`: what it says of a change of its role."""

@@ -36,6 +36,8 @@ from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 
+pytestmark = pytest.mark.still_clock
+
 
 class Broker:
     """A replica with all of it but a log. It notes the actions, and fails at what it is told."""

@@ -29,6 +29,8 @@ from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 from rmq.format.remoting import encode
 
+pytestmark = pytest.mark.still_clock
+
 NAMES = {"brokerClusterName": "c", "brokerName": "broker-a"}
 ADDRESS = "127.0.0.1:10911"
 

@@ -16,6 +16,8 @@ from support.waiting import HANG_S
 from rmq.base.deadline import within
 from rmq.broker.replication.exchange import GONE_S, LOOK_S, SLAVES_MAX, Exchange
 
+pytestmark = pytest.mark.still_clock
+
 BOTH = ("topics", "offsets")
 
 

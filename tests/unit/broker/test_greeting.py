@@ -34,6 +34,8 @@ from rmq.broker.replication.greeting import (
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.errors import ProtocolError, UnreachableError
 
+pytestmark = pytest.mark.still_clock
+
 EPOCHS = Epochs.of([(1, 0), (3, 4096)])
 SLAVE = bytes.fromhex("00000001 0000 0001 0000000000000002")
 MASTER = bytes.fromhex(

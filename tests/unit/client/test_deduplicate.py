@@ -39,6 +39,8 @@ from rmq.format.message import Host, StoredMessage, encode_message
 from rmq.format.remoting import Command, encode
 from rmq.pytest_plugin import RunningBroker
 
+pytestmark = pytest.mark.still_clock
+
 OURS, DONE, BUSY = Claim.OURS, Claim.DONE, Claim.BUSY
 QUEUE = MessageQueue("t", "b", 0)
 

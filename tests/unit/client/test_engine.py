@@ -38,6 +38,8 @@ from rmq.errors import (
 from rmq.format import remoting
 from rmq.format.remoting import Command
 
+pytestmark = pytest.mark.still_clock
+
 SLOTS = 1 << 14
 ECHO = {30: lambda request: request.reply(0, None, request.fields, request.body)}
 

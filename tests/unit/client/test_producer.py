@@ -39,6 +39,8 @@ from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
 
+pytestmark = pytest.mark.still_clock
+
 # No heartbeat is under way when a test moves the clock: it would be late, and end its connection.
 SILENT = {"heartbeat_broker_interval": 1_000_000_000}
 

@@ -17,6 +17,8 @@ from rmq import PushConsumer
 from rmq.client.connection.timers import Timers
 from rmq.format.remoting import Command
 
+pytestmark = pytest.mark.still_clock
+
 ROUTE, HEARTBEAT, MEMBERS = 105, 34, 38
 
 

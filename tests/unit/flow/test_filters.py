@@ -18,7 +18,7 @@ from support.shard import REQUEST, Client, Shard, bodies, messages, pull, send
 from rmq.filters.sql92 import compile_expression
 from rmq.format.message import decode_messages
 
-pytestmark = pytest.mark.usefixtures("clock")
+pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 FUNCTION_PULL = 5
 READ_RECORDS_MAX = 64  # brought by one read of a disk reader

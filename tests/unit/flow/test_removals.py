@@ -28,6 +28,8 @@ from support.waiting import pass_seconds, until, wait_until
 from rmq.broker.broker import Broker
 from rmq.load.cpu import resident_bytes
 
+pytestmark = pytest.mark.still_clock
+
 NOTIFICATION, DELETE_TOPIC, DELETE_GROUP = 200054, 215, 207
 SUCCESS, NO_TOPIC, NOTHING, NO_GROUP = 0, 17, 19, 26
 HELD_MS = 3_600_000

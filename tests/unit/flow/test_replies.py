@@ -16,7 +16,7 @@ from support.waiting import HANG_S
 from rmq.format.message import decode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
 
-pytestmark = pytest.mark.usefixtures("clock")
+pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 MARKS = {"CORRELATION_ID": "c1", "REPLY_TO_CLIENT": "asker@1", "MSG_TYPE": "reply", "TTL": "3000"}

@@ -19,6 +19,8 @@ from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.format.message import encode_properties
 
+pytestmark = pytest.mark.still_clock
+
 SERVICE_NOT_AVAILABLE, SLAVE_NOT_AVAILABLE, NOT_FOUND, OFFSET_MOVED = 14, 11, 19, 21
 HALF = {"i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", "f": 4}
 SETTINGS = {

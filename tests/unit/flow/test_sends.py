@@ -27,7 +27,7 @@ from rmq import names
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.remoting import JSON, ROCKETMQ, decode
 
-pytestmark = pytest.mark.usefixtures("clock")
+pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
 

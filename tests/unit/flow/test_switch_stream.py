@@ -22,6 +22,8 @@ from rmq.base import clock as base_clock
 from rmq.broker.core_seam import REQUEST
 from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
 
+pytestmark = pytest.mark.still_clock
+
 SYSTEM_ERROR, SYSTEM_BUSY, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE = 1, 2, 11, 14
 HEAD = struct.Struct(">iiqiqq")
 REPORT = struct.Struct(">iq")

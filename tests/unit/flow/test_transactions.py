@@ -18,7 +18,10 @@ from rmq.format.message import decode_message, tags_code
 from rmq.format.remoting import Command, field_texts
 from rmq.format.signature import Credentials
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = [
+    pytest.mark.usefixtures("clock"),
+    pytest.mark.still_clock,
+]  # what is waited for comes at once
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

@@ -31,6 +31,8 @@ from rmq.serving.address_table import (
 from rmq.serving.listener import HANDSHAKES_A_TURN, Listener
 from rmq.serving.pace import Pace
 
+pytestmark = pytest.mark.still_clock
+
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
 
 

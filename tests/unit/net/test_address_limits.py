@@ -22,6 +22,8 @@ from bench.half_open import hello
 from cext.net.tls import TlsContext
 from rmq.base import networks
 
+pytestmark = pytest.mark.still_clock
+
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
 SPARE = 1024  # entries of the table beyond the connections it has (address_table.pyx)
 
