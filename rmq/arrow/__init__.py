@@ -2,7 +2,7 @@
 
 What a program calls
 
-    tables      read_table, read_batches and scan_store of the package rmq
+    tables, writing     topics and stores as tables, tables as messages: functions of `rmq`
     arguments, keywords     options as Python's keywords and values; the same for type checkers
 
 What is wanted
@@ -30,6 +30,7 @@ The reading
 
 Writing
 
+    rows        record batches as messages
     sender      messages on their way to the brokers, several batches under way
 
 rmq/spark reads and writes by these, too. Importing this package imports nothing.

@@ -1,6 +1,6 @@
 """Arguments: the options of a read as Python's keywords and values.
 
-    options = options_of({"topic": ["orders"], "starting_timestamp": datetime(2026, 1, 1)}, BROKER)
+    options = read_options_of({"topic": ["orders"], "batch_rows": 100}, BROKER)
     with python_names(): ...                # errors name keywords, not Spark's options
 
 A keyword is the option's name as Python writes it; the servers' ones are those of Producer. None is
@@ -10,24 +10,39 @@ since 1970 (one without a zone is local time, as everywhere in Python), timedelt
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from rmq.arrow.options import READ, TABLE, OptionError, Options, read_options
+from rmq.arrow.options import (
+    READ,
+    TABLE,
+    Option,
+    OptionError,
+    Options,
+    read_options,
+)
+from rmq.arrow.options import (
+    WRITE as WRITING,
+)
 from rmq.arrow.queues import DataLossError
 from rmq.arrow.read_plan import DamagedMessageError
 from rmq.errors import UnreachableError
 
+NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"
+Function = TypeVar("Function", bound=Callable[..., Any])
 RENAMED = {"nameserver": "namesrv_addr", "tls": "use_tls"}
 # Of Spark's tasks; and what has a keyword of its own.
 _FOR_SPARK = {"subscribe", "minPartitions", "maxPartitions", "maxRecordsPerPartition",
-              "maxBytesPerPartition", "pushdown", "gcFreeze"}  # fmt: skip
+              "maxBytesPerPartition", "pushdown", "gcFreeze", "transactional",
+              "transactionTimeout"}  # fmt: skip
 _FOR_STORES = {"path", "brokerName"}
 _FOR_BROKERS = {
     "nameserver", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
@@ -36,23 +51,29 @@ _FOR_BROKERS = {
     "secretKey", "securityToken", "tls", "tlsCaFile", "tlsVerify", "tlsCertFile", "tlsKeyFile",
     "tlsKeyPassword",
 }  # fmt: skip
-KEYWORDS = {
-    RENAMED.get(option.name, option.attribute): option
-    for option in TABLE
-    if READ in option.where and option.name not in _FOR_SPARK
-}
-BROKER = {word: each for word, each in KEYWORDS.items() if each.name not in _FOR_STORES}
-STORE = {word: each for word, each in KEYWORDS.items() if each.name not in _FOR_BROKERS}
-_WORDS = {each.name: word for word, each in KEYWORDS.items() if each.name != word}
+_ALL = {RENAMED.get(option.name, option.attribute): option
+        for option in TABLE if option.name not in _FOR_SPARK}  # fmt: skip
+_READ = {word: each for word, each in _ALL.items() if READ in each.where}
+BROKER = {word: each for word, each in _READ.items() if each.name not in _FOR_STORES}
+STORE = {word: each for word, each in _READ.items() if each.name not in _FOR_BROKERS}
+WRITE = {word: each for word, each in _ALL.items() if WRITING in each.where}
+_WORDS = {each.name: word for word, each in _ALL.items() if each.name != word}
 _NAMES = re.compile(
     r"(?:options? )?\b(" + "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r")\b"
 )
 
 
-def options_of(
-    given: Mapping[str, Any], known: Mapping[str, Any], more: Mapping[str, str] | None = None
+def read_options_of(
+    given: Mapping[str, Any], known: Mapping[str, Option], more: Mapping[str, str] | None = None
 ) -> Options:
     """The options of a read; `more` by Spark's names. OptionError names the keyword."""
+    return read_options(texts_of(given, known, more), streaming=False)
+
+
+def texts_of(
+    given: Mapping[str, Any], known: Mapping[str, Option], more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Options as their texts, by Spark's names."""
     texts = dict(more or {})
     for word, value in given.items():
         option = known.get(word)
@@ -61,7 +82,7 @@ def options_of(
             raise OptionError(f"there is no argument {word}; there is {', '.join(near)}")
         if value is not None:
             texts[option.name] = _text(word, value)
-    return read_options(texts, streaming=False)
+    return texts
 
 
 def _text(word: str, value: Any) -> str:
@@ -95,3 +116,27 @@ def python_names() -> Iterator[None]:
         yield
     except (OptionError, DataLossError, DamagedMessageError, UnreachableError) as error:
         raise type(error)(_NAMES.sub(lambda found: _WORDS[found[1]], str(error))) from None
+
+
+def default_namesrv() -> str:
+    return os.environ.get(NAMESRV_VARIABLE) or NAMESRV_ADDR
+
+
+def documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:
+    """Every keyword in the signature and in the text, from the table of options."""
+
+    def document(function: Function) -> Function:
+        shown = inspect.signature(function)
+        own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        names = {each.name for each in own}
+        words = {word: each for word, each in known.items() if word not in names}
+        more = [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                                  annotation="Any") for word, each in words.items()]  # fmt: skip
+        described: Any = function
+        described.__signature__ = shown.replace(parameters=[*own, *more])
+        width = max(map(len, words))
+        lines = [f"        {word.ljust(width)}  {each.about}" for word, each in words.items()]
+        described.__doc__ = f"{inspect.getdoc(function)}\n\n    Keywords\n\n" + "\n".join(lines)
+        return function
+
+    return document

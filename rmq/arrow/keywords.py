@@ -13,6 +13,22 @@ Moment = datetime | int
 Span = timedelta | int | str
 
 
+class ServerKeywords(TypedDict, total=False):
+    """Of brokers."""
+
+    namesrv_addr: str | None
+    poll_timeout_ms: Span
+    access_key: str | None
+    secret_key: str | None
+    security_token: str | None
+    use_tls: bool
+    tls_ca_file: str | None
+    tls_verify: bool
+    tls_cert_file: str | None
+    tls_key_file: str | None
+    tls_key_password: str | None
+
+
 class CommonKeywords(TypedDict, total=False):
     """Of reads from brokers and from files."""
 
@@ -34,10 +50,9 @@ class CommonKeywords(TypedDict, total=False):
     max_unpacked_bytes: int | str
 
 
-class ReadKeywords(CommonKeywords, total=False):
+class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
     """From brokers."""
 
-    namesrv_addr: str | None
     starting_offsets_by_timestamp: Mapping[str, Any] | str | None
     starting_offsets_by_timestamp_strategy: Literal["error", "latest"]
     ending_offsets_by_timestamp: Mapping[str, Any] | str | None
@@ -46,21 +61,21 @@ class ReadKeywords(CommonKeywords, total=False):
     sql: str | None
     fetch_bytes: int | str
     plan_timeout_ms: Span
-    poll_timeout_ms: Span
     fetch_offset_num_retries: int
     fetch_offset_retry_interval_ms: Span
-    access_key: str | None
-    secret_key: str | None
-    security_token: str | None
-    use_tls: bool
-    tls_ca_file: str | None
-    tls_verify: bool
-    tls_cert_file: str | None
-    tls_key_file: str | None
-    tls_key_password: str | None
 
 
 class ScanKeywords(CommonKeywords, total=False):
     """From the files of a store."""
 
     broker_name: str | None
+
+
+class WriteKeywords(ServerKeywords, total=False):
+    """To brokers."""
+
+    producer_group: str
+    batch_send_bytes: int | str
+    send_timeout_ms: Span
+    send_retries: int
+    id_prefix: str | None

@@ -13,12 +13,11 @@ store's are in the order of its log. pandas, polars and DuckDB take tables and r
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 try:
     import pyarrow as pa
@@ -26,9 +25,16 @@ except ImportError as error:
     raise ImportError("tables are pyarrow's: pip install 'rmq[arrow]'") from error
 
 from rmq.arrow.access import Access
-from rmq.arrow.arguments import BROKER, STORE, options_of, python_names
+from rmq.arrow.arguments import (
+    BROKER,
+    STORE,
+    default_namesrv,
+    documented,
+    python_names,
+    read_options_of,
+)
 from rmq.arrow.columns import arrow_schema, names_of, table_of
-from rmq.arrow.options import Option, Options
+from rmq.arrow.options import Options
 from rmq.arrow.queue_ranges import QueueRange, cut
 from rmq.arrow.queues import Queues, partition_numbers
 from rmq.arrow.range_reader import read_ranges
@@ -42,31 +48,10 @@ if TYPE_CHECKING:
 
     from rmq.arrow.keywords import ReadKeywords, ScanKeywords
 
-NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"
 PART_BYTES = 16 << 20  # read by a thread in one go; estimated
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:
-    """Every keyword in the signature and in the text, from the table of options."""
-
-    def document(function: Function) -> Function:
-        shown = inspect.signature(function)
-        own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        names = {each.name for each in own}
-        words = {word: each for word, each in known.items() if word not in names}
-        more = [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=each.default,
-                                  annotation="Any") for word, each in words.items()]  # fmt: skip
-        function.__signature__ = shown.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        width = max(map(len, words))
-        lines = [f"        {word.ljust(width)}  {each.about}" for word, each in words.items()]
-        function.__doc__ = f"{inspect.getdoc(function)}\n\n    Keywords\n\n" + "\n".join(lines)
-        return function
-
-    return document
-
-
-@_documented(BROKER)
+@documented(BROKER)
 def read_batches(
     topic: str | Iterable[str] | None = None,
     *,
@@ -86,17 +71,17 @@ def read_batches(
     checksum.
     """
     threads = _threads(threads)
-    more = {} if given.get("namesrv_addr") else {"nameserver": _default_namesrv()}
+    more = {} if given.get("namesrv_addr") else {"nameserver": default_namesrv()}
     if threads > 1:
         more["maxBytesPerPartition"] = str(PART_BYTES)
     with python_names():
-        options = options_of({"topic": topic, **given}, BROKER, more)
+        options = read_options_of({"topic": topic, **given}, BROKER, more)
         plan = _plan(options, Access.of(options), text)
         parts = _parts_of_topics(plan)
     return _reader(plan, parts, threads)
 
 
-@_documented(BROKER)
+@documented(BROKER)
 def read_table(
     topic: str | Iterable[str] | None = None,
     *,
@@ -112,7 +97,7 @@ def read_table(
     return read_batches(topic, threads=threads, text=text, **given).read_all()
 
 
-@_documented(STORE)
+@documented(STORE)
 def scan_store(
     path: str | Path,
     topic: str | Iterable[str] | None = None,
@@ -134,7 +119,7 @@ def scan_store(
     threads = _threads(threads)
     more = {"maxBytesPerPartition": str(PART_BYTES)} if threads > 1 else {}
     with python_names():
-        options = options_of({"path": path, "topic": topic, **given}, STORE, more)
+        options = read_options_of({"path": path, "topic": topic, **given}, STORE, more)
         plan = _plan(options, None, text)
         log = StoreLog(plan)
         parts: list[Part] = [partial(log.read, [each]) for each in log.ranges()]
@@ -145,10 +130,6 @@ def scan_store(
 
 def _threads(given: int | None) -> int:
     return max(1, given if given is not None else len(os.sched_getaffinity(0)))
-
-
-def _default_namesrv() -> str:
-    return os.environ.get(NAMESRV_VARIABLE) or NAMESRV_ADDR
 
 
 def _plan(options: Options, access: Access | None, text: bool) -> ReadPlan:

@@ -17,23 +17,11 @@ import msgspec
 
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
+from rmq.format.own_properties import OWN_PROPERTIES
 
 if TYPE_CHECKING:
     from cext.client.message import Message
 
-# Properties that brokers and clients give a message, for this one way through a broker.
-OWN = {
-    "UNIQ_KEY", "WAIT", "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP",
-    "MIN_OFFSET", "MAX_OFFSET", "BUYER_ID", "ORIGIN_MESSAGE_ID", "TRANSFER_FLAG",
-    "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MSG_REGION", "TRACE_ON", "EXTEND_UNIQ_INFO",
-    "MAX_RECONSUME_TIMES", "CONSUME_START_TIME", "TRAN_PREPARED_QUEUE_OFFSET",
-    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INSTANCE_ID", "CORRELATION_ID",
-    "REPLY_TO_CLIENT", "TTL", "ARRIVE_TIME", "PUSH_REPLY_TIME", "CLUSTER", "MSG_TYPE", "POP_CK",
-    "POP_CK_OFFSET", "1ST_POP_TIME", "INNER_NUM", "INNER_BASE", "DUP_INFO", "TIMER_DELAY_SEC",
-    "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES", "TIMER_ENQUEUE_MS",
-    "TIMER_DEQUEUE_MS", "TIMER_DEL_UNIQKEY", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "CRC32",
-    "TRANSACTION_ID",
-}  # fmt: skip
 NAMES = {
     "topic", "broker", "queue", "offset", "stored", "born", "born_host", "id", "tag", "keys",
     "reconsume_times", "properties", "body", "body_base64", "packing",
@@ -96,7 +84,7 @@ def message_of(line: bytes, topic: str) -> Message:
         keys = " ".join(map(str, keys))
     if not isinstance(keys, str | None):
         raise MessageError("member keys is neither text nor a list")
-    kept = {name: value for name, value in (properties or {}).items() if name not in OWN}
+    kept = {name: value for name, value in (properties or {}).items() if name not in OWN_PROPERTIES}
     for name, value in kept.items():
         if isinstance(value, dict | list):
             raise MessageError(f"property {name!r} is neither text nor a number")

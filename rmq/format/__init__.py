@@ -7,6 +7,7 @@
     store_files     segments, queue files, checkpoint
     index_file      files of the key index
     queue_ends      queueEnds
+    own_properties  properties that brokers and clients give a message
     signature       who a request is from, and its proof
     client_tls      whom a client trusts, and what it shows
     timer_position  how far timed messages are, as brokers tell it each other

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rmq.arrow import columns
+from rmq.arrow import columns, rows
 from rmq.arrow.columns import Column
 from rmq.arrow.options import TABLE
-from rmq.spark import sink
 
 READ_ABOUT = {
     "topic": "the topic",
@@ -139,7 +138,7 @@ def page() -> str:
     lines += table(("column", "type", "null", "what"), read_rows(columns.KAFKA, KAFKA_ABOUT))
     lines += [*WRITTEN.splitlines(), ""]
     lines += table(("column", "type", "what"), [
-        (f"`{name}`", " or ".join(types), WRITE_ABOUT[name]) for name, types in sink.COLUMNS.items()
+        (f"`{name}`", " or ".join(types), WRITE_ABOUT[name]) for name, types in rows.COLUMNS.items()
     ])  # fmt: skip
     lines += [*PROMISES.splitlines(), ""]
     lines += table(("option", "default", "counts for", "what"), [

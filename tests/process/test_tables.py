@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.broker_pair import SMALL, Pair
@@ -19,8 +20,9 @@ from support.spark_topics import fill, make, producer
 import rmq
 from rmq.arrow.queues import DataLossError
 from rmq.arrow.read_plan import DamagedMessageError
-from rmq.errors import ConfigError, UnreachableError
+from rmq.errors import ConfigError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
+from rmq.format.own_properties import OWN_PROPERTIES
 
 pa = pytest.importorskip("pyarrow")
 
@@ -206,3 +208,78 @@ def test_a_damaged_message_is_named_or_shown(tmp_path: Path, threads: int) -> No
     assert dropped["queueOffset"].to_pylist() == [each for each in range(20) if each != 7]
     shown = rmq.scan_store(started.store, "t", mode="permissive", threads=threads).read_all()
     assert shown.num_rows == 20 and shown["_corrupt"].null_count == 19
+
+
+COPIED = ["body", "tags", "keys", "properties"]
+
+
+def same(one: Any, other: Any) -> bool:
+    """The same messages, but for what is made anew for each."""
+
+    def plain(table: Any) -> list[Any]:
+        rows = [{**row, "properties": dict(row["properties"])} for row in table.to_pylist()]
+        for row in rows:
+            for name in OWN_PROPERTIES:
+                row["properties"].pop(name, None)
+        return sorted(rows, key=str)
+
+    return plain(one) == plain(other)
+
+
+def test_what_is_read_can_be_written_again(broker: BrokerProcess) -> None:
+    make(broker, "copy", 4)
+    table = rmq.read_table("orders")
+    assert rmq.write_table(table, "copy") == 3 * COUNT
+    copy = rmq.read_table("copy")
+    assert same(copy.select(COPIED), table.select(COPIED))
+    assert len(set(copy["uniqueKey"].to_pylist())) == 3 * COUNT
+    assert rmq.write_table(rmq.read_batches("orders", columns=["body"]), "copy") == 3 * COUNT
+
+
+def test_frames_of_other_libraries_are_written(broker: BrokerProcess) -> None:
+    pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
+    make(broker, "frames", 2)
+    frame = {"body": ["a", "b"], "tags": ["x", None], "keys": [["k1", "k2"], []]}
+    assert rmq.write_table(pandas.DataFrame(frame), "frames") == 2
+    assert rmq.write_table(polars.DataFrame(frame), "frames") == 2
+    found = rmq.read_table("frames", text=True)
+    assert sorted(found["body"].to_pylist()) == ["a", "a", "b", "b"]
+    assert found["keys"].to_pylist().count("k1 k2") == 2
+
+
+def test_topics_sharding_keys_and_prefixes_of_rows(broker: BrokerProcess) -> None:
+    make(broker, "sharded", 4)
+    rows = [{"body": b"%d" % at, "topic": "sharded", "shardingKey": f"k{at % 3}"}
+            for at in range(60)]  # fmt: skip
+    table = pa.Table.from_pylist(rows)
+    for _ in range(2):
+        assert rmq.write_table(table, id_prefix="mine") == 60
+    found = rmq.read_table("sharded", text=True)
+    assert found.num_rows == 120 and len(set(found["uniqueKey"].to_pylist())) == 60
+    queues = {(int(row["body"]) % 3, row["queueId"]) for row in found.to_pylist()}
+    assert len(queues) == 3, "rows of one key are in one queue"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"text": ["a"]}, "column text has no meaning in a message; there are body"),
+        ({"tags": ["a"]}, "there is no column body"),
+        ({"body": [1.5]}, "column body is double, it must be binary or string: cast it"),
+        ({"body": [None]}, "a row without body: filter it out"),
+        ({"body": ["a"], "properties": [{"a": "b"}]}, "column properties is struct"),
+    ],
+)
+def test_what_cannot_be_written_is_said(columns: dict[str, list[Any]], said: str) -> None:
+    with pytest.raises(RmqError, match=said):
+        rmq.write_table(pa.table(columns), "empty")
+    assert rmq.read_table("empty").num_rows == 0
+
+
+def test_what_is_no_table_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"list gives no Arrow data: pyarrow\.Table"):
+        rmq.write_table([{"body": "a"}], "empty")
+    with pytest.raises(ConfigError, match="no argument transactional; there is"):
+        rmq.write_table(pa.table({"body": ["a"]}), "empty", transactional=True)
+    with pytest.raises(ConfigError, match="no topic: give option topic or a column topic"):
+        rmq.write_table(pa.table({"body": ["a"]}))

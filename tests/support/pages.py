@@ -11,6 +11,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = [
     ROOT / "README.md",
     DOCS / "python-client.md",
+    DOCS / "tables.md",
     DOCS / "spark-guide.md",
     DOCS / "operations.md",
 ]

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 
 import rmq
 from rmq.arrow import keywords
-from rmq.arrow.arguments import BROKER, STORE, options_of, python_names
+from rmq.arrow.arguments import BROKER, STORE, WRITE, python_names, read_options_of
 from rmq.arrow.options import OptionError
 from rmq.arrow.queues import DataLossError
 from rmq.errors import ConfigError
@@ -26,11 +26,19 @@ def test_type_checkers_know_the_same_keywords() -> None:
     own = {"topic", "path"}
     assert set(get_type_hints(keywords.ReadKeywords)) == set(BROKER) - own
     assert set(get_type_hints(keywords.ScanKeywords)) == set(STORE) - own
+    assert set(get_type_hints(keywords.WriteKeywords)) == set(WRITE) - own
 
 
-@pytest.mark.parametrize("function", [rmq.read_table, rmq.read_batches, rmq.scan_store])
-def test_help_names_each_keyword(function) -> None:
-    known = STORE if function is rmq.scan_store else BROKER
+@pytest.mark.parametrize(
+    ("function", "known"),
+    [
+        (rmq.read_table, BROKER),
+        (rmq.read_batches, BROKER),
+        (rmq.scan_store, STORE),
+        (rmq.write_table, WRITE),
+    ],
+)
+def test_help_names_each_keyword(function, known) -> None:
     shown = inspect.signature(function).parameters
     assert set(known) <= set(shown)
     assert all(word in (inspect.getdoc(function) or "") for word in known)
@@ -38,7 +46,7 @@ def test_help_names_each_keyword(function) -> None:
 
 def test_values_become_those_of_the_options() -> None:
     moment = datetime(2026, 6, 1, 12, tzinfo=UTC)
-    options = options_of(
+    options = read_options_of(
         {
             "topic": ["a", "b"], "columns": ("body", "tags"), "tags": ["x", "y"],
             "starting_timestamp": moment, "plan_timeout_ms": timedelta(seconds=2),
@@ -55,7 +63,7 @@ def test_values_become_those_of_the_options() -> None:
 
 
 def test_offsets_and_times_of_queues_are_dicts() -> None:
-    options = options_of(
+    options = read_options_of(
         {"topic": "t", "starting_offsets": {"t": {"broker-a": {0: 5}}},
          "ending_offsets_by_timestamp": {"t": {0: datetime(2026, 6, 1, tzinfo=UTC)}}},
         BROKER, ADDRESS,
@@ -66,7 +74,7 @@ def test_offsets_and_times_of_queues_are_dicts() -> None:
 
 def test_a_time_without_a_zone_is_local() -> None:
     moment = datetime(2026, 6, 1)
-    options = options_of({"topic": "t", "starting_timestamp": moment}, BROKER, ADDRESS)
+    options = read_options_of({"topic": "t", "starting_timestamp": moment}, BROKER, ADDRESS)
     assert options.starting_timestamp == int(moment.timestamp() * 1000)
 
 
@@ -95,7 +103,7 @@ def test_what_cannot_be_is_refused_by_its_keyword(given, said: str) -> None:
     from rmq.arrow.offsets import start_of
 
     with pytest.raises(OptionError, match=said) as caught, python_names():
-        start_of(options_of(given, BROKER, ADDRESS))
+        start_of(read_options_of(given, BROKER, ADDRESS))
     assert isinstance(caught.value, ConfigError)
 
 

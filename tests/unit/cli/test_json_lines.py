@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmq.cli.json_lines import OWN, members, message_of
+from rmq.cli.json_lines import members, message_of
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
 from rmq.format.message import StoredMessage
+from rmq.format.own_properties import OWN_PROPERTIES
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=("Cs",)), min_size=1)
-NAMES = TEXT.filter(lambda name: name not in {*OWN, "TAGS", "KEYS"})
+NAMES = TEXT.filter(lambda name: name not in {*OWN_PROPERTIES, "TAGS", "KEYS"})
 
 
 @given(st.binary(min_size=1), st.dictionaries(NAMES, TEXT, max_size=4), TEXT, TEXT)

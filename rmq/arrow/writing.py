@@ -1,0 +1,125 @@
+"""Writing: tables as messages.
+
+    rmq.write_table(table, "orders")        # of pyarrow, pandas, polars: what gives Arrow data
+
+The columns are those of rows.py. What a read gives and no message can be given (brokerName,
+queueId, .., and the properties that brokers and clients make) is left out, so what read_table gives
+can be written again, to another topic or another cluster.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+try:
+    import pyarrow as pa
+except ImportError as error:
+    raise ImportError("tables are pyarrow's: pip install 'rmq[arrow]'") from error
+
+from rmq.arrow.access import Access
+from rmq.arrow.arguments import WRITE, default_namesrv, documented, python_names, texts_of
+from rmq.arrow.columns import RMQ
+from rmq.arrow.options import OptionError, write_options
+from rmq.arrow.rows import COLUMNS, Rows, checked_names
+from rmq.arrow.sender import Sender
+from rmq.format.own_properties import OWN_PROPERTIES
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.arrow.keywords import WriteKeywords
+
+_READ_ONLY = {name.lower() for name in RMQ} - {name.lower() for name in COLUMNS}
+_OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "shardingkey": "__SHARDINGKEY"}
+
+
+@documented(WRITE)
+def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywords]) -> int:
+    """Sends a row as a message each, and returns how many; when it returns, all are stored.
+
+    data      what gives Arrow data: a pyarrow.Table, RecordBatch or RecordBatchReader, a DataFrame
+              of pandas or polars
+    topic     where to; None: the column topic says so, for each row
+
+    A column body (bytes or text) is needed; there may be tags, keys (text, or a list of texts),
+    properties (a map of texts), shardingKey (rows of one go to one queue, in their order), delay (a
+    level), deliverAt (a time). At least once: where an answer is lost a row may be stored twice,
+    with the same unique key. With an id_prefix of one's own the same rows have the same keys in
+    another call, too.
+
+    Raises OptionError (a ConfigError) for what cannot be asked for and columns that no message has,
+    BadRowError for a row that is none, RemoteError when brokers refuse it, UnreachableError when
+    they stay away for poll_timeout_ms. Rows before it may be stored.
+    """
+    with python_names():
+        more = {} if given.get("namesrv_addr") else {"nameserver": default_namesrv()}
+        options = write_options(texts_of({"topic": topic, **given}, WRITE, more))
+        try:
+            reader = pa.RecordBatchReader.from_stream(data)
+        except TypeError:
+            raise OptionError(
+                f"{type(data).__name__} gives no Arrow data: pyarrow.Table.from_pylist makes a"
+                " table of a list of dicts"
+            ) from None
+        left_out = _READ_ONLY | ({"topic"} if topic is not None else set())
+        fields = [each for each in reader.schema if each.name.lower() not in left_out]
+        types = {each.name: _plain_type(each.name, each.type) for each in fields}
+        names = checked_names(((name, _as_spark(each)) for name, each in types.items()), options)
+        has = {name.lower() for name in names}
+        taken_by_columns = {name for column, name in _OF_COLUMNS.items() if column in has}
+        own = OWN_PROPERTIES | taken_by_columns
+        rows = Rows(options, names, options.id_prefix or uuid.uuid4().hex, 0)
+        sender = Sender(options, Access.of(options))
+        count = 0
+        try:
+            for batch in reader:
+                columns = [_plain(batch.column(name), each, own) for name, each in types.items()]
+                rows.put(pa.RecordBatch.from_arrays(columns, list(types)), sender)
+                count += batch.num_rows
+            sender.flush()
+        finally:
+            sender.close()
+        return count
+
+
+def _plain_type(name: str, kind: Any) -> Any:
+    """The one of several of Arrow's types for the same that rows are made of."""
+    is_a = pa.types
+    if is_a.is_dictionary(kind):
+        kind = kind.value_type
+    if is_a.is_large_string(kind) or is_a.is_string_view(kind) or is_a.is_null(kind):
+        return pa.string()
+    if is_a.is_large_binary(kind) or is_a.is_binary_view(kind) or is_a.is_fixed_size_binary(kind):
+        return pa.binary()
+    if is_a.is_integer(kind) and name.lower() == "delay":
+        return pa.int32()
+    if is_a.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if is_a.is_large_list(kind) or is_a.is_list_view(kind) or is_a.is_list(kind):
+        return pa.list_(_plain_type(name, kind.value_type))
+    if is_a.is_map(kind):
+        return pa.map_(_plain_type(name, kind.key_type), _plain_type(name, kind.item_type))
+    return kind
+
+
+def _as_spark(kind: Any) -> str:
+    """As rows.COLUMNS writes it."""
+    known = {
+        pa.string(): "string", pa.binary(): "binary", pa.int32(): "int",
+        pa.list_(pa.string()): "array<string>", pa.map_(pa.string(), pa.string()):
+        "map<string,string>",
+    }  # fmt: skip
+    return "timestamp" if pa.types.is_timestamp(kind) else known.get(kind, str(kind))
+
+
+def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
+    column = column.cast(kind)
+    if not pa.types.is_map(kind):
+        return column
+    rows = [
+        None if row is None else [(name, value) for name, value in row if name not in own]
+        for row in column.to_pylist()
+    ]
+    return pa.array(rows, kind)
