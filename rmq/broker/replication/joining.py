@@ -18,7 +18,9 @@ from pathlib import Path
 from rmq.base.first_segment import begin_log, check_start, forget_queues, has_segments
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.identity import IdentityFiles, identity_path
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.master_search import MasterSearch
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -43,9 +45,10 @@ async def join_controlled(settings: Settings) -> None:
     nobody, begins at 0. So does that of a member whose store is gone: while nobody is master it is
     to be there, or the others may wait for it (rmq/controller/decisions.py); it begins anew where
     the one that is elected has its log begin (ControlledReplication). ConfigError,
-    StoreCorruptError: its id is another broker's, or cannot be read."""
+    StoreCorruptError: its id is another broker's, or it or the epoch file cannot be read."""
     if has_segments(settings.commit_log_directory):
         return
+    note_lost_log(settings)
     link = ControllerLink(
         ControllerAddresses(settings.controllerAddr),
         settings.brokerClusterName,
@@ -57,6 +60,15 @@ async def join_controlled(settings: Settings) -> None:
     finally:
         link.close()
     begin_at(settings, start)
+
+
+def note_lost_log(settings: Settings) -> None:
+    """A log without files that had epochs: somebody has taken it away, its checkpoint perhaps, too.
+    Elected by its epochs it would lead with nothing."""
+    if EpochFile(epoch_path(settings)).read().entries:
+        LostEnd(lost_end_path(settings)).note(
+            f"{settings.commit_log_directory} has no log, and epochs of one are known"
+        )
 
 
 async def controlled_start(settings: Settings, link: ControllerLink, broker_id: int | None) -> int:

@@ -14,8 +14,11 @@ from support.name_server import in_loop
 
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
+from rmq.broker.replication.epochs import Epoch, Epochs
 from rmq.broker.replication.identity import IdentityFiles, identity_path
-from rmq.broker.replication.joining import controlled_start, own_id
+from rmq.broker.replication.joining import controlled_start, join_controlled, own_id
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.config import Settings, load_properties
 
 
@@ -58,3 +61,23 @@ async def test_a_new_one_waits_for_those_that_have_the_log(
             await start_of(tmp_path / "s", server.port)
         IdentityFiles(identity_path(settings_of(tmp_path / "own", 1)), "c", "broker-a").keep(1)
         assert await start_of(tmp_path / "own", server.port) == 0, "others may wait for it"
+
+
+@in_loop
+async def test_a_log_that_was_taken_away_is_known_to_be_lost(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """With its checkpoint: its epochs alone would have it elected, and it has none of them."""
+    async with controller(tmp_path) as server:
+        clock.advance(5.3)
+        known = EpochFile(epoch_path(settings_of(tmp_path / "known", server.port)))
+        (tmp_path / "known").mkdir()
+        known.write(Epochs((Epoch(1, 0),)))
+        for store, is_lost in (("new", False), ("known", True), ("full", False)):
+            settings = settings_of(tmp_path / store, server.port)
+            if store == "full":
+                (tmp_path / store / "commitlog").mkdir(parents=True)
+                (tmp_path / store / "commitlog" / f"{0:020d}").write_bytes(bytes(10))
+                EpochFile(epoch_path(settings)).write(Epochs((Epoch(1, 0),)))
+            await join_controlled(settings)
+            assert LostEnd(lost_end_path(settings)).has_lost(0) == is_lost, store
