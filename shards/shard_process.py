@@ -97,9 +97,10 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
             made[:] = [BusSiblings(broker, directory, index, start.token, start.digest)]
             broker.join(made[0])
 
-        broker = ServedBroker(Broker(settings, core, guard), stop, prepare)
+        broker = ServedBroker(
+            Broker(settings, core, guard), stop, prepare, lambda: made[0].serving()
+        )
         await broker.start()
-        made[0].serving()
         _warn(affinity.spread(start.node_cpus, REACTOR))
         await stop.wait()
         log.info("stopping")

@@ -34,12 +34,17 @@ class ServedBroker:
     """Owned by the event loop of its process."""
 
     def __init__(
-        self, broker: Broker, stop: asyncio.Event, prepare: Callable[[Broker], None] | None = None
+        self,
+        broker: Broker,
+        stop: asyncio.Event,
+        prepare: Callable[[Broker], None] | None = None,
+        started: Callable[[], None] | None = None,
     ) -> None:
-        """prepare: called with each broker before it starts."""
+        """prepare: called with each broker before it starts; started: once it has."""
         self.broker = broker
         self._stop = stop
         self._prepare = prepare
+        self._started = started
         self._changing: asyncio.Task[None] | None = None
         self._wanted: tuple[Change, int] | None = None
         self._is_stopping = False
@@ -48,6 +53,11 @@ class ServedBroker:
     async def start(self) -> None:
         self._make_ready(self.broker)
         await self.broker.start()
+        self._serves()
+
+    def _serves(self) -> None:
+        if self._started is not None:
+            self._started()
 
     def _make_ready(self, broker: Broker) -> None:
         if self._prepare is not None:
@@ -77,6 +87,8 @@ class ServedBroker:
                          offset, error, exc_info=not isinstance(error, StoreError))  # fmt: skip
             self._failure = error
             self._stop.set()
+        else:
+            self._serves()
 
     async def stop(self) -> None:
         self._is_stopping = True
