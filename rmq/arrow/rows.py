@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 class BadRowError(RmqError):
-    """A row cannot become a message."""
+    """A row cannot become a message; rows are counted from 0."""
 
 
 def checked_names(types: Iterable[tuple[str, str]], options: Options) -> list[str]:
@@ -115,13 +115,14 @@ class Rows:
     def of(self, batch: Any) -> Iterator[tuple[str, int | None, bytes, bytes, bool]]:
         columns = dict(zip(self._names, (each.to_pylist() for each in batch.columns), strict=True))
         bodies = columns.pop("body")
-        if not columns and not self._extra and self._topic is not None:
-            for body in bodies:
-                yield self._topic, None, self._unique().encode(), _bytes(body), False
-            return
+        first = self._row
         for at, body in enumerate(bodies):
             row = {name: values[at] for name, values in columns.items()}
-            yield self._message(row, _bytes(body))
+            try:
+                message = self._message(row, _bytes(body))
+            except BadRowError as error:
+                raise BadRowError(f"row {first + at}: {error}") from None
+            yield message
 
     def put(self, batch: Any, sender: Sender, half: bool = False) -> None:
         """All rows of the batch, sent."""

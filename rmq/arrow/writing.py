@@ -56,13 +56,7 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
     with python_names():
         more = {} if given.get("namesrv_addr") else {"nameserver": default_namesrv()}
         options = write_options(texts_of({"topic": topic, **given}, WRITE, more))
-        try:
-            reader = pa.RecordBatchReader.from_stream(data)
-        except TypeError:
-            raise OptionError(
-                f"{type(data).__name__} gives no Arrow data: pyarrow.Table.from_pylist makes a"
-                " table of a list of dicts"
-            ) from None
+        reader = _reader(data)
         left_out = _READ_ONLY | ({"topic"} if topic is not None else set())
         fields = [each for each in reader.schema if each.name.lower() not in left_out]
         types = {each.name: _plain_type(each.name, each.type) for each in fields}
@@ -82,6 +76,19 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
         finally:
             sender.close()
         return count
+
+
+def _reader(data: Any) -> Any:
+    """Errors of a reader of pyarrow's come as they are; by its C interface they would be texts."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except TypeError:
+        raise OptionError(
+            f"{type(data).__name__} gives no Arrow data: pyarrow.Table.from_pylist makes a table"
+            " of a list of dicts"
+        ) from None
 
 
 def _plain_type(name: str, kind: Any) -> Any:

@@ -31,12 +31,6 @@ NAMES = {
 def members(message: ReceivedMessage) -> dict[str, Any]:
     """The message as a JSON object."""
     stored = message.stored
-    text = as_text(message.body) if message.packing is None else None
-    body = {"body": text} if text is not None else {
-        "body_base64": base64.b64encode(message.body).decode()
-    }  # fmt: skip
-    if message.packing is not None:
-        body["packing"] = message.packing
     return {
         "broker": message.broker_name,
         "queue": stored.queue_id,
@@ -49,8 +43,16 @@ def members(message: ReceivedMessage) -> dict[str, Any]:
         "keys": message.properties.get("KEYS"),
         "reconsume_times": stored.reconsume_times,
         "properties": message.properties,
-        **body,
+        **body_members(message.body, message.packing),
     }
+
+
+def body_members(body: bytes, packing: str | None = None) -> dict[str, str]:
+    text = as_text(body) if packing is None else None
+    if text is not None:
+        return {"body": text}
+    found = {"body_base64": base64.b64encode(body).decode()}
+    return found if packing is None else {**found, "packing": packing}
 
 
 def as_text(body: bytes) -> str | None:

@@ -47,6 +47,8 @@ COMMANDS = {
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
+    "export": ("rmq.cli.export", "export", "Write the messages of a topic to a file."),
+    "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
     "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),

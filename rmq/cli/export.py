@@ -1,0 +1,220 @@
+"""`rmq export`: the messages of a topic into a file: Parquet, Arrow or JSON lines.
+
+A file is there when it is whole: until then it has .part behind its name, and what fails leaves
+nothing. JSON lines are those of `rmq consume --json`, which `rmq import` and `rmq send` take.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rmq.cli.consume import START
+from rmq.cli.options import namesrv_option
+from rmq.cli.store_places import progress_bar
+from rmq.cli.times import MOMENT
+from rmq.client.blocking.admin import max_offset
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import Start, first_offset
+from rmq.errors import ConfigError, RmqError
+
+FORMS = {"parquet": "parquet", "arrow": "arrow", "feather": "arrow", "jsonl": "jsonl",
+         "ndjson": "jsonl"}  # fmt: skip
+PART = ".part"
+_JSON_COLUMNS = ("brokerName", "queueId", "queueOffset", "storeTimestamp", "bornTimestamp",
+                 "bornHost", "uniqueKey", "tags", "keys", "reconsumeTimes", "properties",
+                 "body")  # fmt: skip
+Offsets = dict[str, dict[str, dict[str, int]]]
+
+
+def form_of(path: str, given: str | None) -> str:
+    """By the file's ending where nothing is given; ConfigError: it says nothing."""
+    if given is not None:
+        return given
+    if path == "-":
+        return "jsonl"
+    ending = Path(path).suffix.removeprefix(".")
+    if ending not in FORMS:
+        raise ConfigError(f"{path}: its ending does not say what it is: .parquet, .arrow or .jsonl,"
+                          " or name it (--format)")  # fmt: skip
+    return FORMS[ending]
+
+
+form_option = click.option(
+    "--format", "form", type=click.Choice(["parquet", "arrow", "jsonl"]),
+    help="What the file is; default: as its ending says, jsonl for -.",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("path", metavar="FILE")
+@form_option
+@click.option(
+    "--from", "start", type=START, default=Start("first"),
+    help="Where to begin in each queue: first (default), an offset, N:M for those from N to before "
+    "M, -N for the last N, or a time: 2025-06-01T08:30, -1h.",
+)  # fmt: skip
+@click.option("--until", type=MOMENT, help="Only what was stored before this time.")
+@click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
+@click.option("--sql", help="Only messages of which this SQL92 expression is true.")
+@click.option("--column", "columns", multiple=True, help="Only this column; not for jsonl.")
+@click.option("--text", is_flag=True, help="Bodies as strings (UTF-8), not bytes; not for jsonl.")
+@namesrv_option
+def export(
+    topic: str,
+    path: str,
+    form: str | None,
+    start: Start,
+    until: int | None,
+    tags: tuple[str, ...],
+    sql: str | None,
+    columns: tuple[str, ...],
+    text: bool,
+    namesrv: str,
+) -> None:
+    """Write the messages of a topic to a file.
+
+    FILE - is standard output, for JSON lines. What is there when it begins is written, queue after
+    queue. No group is disturbed. The columns are those of the Spark source.
+    """
+    form = form_of(path, form)
+    if form == "jsonl" and (columns or text):
+        raise click.UsageError("--column and --text are for parquet and arrow")
+    if form != "jsonl" and path == "-":
+        raise click.UsageError("to standard output go JSON lines: name a file")
+    with Cluster(namesrv) as cluster:
+        starts, ends, total = offsets_of(cluster, topic, start)
+    given: dict[str, Any] = {
+        "starting_offsets": starts, "ending_offsets": ends, "tags": tags or None, "sql": sql,
+        "columns": _JSON_COLUMNS if form == "jsonl" else columns or None,
+        "ending_timestamp": until, **reader_access(namesrv),
+    }  # fmt: skip
+    with progress_bar(f"export {topic}") as progress:
+        from rmq.arrow.tables import read_batches
+
+        reader = read_batches(topic, text=text, **given)
+
+        def batches() -> Iterator[Any]:
+            done = 0
+            for batch in reader:
+                yield batch
+                done += batch.num_rows
+                progress("messages", done, total)
+
+        if path == "-":
+            count = _write_json(sys.stdout.buffer, batches())
+            return
+        with whole_file(Path(path)) as part:
+            count = _WRITERS[form](part, reader.schema, batches())
+    click.echo(f"{path}: {count} {'message' if count == 1 else 'messages'} of {topic}")
+
+
+def reader_access(namesrv: str) -> dict[str, Any]:
+    """Who asks, and where, as the functions of tables take it."""
+    from rmq.arrow.arguments import BROKER
+    from rmq.cli.account_options import asker
+
+    given = {word: value for word, value in asker().items() if word in BROKER}
+    return {**given, "namesrv_addr": namesrv}
+
+
+def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Offsets, int]:
+    """The first offset of each queue, where each ends now, and how many messages that are at
+    most."""
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    total = 0
+    for queue in cluster.route(topic).readable():
+        end = max_offset(cluster, queue)
+        first = min(first_offset(cluster, queue, start, end), end)
+        end = end if start.end is None else max(first, min(end, start.end))
+        starts.setdefault(queue.broker_name, {})[str(queue.queue_id)] = first
+        ends.setdefault(queue.broker_name, {})[str(queue.queue_id)] = end
+        total += end - first
+    return {topic: starts}, {topic: ends}, total
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write: it takes the place of `path` at the end of the block, or is gone."""
+    part = path.with_name(path.name + PART)
+    try:
+        yield part
+        part.replace(path)
+    except OSError as error:
+        text = f"{path}: {error.strerror or error}; nothing was written"
+        raise RmqError(text) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_parquet(path: Path, schema: Any, batches: Iterator[Any]) -> int:
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        return _each(writer.write_batch, batches)
+
+
+def _write_arrow(path: Path, schema: Any, batches: Iterator[Any]) -> int:
+    import pyarrow as pa
+
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        return _each(writer.write_batch, batches)
+
+
+def _each(write: Callable[[Any], object], batches: Iterator[Any]) -> int:
+    count = 0
+    for batch in batches:
+        write(batch)
+        count += batch.num_rows
+    return count
+
+
+def _write_lines(path: Path, schema: Any, batches: Iterator[Any]) -> int:
+    with path.open("wb") as file:
+        return _write_json(file, batches)
+
+
+def _write_json(file: Any, batches: Iterator[Any]) -> int:
+    import msgspec
+
+    encoder = msgspec.json.Encoder()
+    count = 0
+    for batch in batches:
+        file.write(encoder.encode_lines([_members(row) for row in batch.to_pylist()]))
+        count += batch.num_rows
+    file.flush()
+    return count
+
+
+def _members(row: dict[str, Any]) -> dict[str, Any]:
+    """As json_lines.members() of the same message."""
+    from rmq.cli.json_lines import body_members
+
+    return {
+        "broker": row["brokerName"],
+        "queue": row["queueId"],
+        "offset": row["queueOffset"],
+        "stored": _ms(row["storeTimestamp"]),
+        "born": _ms(row["bornTimestamp"]),
+        "born_host": row["bornHost"],
+        "id": row["uniqueKey"],
+        "tag": row["tags"],
+        "keys": row["keys"],
+        "reconsume_times": row["reconsumeTimes"],
+        "properties": dict(row["properties"] or ()),
+        **body_members(row["body"]),
+    }
+
+
+def _ms(moment: Any) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+_WRITERS = {"parquet": _write_parquet, "arrow": _write_arrow, "jsonl": _write_lines}

@@ -1,0 +1,126 @@
+"""`rmq import`: the rows of a file into a topic: Parquet, Arrow or JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from rmq.cli.export import form_of, form_option, reader_access
+from rmq.cli.json_lines import message_of
+from rmq.cli.options import namesrv_option
+from rmq.cli.store_places import progress_bar
+from rmq.errors import MessageError, RmqError
+
+LINES_AT_ONCE = 4096
+
+
+@click.command("import")
+@click.argument("path", metavar="FILE")
+@click.argument("topic")
+@form_option
+@click.option("--id-prefix", help="Rows have the same unique keys whenever they are sent with it.")
+@namesrv_option
+def import_file(
+    path: str, topic: str, form: str | None, id_prefix: str | None, namesrv: str
+) -> None:
+    """Send the rows of a file to a topic.
+
+    FILE - is standard input, with JSON lines. A column body is needed; there may be tags, keys,
+    properties, shardingKey, delay and deliverAt, as for the Spark sink. What `rmq export` writes is
+    taken: what brokers gave a message is left out. Sent at least once; what an error names was not
+    sent, and rows before it may be.
+    """
+    form = form_of(path, form)
+    from rmq.arrow.writing import write_table
+
+    access = reader_access(namesrv)
+    with progress_bar(f"import {path}") as progress:
+        try:
+            schema, rows, total = _READERS[form](path, topic)
+        except (OSError, ValueError) as error:  # pyarrow's errors are these
+            raise RmqError(f"{path}: no {form} file: {error}") from None
+
+        def batches() -> Iterator[Any]:
+            done = 0
+            for batch in rows:
+                yield batch
+                done += batch.num_rows
+                progress("messages", done, total or done)
+
+        import pyarrow as pa
+
+        source = pa.RecordBatchReader.from_batches(schema, batches())
+        try:
+            count = write_table(source, topic, id_prefix=id_prefix, **access)
+        except OSError as error:  # of what is read
+            raise RmqError(f"{path}: {error.strerror or error}") from None
+    click.echo(f"{topic}: {count} {'message' if count == 1 else 'messages'} from {path}")
+
+
+Rows = tuple[Any, Iterator[Any], int]  # schema, batches, how many rows that are, 0 if not known
+
+
+def _read_parquet(path: str, _: str) -> Rows:
+    import pyarrow.parquet as parquet
+
+    file = parquet.ParquetFile(path)
+    return file.schema_arrow, file.iter_batches(), file.metadata.num_rows
+
+
+def _read_arrow(path: str, _: str) -> Rows:
+    """A file or a stream."""
+    import pyarrow as pa
+
+    source = pa.memory_map(path)
+    try:
+        file = pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        stream = pa.ipc.open_stream(source)
+        return stream.schema, iter(stream), 0
+    batches = (file.get_batch(number) for number in range(file.num_record_batches))
+    return file.schema, batches, 0
+
+
+def _read_lines(path: str, topic: str) -> Rows:
+    import pyarrow as pa
+
+    schema = pa.schema([
+        ("body", pa.binary()), ("tags", pa.string()), ("keys", pa.string()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+    ])  # fmt: skip
+
+    def batches() -> Iterator[Any]:
+        with _lines_of(path) as lines:
+            rows = _rows(lines, topic)
+            while some := list(islice(rows, LINES_AT_ONCE)):
+                yield pa.RecordBatch.from_pylist(some, schema)
+
+    return schema, batches(), 0
+
+
+def _lines_of(path: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb")
+
+
+def _rows(lines: Iterable[bytes], topic: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            message = message_of(line, topic)
+        except MessageError as error:
+            raise MessageError(f"line {number}: {error}") from None
+        yield {
+            "body": message.body, "tags": message.tags or None, "keys": message.keys or None,
+            "properties": [(name, str(value)) for name, value in message.properties.items()],
+        }  # fmt: skip
+
+
+_READERS = {"parquet": _read_parquet, "arrow": _read_arrow, "jsonl": _read_lines}

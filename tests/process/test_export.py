@@ -1,0 +1,148 @@
+"""Goal: what a topic has is in the file, and what is in the file comes to a topic: each once,
+whole, with tag, keys and properties; a file is whole or not there; what is wrong is named.
+
+Method: the commands against a broker. Cannot prove: files of other programs' making.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_pair import SMALL
+from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq as run
+from support.spark_topics import fill, make
+
+import rmq
+
+pa = pytest.importorskip("pyarrow")
+
+COUNT = 50
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("export"), SMALL) as started:
+        bodies = {queue: [b"%d:%d" % (queue, at) for at in range(COUNT)] for queue in range(2)}
+        fill(started, "orders", bodies, tags="paid", keys="k1 k2", properties={"region": "eu"})
+        fill(started, "binary", {0: [b"\xff\xfe", "grün".encode()]})
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
+
+
+def done(*words: object, text: str = "") -> str:
+    result = run(*map(str, words), text=text)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def failed(*words: object, text: str = "") -> str:
+    result = run(*map(str, words), text=text)
+    assert result.returncode != 0
+    return result.stderr
+
+
+def messages(topic: str) -> list[tuple[Any, ...]]:
+    table = rmq.read_table(topic)
+    rows = [(row["body"], row["tags"], row["keys"], dict(row["properties"]).get("region"))
+            for row in table.to_pylist()]  # fmt: skip
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
+def test_there_and_back(broker: BrokerProcess, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"orders.{ending}"
+    assert done("export", "orders", path) == f"{path}: {2 * COUNT} messages of orders\n"
+    assert os.listdir(tmp_path) == [path.name]
+    make(broker, f"back-{ending}", 3)
+    said = done("import", path, f"back-{ending}")
+    assert said == f"back-{ending}: {2 * COUNT} messages from {path}\n"
+    assert messages(f"back-{ending}") == messages("orders")
+
+
+def test_other_programs_read_it(tmp_path: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    done("export", "orders", tmp_path / "o.parquet", "--column", "queueOffset", "--column", "body",
+         "--text")  # fmt: skip
+    table = parquet.read_table(tmp_path / "o.parquet")
+    assert table.schema == pa.schema([("queueOffset", pa.int64()), ("body", pa.string())])
+    assert table["body"].to_pylist()[:2] == ["0:0", "0:1"]
+    done("export", "orders", tmp_path / "file", "--format", "arrow")
+    with pa.memory_map(str(tmp_path / "file")) as source:
+        assert pa.ipc.open_file(source).read_all().num_rows == 2 * COUNT
+
+
+def test_lines_are_those_of_consume() -> None:
+    exported = [json.loads(line) for line in done("export", "binary", "-").splitlines()]
+    consumed = [json.loads(line) for line in done("consume", "binary", "--json").splitlines()]
+    assert exported == consumed and {"body_base64", "body"} <= {*exported[0], *exported[1]}
+
+
+def test_a_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "o.jsonl"
+
+    def offsets(*options: str) -> list[int]:
+        done("export", "orders", path, *options)
+        return [json.loads(line)["offset"] for line in path.read_text().splitlines()]
+
+    assert offsets("--from", "-3") == [COUNT - 3, COUNT - 2, COUNT - 1] * 2
+    assert offsets("--from", "5:7") == [5, 6] * 2
+    assert offsets("--tag", "other") == []
+    assert len(offsets("--sql", "region = 'eu'")) == 2 * COUNT
+    assert offsets("--until", "2020-01-01") == []
+
+
+def test_rows_from_a_pipe_and_ids_that_are_known(broker: BrokerProcess) -> None:
+    make(broker, "piped", 1)
+    lines = "".join(f'{{"body": "{at}", "keys": ["a", "b"]}}\n\n' for at in range(3))
+    for _ in range(2):
+        assert "piped: 3 messages" in done("import", "-", "piped", "--id-prefix", "p", text=lines)
+    table = rmq.read_table("piped", text=True)
+    assert table["body"].to_pylist() == ["0", "1", "2"] * 2
+    assert len(set(table["uniqueKey"].to_pylist())) == 3
+    assert table["keys"].to_pylist() == ["a b"] * 6
+
+
+def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+    bad = '{"body": "a"}\n{"body": 7}\n'
+    assert "line 2: the body is no text" in failed("import", "-", "binary", text=bad)
+    import pyarrow.parquet as parquet
+
+    rows = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"body": ["a", None]}), rows)
+    assert "row 1: a row without body" in failed("import", rows, "binary")
+    parquet.write_table(pa.table({"text": ["a"]}), rows)
+    assert "column text has no meaning in a message" in failed("import", rows, "binary")
+    (tmp_path / "no.parquet").write_bytes(b"PAR1 it is not")
+    assert "no parquet file" in failed("import", tmp_path / "no.parquet", "binary")
+    assert "No such file" in failed("import", tmp_path / "gone.jsonl", "binary")
+    assert "its ending does not say what it is" in failed("export", "orders", tmp_path / "x.csv")
+    assert "name a file" in failed("export", "orders", "-", "--format", "parquet")
+    assert "--column and --text are for" in failed("export", "orders", "-", "--text")
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    path.write_text("as it was")
+    # -B: bytecode would be cut as well, and stay so.
+    limited = ["/bin/sh", "-c", 'ulimit -f 4 && exec "$0" "$@"', sys.executable, "-B", "-m", "rmq"]
+    for name in ("kept.jsonl", "new.arrow"):
+        ended = subprocess.run(
+            [*limited, "export", "orders", str(tmp_path / name)], capture_output=True, text=True
+        )
+        assert ended.returncode == 1
+        assert re.search(f"rmq: .*{name}: .*; nothing was written", ended.stderr), ended.stderr
+    assert os.listdir(tmp_path) == ["kept.jsonl"] and path.read_text() == "as it was"
