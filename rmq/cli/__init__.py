@@ -29,6 +29,8 @@
     message, trace      messages found again, and what clients traced of them
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
+    context, contexts   clusters by name, and the file that has them
+    completion          what a shell completes by
     account_options     whose requests a command sends
     times               moments and durations as people write them
     options, addresses  options that commands share; which addresses are served

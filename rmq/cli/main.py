@@ -20,6 +20,10 @@ import click
 from rmq import __version__
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
+# They serve, or are about files: no cluster that was chosen for other commands is theirs.
+WITHOUT_CONTEXT = {"standalone", "namesrv", "broker", "controller", "demo", "store", "check",
+                   "setup", "context", "completion"}  # fmt: skip
+NAMED = "rmq.cli.context"  # in click's meta: what --context says
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 
 # name: (module, attribute, one-line help)
@@ -51,6 +55,13 @@ COMMANDS = {
     "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
+    "context": (
+        "rmq.cli.context", "context", "Name clusters, and choose the one that commands ask."
+    ),
+    "completion": (
+        "rmq.cli.completion", "completion",
+        "Print what a shell needs to complete commands and options."
+    ),
     "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),
     "demo": ("rmq.cli.demo", "demo", "Run a cluster on this machine, to see what it does."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
@@ -122,29 +133,50 @@ def _is_output_read() -> bool:
     metavar="HOST:PORT[;...]",
     help="Name servers to ask, for commands that do; it may stand behind them, too.",
 )
+@click.option(
+    "--context",
+    "named",
+    metavar="NAME",
+    help="The cluster to ask, by its name: see `rmq context`.  [env: RMQ_CONTEXT]",
+)
 @click.pass_context
-def cli(context: click.Context, namesrv: str | None) -> None:
+def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
     """A RocketMQ-compatible message broker and its tools.
 
     Start with `rmq standalone`; then, in another terminal, `rmq send greetings hello` and
     `rmq consume greetings`. RocketMQ's remoting clients connect to 127.0.0.1:9876 unchanged.
     """
+    if namesrv is not None and named is not None:
+        raise click.UsageError("--namesrv and --context: give one of them")
     if namesrv is not None:
-        context.with_resource(_variable(NAMESRV_VARIABLE, namesrv))
+        context.with_resource(_variables({NAMESRV_VARIABLE: namesrv}))
+        return
+    context.meta[NAMED] = named
+    if context.invoked_subcommand not in WITHOUT_CONTEXT:
+        enter_context(context)
+
+
+def enter_context(context: click.Context) -> None:
+    """The command goes by the cluster of --context, or the one in use (rmq/cli/contexts.py)."""
+    from rmq.cli.contexts import chosen_environment
+
+    found = chosen_environment(context.meta.get(NAMED), os.environ)
+    context.with_resource(_variables(found))
 
 
 @contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
+def _variables(values: dict[str, str]) -> Iterator[None]:
     """In the environment of a command."""
-    before = os.environ.get(name)
-    os.environ[name] = value
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def main(arguments: list[str] | None = None) -> Any:

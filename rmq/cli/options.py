@@ -40,10 +40,11 @@ def _addresses(text: str) -> str:
     return text
 
 
+ADDRESSES = Parsed("addresses", _addresses)
 _namesrv_option = click.option(
     "-n",
     "--namesrv",
-    type=Parsed("addresses", _addresses),
+    type=ADDRESSES,
     envvar=NAMESRV_VARIABLE,
     default="127.0.0.1:9876",
     show_default=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rmq.cli.main import NAMESRV_VARIABLE
+from rmq.cli.main import NAMESRV_VARIABLE, enter_context
 from rmq.cli.options import parse_pairs
 from rmq.config import format_value
 
@@ -161,6 +161,7 @@ def broker(
 ) -> None:
     """Run a broker."""
     if context.invoked_subcommand is not None:
+        enter_context(context)
         return
     if controller is not None:
         if replica_of is not None:

@@ -1,0 +1,120 @@
+"""`rmq context add | use | list | show | remove`: clusters by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from rmq.cli.contexts import VARIABLE, Context, contexts_path, read_contexts, write_contexts
+from rmq.cli.options import ADDRESSES, json_option
+from rmq.cli.output import show_json, show_rows
+from rmq.errors import ConfigError
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def context() -> None:
+    """Name clusters, and choose the one that commands ask."""
+
+
+@context.command()
+@click.argument("name")
+@click.option("-n", "--namesrv", type=ADDRESSES, required=True, metavar="HOST:PORT[;...]",
+              help="Its name servers.")  # fmt: skip
+@click.option("--credentials", type=FILE, help="The account that asks: its file, which stays.")
+@click.option("--tls", is_flag=True, help="Speak TLS.")
+@click.option("--tls-ca", type=FILE, help="Trust these authorities (PEM).")
+@click.option("--tls-cert", type=FILE, help="Show this certificate (PEM).")
+@click.option("--tls-key", type=FILE, help="Its key (PEM).")
+@click.option("--no-tls-verify", is_flag=True, help="Take any certificate.")
+@click.option("--use", "is_used", is_flag=True, help="Commands ask it from now on.")
+@click.option("--replace", is_flag=True, help="Though there is one of this name.")
+def add(
+    name: str,
+    namesrv: str,
+    credentials: Path | None,
+    tls: bool,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    no_tls_verify: bool,
+    is_used: bool,
+    replace: bool,
+) -> None:
+    """Name a cluster.
+
+    The first one is used at once. Passwords are not kept, but the path of the file that has them.
+    """
+    contexts = read_contexts()
+    if name in contexts.contexts and not replace:
+        raise ConfigError(f"there is a context {name}: --replace puts this one in its place")
+    files = [None if each is None else str(each.resolve())
+             for each in (credentials, tls_ca, tls_cert, tls_key)]  # fmt: skip
+    contexts.contexts[name] = Context(
+        namesrv, files[0], tls or any(files[1:]) or no_tls_verify, *files[1:],
+        tls_verify=not no_tls_verify,
+    )  # fmt: skip
+    if is_used or contexts.current is None:
+        contexts.current = name
+    write_contexts(contexts)
+    used = ", which commands ask now" if contexts.current == name else ""
+    click.echo(f"{name}: {namesrv}{used}")
+
+
+@context.command()
+@click.argument("name", required=False)
+@click.option("--none", "is_none", is_flag=True, help="None of them: 127.0.0.1:9876.")
+def use(name: str | None, is_none: bool) -> None:
+    """Have commands ask this cluster."""
+    if (name is None) != is_none:
+        raise click.UsageError("give the NAME of a context, or --none")
+    contexts = read_contexts()
+    if name is not None:
+        contexts.get(name)
+    contexts.current = name
+    write_contexts(contexts)
+    click.echo(f"{name}: {contexts.get(name).namesrv}" if name else "127.0.0.1:9876")
+    for variable in (VARIABLE, "NAMESRV_ADDR"):
+        if said := os.environ.get(variable):
+            click.echo(f"but {variable}={said} counts first", err=True)
+
+
+@context.command("list")
+@json_option
+def list_contexts(as_json: bool) -> None:
+    """List clusters; the one in use has a star."""
+    contexts = read_contexts()
+    rows = [
+        ("*" if name == contexts.current else None, name, each.namesrv, each.credentials,
+         "tls" if each.tls else None)
+        for name, each in sorted(contexts.contexts.items())
+    ]  # fmt: skip
+    show_rows(("USED", "NAME", "NAMESRV", "CREDENTIALS", "TLS"), rows, as_json)
+
+
+@context.command()
+@click.argument("name", required=False)
+def show(name: str | None) -> None:
+    """Show a cluster's settings, of the one in use where none is named."""
+    contexts = read_contexts()
+    name = name or os.environ.get(VARIABLE) or contexts.current
+    if name is None:
+        raise ConfigError(f"no context is in use; {contexts_path()} has {len(contexts.contexts)}")
+    found = contexts.get(name)
+    show_json({"name": name, **{key: getattr(found, key) for key in found.__struct_fields__}})
+
+
+@context.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Forget a cluster."""
+    contexts = read_contexts()
+    contexts.get(name)
+    del contexts.contexts[name]
+    if contexts.current == name:
+        contexts.current = None
+    write_contexts(contexts)
+    click.echo(f"{name}: removed")
