@@ -23,6 +23,8 @@
     setup               setup security: the files of a secured server
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
+    dlq                 dead letters: shown, and sent again
+    config              settings of running servers
     export, import_file     a topic into a file, and a file into a topic
     json_lines          a message as a JSON object, printed and sent again
     message_format      what consume --format prints

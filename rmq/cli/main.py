@@ -51,6 +51,10 @@ COMMANDS = {
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
+    "dlq": ("rmq.cli.dlq", "dlq", "Dead letters: list, show, send again, export."),
+    "config": (
+        "rmq.cli.config", "config", "Show, change and compare settings of running servers."
+    ),
     "export": ("rmq.cli.export", "export", "Write the messages of a topic to a file."),
     "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),

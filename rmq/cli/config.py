@@ -1,0 +1,153 @@
+"""`rmq config get | set | diff`: settings of brokers and name servers that run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows
+from rmq.client.blocking.cluster import Cluster
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError
+from rmq.java_properties import parse
+
+# Of one broker alone: where it is, and who it is.
+OWN = re.compile(
+    "brokerName|brokerId|brokerIP1|brokerIP2|listenPort|haListenPort|fastListenPort|.*[Pp]ath.*"
+    "|metricsPromExporterPort|haMasterAddress|controllerAddr|rmqShard.*|bindAddress"
+)
+Settings = Mapping[str, str]
+
+broker_option = click.option("--broker", help="Of this broker name; default: of all.")
+namesrv_flag = click.option("--name-servers", is_flag=True, help="Of the name servers instead.")
+
+
+@click.group()
+def config() -> None:
+    """Show, change and compare settings of running servers."""
+
+
+@config.command()
+@click.argument("keys", nargs=-1)
+@broker_option
+@namesrv_flag
+@namesrv_option
+@json_option
+def get(
+    keys: tuple[str, ...], broker: str | None, name_servers: bool, namesrv: str, as_json: bool
+) -> None:
+    """Show settings: all of them, or the named ones (* and ? stand for letters)."""
+    with Cluster(namesrv) as cluster:
+        found = _settings(cluster, broker, name_servers)
+    wanted = [re.compile(_pattern(key)) for key in keys]
+    known = sorted({key for settings in found.values() for key in settings})
+    chosen = [key for key in known if not wanted or any(each.fullmatch(key) for each in wanted)]
+    for key, pattern in zip(keys, wanted, strict=True):
+        if not any(pattern.fullmatch(each) for each in known):
+            raise click.ClickException(f"no setting is called {key}{_near(key, known)}")
+    if as_json:
+        show_json({server: {key: settings[key] for key in chosen if key in settings}
+                   for server, settings in found.items()})  # fmt: skip
+        return
+    show_rows(
+        ("SETTING", *found),
+        [(key, *(settings.get(key) for settings in found.values())) for key in chosen],
+        False,
+    )
+
+
+@config.command("set")
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
+@broker_option
+@namesrv_flag
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@namesrv_option
+def set_settings(
+    pairs: tuple[str, ...], broker: str | None, name_servers: bool, yes: bool, namesrv: str
+) -> None:
+    """Change settings of servers that run.
+
+    What may not be changed while a server runs is refused by it, and nothing of the rest is
+    changed there. The servers keep what is changed.
+    """
+    changes = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[\w.]+", key) or "\n" in value or "\r" in value:
+            raise click.UsageError(f"{pair!r} is not of the form KEY=VALUE")
+        changes[key] = value
+    with Cluster(namesrv) as cluster:
+        before = _settings(cluster, broker, name_servers)
+        rows = [
+            (server, key, settings.get(key), value)
+            for server, settings in before.items()
+            for key, value in changes.items()
+            if settings.get(key) != value
+        ]
+        if not rows:
+            click.echo("so they are")
+            return
+        show_rows(("SERVER", "SETTING", "IS", "TO BE"), rows, False)
+        if not yes:
+            click.confirm("Change them?", abort=True)
+        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        code = RequestCode.UPDATE_NAMESRV_CONFIG if name_servers else (
+            RequestCode.UPDATE_BROKER_CONFIG)  # fmt: skip
+        for server in dict.fromkeys(row[0] for row in rows):
+            reply = cluster.call(_address(cluster, server, name_servers), code, body=body)
+            click.echo(f"{server}: changed" + (f"; {reply.remark}" if reply.remark else ""))
+
+
+@config.command()
+@click.option("--all", "with_own", is_flag=True,
+              help="Also what each has for itself: names, addresses, paths.")  # fmt: skip
+@namesrv_flag
+@namesrv_option
+@json_option
+def diff(with_own: bool, name_servers: bool, namesrv: str, as_json: bool) -> None:
+    """Show settings in which servers differ. Exits with 1 when there are some."""
+    with Cluster(namesrv) as cluster:
+        found = _settings(cluster, None, name_servers)
+    known = sorted({key for settings in found.values() for key in settings})
+    rows = [
+        (key, *(settings.get(key) for settings in found.values()))
+        for key in known
+        if (with_own or not OWN.fullmatch(key))
+        and len({settings.get(key) for settings in found.values()}) > 1
+    ]
+    show_rows(("SETTING", *found), rows, as_json)
+    if rows:
+        raise click.exceptions.Exit(1)
+
+
+def _settings(cluster: Cluster, broker: str | None, name_servers: bool) -> dict[str, Settings]:
+    """Server -> its settings."""
+    code = RequestCode.GET_NAMESRV_CONFIG if name_servers else RequestCode.GET_BROKER_CONFIG
+    servers = list(cluster.name_servers)
+    if not name_servers:
+        servers = [each.name for each in cluster.masters() if broker in (None, each.name)]
+        if not servers:
+            raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no broker {broker} is registered")
+    found = {}
+    for server in servers:
+        reply = cluster.call(_address(cluster, server, name_servers), code)
+        found[server] = parse(reply.body.decode("utf-8", "replace"), server)
+    return found
+
+
+def _address(cluster: Cluster, server: str, is_name_server: bool) -> str:
+    return server if is_name_server else cluster.address_of(server)
+
+
+def _pattern(key: str) -> str:
+    return "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in key)
+
+
+def _near(key: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,125 @@
+"""Goal: dead letters are seen, and sent again once, whole, to the group alone, to where they came
+from or elsewhere.
+
+Method: a group that gives messages up, on a real broker; the commands run in this process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq as run
+from support.waiting import wait_until
+
+from rmq import Admin, Message, Producer, PushConsumer
+from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.format.fastjson import MessageQueue
+
+LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("dlq")) as process:
+        yield process
+
+
+@pytest.fixture(autouse=True)
+def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
+    return broker.namesrv
+
+
+def done(*words: str, text: str = "") -> str:
+    result = run("dlq", *words, text=text)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+class Group:
+    """Of three messages that it gave up at once."""
+
+    def __init__(self, namesrv: str, name: str) -> None:
+        self.namesrv, self.name, self.topic = namesrv, name, f"of-{name}"
+        with Admin(namesrv_addr=namesrv) as admin:
+            admin.create_topic(self.topic, 1)
+        with Producer("P", namesrv_addr=namesrv) as producer:
+            for number in range(3):
+                message = Message(self.topic, b"%d" % number, tags="t", keys=f"k{number}",
+                                  properties={"region": "eu"})  # fmt: skip
+                producer.send(message, queue=MessageQueue(self.topic, "broker-a", 0))
+
+        def give_up(messages: list[Any], context: Any) -> Any:
+            context.delay_level_when_next_consume = -1
+            return LATER
+
+        with PushConsumer(name, give_up, namesrv_addr=namesrv,
+                          consume_from_where="CONSUME_FROM_FIRST_OFFSET") as consumer:  # fmt: skip
+            consumer.subscribe(self.topic)
+            wait_until(lambda: self.counts() == (3, 3))
+
+    def counts(self) -> tuple[int, int] | None:
+        for row in json.loads(done("list", "--json")):
+            if row["group"] == self.name:
+                return row["dead_letters"], row["not_sent_again"]
+        return None
+
+    def gets(self, count: int) -> list[tuple[str, str, str | None, str | None]]:
+        """(topic, body, keys, region) of the next messages that the group gets."""
+        got: list[tuple[str, str, str | None, str | None]] = []
+
+        def take(messages: list[Any], context: Any) -> None:
+            got.extend((each.topic, each.body.decode(), each.keys, each.get_property("region"))
+                       for each in messages)  # fmt: skip
+
+        with PushConsumer(self.name, take, namesrv_addr=self.namesrv) as consumer:
+            consumer.subscribe(self.topic)
+            wait_until(lambda: len(got) >= count)
+        return sorted(got)
+
+
+def test_they_are_seen_and_sent_again_to_the_group_alone_once(namesrv: str) -> None:
+    group = Group(namesrv, "alone")
+    rows = json.loads(done("show", "alone", "--json"))
+    assert sorted((row["topic"], row["body"], row["keys"]) for row in rows) == [
+        ("of-alone", "0", "k0"), ("of-alone", "1", "k1"), ("of-alone", "2", "k2")]  # fmt: skip
+    assert "of-alone" in done("show", "alone", "--key", "k1") and "k0" not in (
+        done("show", "alone", "--key", "k1"))  # fmt: skip
+    assert done("resend", "alone", "--dry-run") == "3 dead letters to group alone\n"
+    assert run("dlq", "resend", "alone", text="n\n").returncode == 1
+    assert group.counts() == (3, 3)
+    assert done("resend", "alone", "--count", "2", "--yes") == "2 dead letters to group alone\n"
+    assert group.counts() == (3, 1)
+    assert "1 dead letter to group alone" in done("resend", "alone", text="y\n")
+    assert done("resend", "alone") == "0 dead letters to group alone\n"
+    assert group.counts() == (3, 0)
+    assert group.gets(3) == [("of-alone", str(at), f"k{at}", "eu") for at in range(3)]
+
+
+def test_the_chosen_ones_go_where_they_came_from_or_elsewhere(namesrv: str, tmp_path: Path) -> None:
+    group = Group(namesrv, "elsewhere")
+    with Admin(namesrv_addr=namesrv) as admin:
+        admin.create_topic("repaired", 1)
+    rows = json.loads(done("show", "elsewhere", "--json"))
+    done("resend", "elsewhere", "--id", rows[0]["id"], "--to", "repaired", "--yes")
+    done("resend", "elsewhere", "--from", "1", "--to", "origin", "--yes")
+    assert group.counts() == (3, 3), "only what goes on from the last time is counted"
+    found = run("consume", "repaired", "--json").stdout
+    assert [(row["body"], row["tag"]) for row in map(json.loads, found.splitlines())] == [
+        (rows[0]["body"], "t")]  # fmt: skip
+    assert [each[1] for each in group.gets(2)] == sorted(row["body"] for row in rows[1:])
+    path = tmp_path / "dead.jsonl"
+    assert "3 messages of %DLQ%elsewhere" in done("export", "elsewhere", str(path))
+    assert [json.loads(line)["body"] for line in path.read_text().splitlines()] == [
+        row["body"] for row in rows]  # fmt: skip
+
+
+def test_a_group_without_them_is_named() -> None:
+    for words in (("show", "nobody"), ("resend", "nobody")):
+        result = run("dlq", *words)
+        assert result.returncode == 1 and "group nobody has no dead letters" in result.stderr
