@@ -23,6 +23,7 @@ from rmq.base import clock
 from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
+from rmq.node import service_manager
 from rmq.node.guarding import open_guard
 from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
@@ -67,11 +68,14 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
         supervisor = Supervisor(broker, places)
         stack.push_async_callback(supervisor.stop)
         serving = loop.create_task(_run(supervisor, own, broker))
+        if (watching := service_manager.watched()) is not None:
+            stack.callback(watching.cancel)
         stopped = loop.create_task(stop.wait())
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()  # it only ends with an error
         serving.cancel()
+        service_manager.tell(service_manager.STOPPING)
         log.info("stopping")
         began = clock.monotonic()
     log.info("stopped in %.2f s", clock.monotonic() - began)

@@ -1,4 +1,5 @@
-"""`rmq message query`: messages by key, unique key, tag or offset id."""
+"""`rmq message query`: messages by key, unique key, tag or offset id. show and direct are in
+message_show.py."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import click
 
 from rmq.cli.consume import shown_body
 from rmq.cli.json_lines import members
+from rmq.cli.message_show import direct, show
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
 from rmq.cli.times import MOMENT
@@ -22,6 +24,10 @@ BODY_CHARACTERS_MAX = 60  # of a body in the table
 @click.group()
 def message() -> None:
     """Look messages up by key, tag or id."""
+
+
+for command in (show, direct):
+    message.add_command(command)
 
 
 @message.command()

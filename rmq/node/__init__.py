@@ -5,6 +5,7 @@
     guarding            the accounts of a broker's process
     store_lock          keeps two brokers off one store
     ready_line          the line that says a server is ready
+    service_manager     systemd hears that a server is ready, lives and stops
     role_line           what the controller made of a broker, for that line
     slave_start         what a slave does before and after its store is opened
     truncation          a broker goes on with a shorter log

@@ -17,6 +17,7 @@ from rmq.base import clock
 from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.controller.server import ControllerServer
+from rmq.node import service_manager
 from rmq.node.process import stop_event
 from rmq.node.ready_line import print_line, seconds_since_start
 from rmq.node.store_lock import StoreLock
@@ -50,7 +51,10 @@ async def _serve(settings: Settings) -> None:
             f"is ready in {seconds_since_start():.2f} s: controller {server.address}, "
             + _where(settings)
         )
+        if (watching := service_manager.watched()) is not None:
+            stack.callback(watching.cancel)
         await stop.wait()
+        service_manager.tell(service_manager.STOPPING)
         log.info("stopping")
 
 

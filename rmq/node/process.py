@@ -29,6 +29,7 @@ from rmq.base import clock
 from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
+from rmq.node import service_manager
 from rmq.node.guarding import open_guard
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
@@ -114,7 +115,11 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             printing.cancel()
         elif (following := printing.result()) is not None:
             stack.callback(following.cancel)
+        turns = (lambda: core.stats().get("turns")) if core is not None else object
+        if (watching := service_manager.watched(turns)) is not None:
+            stack.callback(watching.cancel)
         await stopping
+        service_manager.tell(service_manager.STOPPING)
         log.info("stopping")
         began = time.monotonic()
     log.info("stopped in %.2f s", time.monotonic() - began)

@@ -27,6 +27,7 @@ import click
 from rmq import __version__
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
+from rmq.node import service_manager
 
 POLL_S = 0.5  # between two questions to the name servers while none lists the broker
 ANSWER_S = 1.0
@@ -151,9 +152,10 @@ def _addresses(entry: object) -> list[object]:
 
 
 def print_line(text: str) -> None:
-    """The line that says a server is ready."""
+    """The line that says a server is ready; the service manager hears it as well."""
     click.echo(f"rmq {__version__} {text}")
     sys.stdout.flush()
+    service_manager.tell(service_manager.READY)
 
 
 def _option(address: str) -> str:

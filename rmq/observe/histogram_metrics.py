@@ -38,7 +38,12 @@ def add_steps(out: Exposition, shards: Shards) -> None:
     _requests(out, shards)
     _created(out, shards)
     name = "rocketmq_finish_message_latency"
-    out.family(name, "histogram", "From a half message's birth to its end, in s.")
+    out.family(
+        name,
+        "histogram",
+        "From a half message's birth to its end, in s, "
+        "also where the name says milliseconds, as RocketMQ's does.",
+    )
     for sample, labels in shards:
         if "finish" in sample.steps:
             _histogram(out, name, labels, FINISH_STEPS_S, sample.steps["finish"])
