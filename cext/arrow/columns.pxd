@@ -42,7 +42,8 @@ cpdef enum Field:
     PARTITION = 20              # a number that stands for (broker, queue): schema=kafka
     TIMESTAMP_TYPE = 21         # always 1: the time of storing (Kafka's LogAppendTime)
     CORRUPT = 22                # null, or what is wrong with the row
-    FIELDS = 23
+    BODY_TEXT = 23              # unpacked, what is no UTF-8 replaced: for columns of strings
+    FIELDS = 24
 
 # What a row is made of. A damaged row has no view.
 cdef struct Row:
@@ -86,6 +87,7 @@ cdef class Columns:
     cdef uint32_t broker_bytes
     cdef int32_t queue_id
     cdef int32_t partition
+    cdef bint of_any_queue      # rows name their queues, which count on from `partition`
 
     cdef bint _double_room(self) noexcept nogil
     cdef inline bint is_full(self) noexcept nogil:

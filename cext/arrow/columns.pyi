@@ -26,7 +26,8 @@ class Field(IntEnum):
     PARTITION = 20
     TIMESTAMP_TYPE = 21
     CORRUPT = 22
-    FIELDS = 23
+    BODY_TEXT = 23
+    FIELDS = 24
 
 @final
 class Columns:

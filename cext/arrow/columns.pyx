@@ -146,7 +146,7 @@ cdef class Columns:
             self.columns[i].field = field
             self.columns[i].width = width_of(field)
             self.wants_pairs = self.wants_pairs or field in (UNIQUE_KEY, TAGS, KEYS, PROPERTIES)
-            self.wants_body = self.wants_body or field == BODY
+            self.wants_body = self.wants_body or field in (BODY, BODY_TEXT)
             self.row_bytes += self.columns[i].width if self.columns[i].width else 4
         self.count = len(fields)
         self.rows_max = rows_max
@@ -174,7 +174,7 @@ cdef class Columns:
 
     def place(self, str topic not None, str broker_name not None, int32_t queue_id,
               int32_t partition):
-        """What the rows that follow have in common."""
+        """What the rows that follow have in common; queue_id -1: not their queue."""
         self.topic = topic.encode()
         self.broker_name = broker_name.encode()
         self.topic_at = self.topic
@@ -183,6 +183,7 @@ cdef class Columns:
         self.broker_bytes = <uint32_t> len(self.broker_name)
         self.queue_id = queue_id
         self.partition = partition
+        self.of_any_queue = queue_id < 0
 
     def hand_over(self):
         """The address of the batch as an ArrowArray of its columns, good until the next call: who
@@ -294,6 +295,8 @@ cdef class Columns:
             small = row.view.queue_id if row.view != NULL else self.queue_id
         elif column.field == PARTITION:
             small = self.partition
+            if self.of_any_queue and row.view != NULL:
+                small += row.view.queue_id
         elif row.view == NULL:
             set_null(column, self.rows)
         elif column.width == 8:
@@ -323,6 +326,10 @@ cdef class Columns:
             if row.body == NULL:
                 return set_null(column, self.rows)
             return buffer_append(&column.data, row.body, row.body_bytes)
+        if field == BODY_TEXT:
+            if row.body == NULL:
+                return set_null(column, self.rows)
+            return buffer_append_text(&column.data, row.body, row.body_bytes)
         if field == TOPIC:
             return buffer_append_text(&column.data, row.view.topic, row.view.topic_bytes)
         if field == BORN_HOST:

@@ -4,6 +4,7 @@
 #     at the position                      what is done
 #     a record, checked                    a row, if its topic, queue, offset and time are wanted
 #     BLANK                                the segment's end
+#     a record whose body is damaged       damage of its topic; what follows it is judged by itself
 #     zeros, or anything else              damage: told once, then on to the next valid record;
 #                                          none left: the end
 #     the start of a range that was cut    no damage: the record before it reaches into the range
@@ -44,7 +45,7 @@ cdef class LogReader:
     cdef TopicRule* rules       # owned list
     cdef readonly int error     # errno of the last IO_ERROR
     cdef bint started           # the first record of the range is found
-    cdef bint looked_beyond     # what lies at the end of the range is known
+    cdef bint ended             # what lies at the end of the range is known, too
 
     # The record at an offset. OK | NOT_READY (zeros, or the file's end) | NOT_FOUND (BLANK) |
     # CORRUPT | IO_ERROR | POOL_EMPTY.
@@ -56,8 +57,7 @@ cdef class LogReader:
     cdef int read_range(self) noexcept nogil
 
     cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil
-    cdef int _look_on(self, const RecordView* damage) noexcept nogil
-    cdef int _look_beyond(self) noexcept nogil
+    cdef int _raise_trouble(self, int status, int64_t at) except -1
     cdef int _take(self, RecordView* view) noexcept nogil
     cdef int _take_damage(self, const RecordView* view) noexcept nogil
     cdef bint _wants(self, const RecordView* view, int* status) noexcept nogil

@@ -32,6 +32,10 @@ cdef enum:
 cdef int64_t FOR_EVER = 1 << 62
 
 
+cdef inline bint is_trouble(int status) noexcept nogil:
+    return status == Status.IO_ERROR or status == Status.POOL_EMPTY
+
+
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class LogReader:
     """One thread; the descriptor is the caller's and stays open."""
@@ -75,17 +79,23 @@ cdef class LogReader:
         cdef int status
         with nogil:
             status = self.read_range()
-        if status == Status.IO_ERROR:
-            raise OSError(self.error, f"the commit log cannot be read at {self.position}")
-        if status == Status.POOL_EMPTY:
-            self.decoder.raise_failure()
+        self._raise_trouble(status, self.position)
         if status == Status.CORRUPT:
             raise ValueError(self.decoder.problem[1])
         return status == Status.OK
 
+    cdef int _raise_trouble(self, int status, int64_t at) except -1:
+        """Nothing for what a status says of records."""
+        if status == Status.IO_ERROR:
+            raise OSError(self.error, f"the commit log cannot be read at {at}")
+        if status == Status.POOL_EMPTY:
+            self.decoder.raise_failure()
+        return 0
+
     def log_end(self) -> int:
-        """Behind the last valid record of this segment, whatever is damaged before it."""
-        cdef int64_t low = self.segment_start, high = self.segment_end, middle, found, last = -1
+        """Behind the last valid record of this segment, whatever is damaged before it. OSError: it
+        cannot be read."""
+        cdef int64_t low = self.segment_start, high = self.segment_end, middle, found = -1, last = -1
         cdef RecordView view
         cdef int status
         # Where a window without any record begins: records are younger than END_WINDOW apart.
@@ -93,28 +103,33 @@ cdef class LogReader:
             while high - low > END_WINDOW:
                 middle = low + (high - low) // 2
                 found = self.find_record(middle, min(middle + END_WINDOW, high))
+                if found < -1:
+                    break
                 if found >= 0:
                     low = found
                 else:
                     high = middle
             last = low
-            while True:
+            while found >= -1:
                 status = self.peek(last, &view)
                 if status == Status.OK:
                     last += view.total_bytes
                     continue
-                found = self.find_record(last + 1, min(last + END_WINDOW, self.segment_end))
+                found = status if is_trouble(status) else self.find_record(
+                    last + 1, min(last + END_WINDOW, self.segment_end))
                 if found < 0:
                     break
                 last = found
+        self._raise_trouble(<int> min(found, <int64_t> 0), last)
         return last
 
     def first_stored_ms(self) -> int:
-        """Store time of the segment's first record; -1 without one."""
+        """Store time of the segment's first record; -1 without one. OSError: it cannot be read."""
         cdef RecordView view
         cdef int status
         with nogil:
             status = self.peek(self.segment_start, &view)
+        self._raise_trouble(status, self.segment_start)
         return view.store_timestamp_ms if status == Status.OK else -1
 
     cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil:
@@ -200,67 +215,42 @@ cdef class LogReader:
     cdef int read_range(self) noexcept nogil:
         cdef RecordView view
         cdef int64_t found
+        cdef bint is_beyond
         cdef int status
-        while self.position < self.end:
+        while not self.ended:
             if self.decoder.columns.is_full():
                 return Status.NOT_READY
+            is_beyond = self.position >= self.end
             status = self.peek(self.position, &view) if self.started else Status.CORRUPT
             if status == Status.OK:
+                if is_beyond:
+                    break
                 status = self._take(&view)
                 self.position += view.total_bytes
-            elif status == Status.NOT_FOUND:
-                self.position = self.end
-                return Status.OK
+            elif status == Status.NOT_FOUND or self.position >= self.segment_end:
+                break
             elif status == Status.NOT_READY or status == Status.CORRUPT:
-                status = Status.OK
                 if self.started and view.problem == BAD_BODY_CRC:
-                    status = self._take_damage(&view)       # the search moves the view's bytes
-                    if status != Status.OK:
-                        return status
-                found = self.find_record(self.position + (1 if self.started else 0), self.end)
-                if found < -1:
-                    return <int> found
-                if self.started and found >= 0 and view.problem != BAD_BODY_CRC:
+                    found = self.position + view.total_bytes        # its lengths are right
                     status = self._take_damage(&view)
-                    if status != Status.OK:
-                        return status
-                if found < 0:
-                    status = self._look_on(&view)
-                self.position = found if found >= 0 else self.end
-                self.started = True
+                    if status == Status.OK:
+                        self.position = found
+                else:
+                    # What is before the first valid record of a cut range, the range before tells.
+                    found = self.find_record(self.position + (1 if self.started else 0),
+                                             self.segment_end if self.started else self.end)
+                    if found < -1:
+                        return <int> found
+                    if found == -1:
+                        break
+                    status = self._take_damage(&view) if self.started else Status.OK
+                    if status == Status.OK:
+                        self.position = found
+                        self.started = True
             if status != Status.OK:
                 return status
-        if self.looked_beyond:
-            return Status.OK
-        if self.decoder.columns.is_full():
-            return Status.NOT_READY
-        self.looked_beyond = True
-        return self._look_beyond()
-
-    cdef int _look_on(self, const RecordView* damage) noexcept nogil:
-        """Nothing valid follows in the range: it is damage, or where the log ends."""
-        cdef int64_t found
-        self.looked_beyond = True
-        if not self.started or damage.problem == BAD_BODY_CRC:
-            return Status.OK            # the range before this one has told of it; or it is told
-        found = self.find_record(self.end, self.segment_end)
-        if found < 0:
-            return <int> found if found < -1 else Status.OK
-        return self._take_damage(damage)
-
-    cdef int _look_beyond(self) noexcept nogil:
-        cdef RecordView view
-        cdef int64_t found
-        cdef int status = self.peek(self.position, &view)
-        if self.position >= self.segment_end or status == Status.OK or status == Status.NOT_FOUND:
-            return Status.OK
-        if status != Status.NOT_READY and status != Status.CORRUPT:
-            return status
-        if view.problem != BAD_BODY_CRC:
-            found = self.find_record(self.position + 1, self.segment_end)
-            if found < 0:
-                return <int> found if found < -1 else Status.OK
-        return self._take_damage(&view)
+        self.ended = True
+        return Status.OK
 
     cdef int _take(self, RecordView* view) noexcept nogil:
         cdef int status = Status.OK

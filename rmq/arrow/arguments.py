@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rmq.arrow.options import (
+    HIDDEN,
     READ,
     TABLE,
     Option,
@@ -58,8 +60,12 @@ BROKER = {word: each for word, each in _READ.items() if each.name not in _FOR_ST
 STORE = {word: each for word, each in _READ.items() if each.name not in _FOR_BROKERS}
 WRITE = {word: each for word, each in _ALL.items() if WRITING in each.where}
 _WORDS = {each.name: word for word, each in _ALL.items() if each.name != word}
+# Names of one small word stand in values, too (/etc/pki/tls): there they are left as they are.
+_PLAIN = [name for name in _WORDS if name.islower()]
+_CAMEL = [re.escape(name) for name in sorted(_WORDS, reverse=True) if name not in _PLAIN]
 _NAMES = re.compile(
-    r"(?:options? )?\b(" + "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r")\b"
+    rf"(?:options? )?\b({'|'.join(_CAMEL)})\b"
+    rf"|options? ({'|'.join(_PLAIN)})\b|\b({'|'.join(_PLAIN)})(?==)"
 )
 
 
@@ -88,25 +94,47 @@ def texts_of(
 def _text(word: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int, Path)):
+    if isinstance(value, (str, Path)):
         return str(value)
     if isinstance(value, datetime):
-        return str(int(value.timestamp() * 1000))
+        return str(_ms(value))
     if isinstance(value, timedelta):
-        return str(int(value.total_seconds() * 1000))
+        return str(value // timedelta(milliseconds=1))
     if isinstance(value, Mapping):
-        return json.dumps(value, default=_json_time)
+        return json.dumps(_json(value))
     if isinstance(value, Iterable):
         found = list(value)
-        if all(isinstance(each, str) and "," not in each for each in found) and found:
-            return ",".join(found)
-    raise OptionError(f"{word}={value!r}: it is neither text nor a number, a time, or names")
+        if all(isinstance(each, str) and not set(",;") & set(each) for each in found) and found:
+            return (";" if word == "namesrv_addr" else ",").join(found)
+    else:
+        try:
+            return str(operator.index(value))  # numpy's numbers, too
+        except TypeError:
+            pass
+    shown = type(value).__name__ if HIDDEN.search(word) else repr(value)
+    raise OptionError(f"{word}={shown}: it is neither text nor a number, a time, or names")
 
 
-def _json_time(value: object) -> int:
+def _ms(moment: datetime) -> int:
+    """pandas takes its times without a zone for UTC: Python's is local, and so is ours."""
+    plain = getattr(moment, "to_pydatetime", None)
+    return int((moment if plain is None else plain()).timestamp() * 1000)
+
+
+def _json(value: Any) -> Any:
+    """What JSON can say of it."""
+    if isinstance(value, Mapping):
+        return {str(key): _json(each) for key, each in value.items()}
     if isinstance(value, datetime):
-        return int(value.timestamp() * 1000)
-    raise OptionError(f"{value!r} is no offset and no time")
+        return _ms(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Iterable):
+        return [_json(each) for each in value]
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise OptionError(f"{value!r} is no offset, no queue and no time") from None
 
 
 @contextmanager
@@ -115,7 +143,11 @@ def python_names() -> Iterator[None]:
     try:
         yield
     except (OptionError, DataLossError, DamagedMessageError, UnreachableError) as error:
-        raise type(error)(_NAMES.sub(lambda found: _WORDS[found[1]], str(error))) from None
+        raise type(error)(_NAMES.sub(_word, str(error))) from None
+
+
+def _word(found: re.Match[str]) -> str:
+    return _WORDS[found[1] or found[2] or found[3]]
 
 
 def default_namesrv() -> str:

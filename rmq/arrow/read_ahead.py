@@ -2,10 +2,11 @@
 
     for batch in in_order([partial(read, part) for part in parts], threads=4): ...
 
-Each thread takes the next part that nobody has begun, and waits when AHEAD batches of it are not
-taken yet. So memory is bounded by threads * AHEAD batches, and order does not depend on who is
-faster. With one thread none is started: what is asked for is read, then and there. When the
-iterator is closed the threads end with the batch that they are at.
+Each thread takes the next part that nobody has begun, but none further ahead than there are
+threads, and waits when AHEAD batches of it are not taken yet. So memory is bounded by threads *
+AHEAD batches, and order does not depend on who is faster. With one thread none is started: what is
+asked for is read, then and there. When the iterator is closed the threads end with the batch that
+they are at.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ def in_order(parts: Sequence[Part], threads: int) -> Iterator[Any]:
         for part in parts:
             yield from part()
         return
-    ahead = _Ahead(parts)
-    for number in range(min(threads, len(parts))):
-        threading.Thread(target=ahead.run, name=f"rmq-read-{number}", daemon=True).start()
+    ahead = _Ahead(parts, threads)
     try:
+        for number in range(min(threads, len(parts))):
+            threading.Thread(target=ahead.run, name=f"rmq-read-{number}", daemon=True).start()
         yield from ahead.taken()
     finally:
         ahead.end()
@@ -39,8 +40,10 @@ def in_order(parts: Sequence[Part], threads: int) -> Iterator[Any]:
 class _Ahead:
     """What the threads have read and nobody has taken."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], threads: int) -> None:
         self._parts = parts
+        self._threads = threads
+        self._taking = 0  # the part whose batches are taken
         self._read: list[deque[Any]] = [deque() for _ in parts]
         self._done: list[BaseException | bool] = [False for _ in parts]
         self._begun = 0
@@ -63,6 +66,7 @@ class _Ahead:
 
     def _begin(self) -> int | None:
         with self._news:
+            self._news.wait_for(lambda: self._is_over or self._begun < self._taking + self._threads)
             if self._is_over or self._begun == len(self._parts):
                 return None
             self._begun += 1
@@ -86,6 +90,8 @@ class _Ahead:
                     self._news.wait_for(partial(self._has_more, number))
                     if not read:
                         done = self._done[number]
+                        self._taking = number + 1
+                        self._news.notify_all()
                         break
                     batch = read.popleft()
                     self._news.notify_all()

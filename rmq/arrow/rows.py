@@ -40,6 +40,9 @@ COLUMNS = {
 }
 
 
+SHARDING_KEY = "__SHARDINGKEY"  # the property
+
+
 class BadRowError(RmqError):
     """A row cannot become a message; rows are counted from 0."""
 
@@ -60,6 +63,8 @@ def checked_names(types: Iterable[tuple[str, str]], options: Options) -> list[st
             raise OptionError(f"column {given} is {kind},"
                               f" it must be {allowed}: cast it")  # fmt: skip
         names.append(name)
+    if len({"body" if name == "value" else name for name in names}) < len(names):
+        raise OptionError("a column is there twice (value is body by another name)")
     if not {"body", "value"} & set(names):
         raise OptionError("there is no column body: name one, select(... .alias('body'))")
     if options.topic is None and "topic" not in names:
@@ -142,13 +147,15 @@ class Rows:
     ) -> tuple[str, int | None, bytes, bytes, bool]:
         parts = [self._unique(), self._extra]
         single = False
-        for name, value in dict(row.get("properties") or {}).items():
+        properties = dict(row.get("properties") or {})
+        for name, value in properties.items():
             parts.append(_pair(name, value))
         keys = row.get("keys")
+        sharding_key = row.get("shardingKey") or properties.get(SHARDING_KEY)
         for name, value in (
             ("TAGS", row.get("tags")),
-            ("KEYS", " ".join(keys) if isinstance(keys, list) else keys),
-            ("__SHARDINGKEY", row.get("shardingKey")),
+            ("KEYS", " ".join(filter(None, keys)) if isinstance(keys, list) else keys),
+            (SHARDING_KEY, row.get("shardingKey")),
         ):
             if value:
                 parts.append(_pair(name, value))
@@ -159,10 +166,10 @@ class Rows:
             parts.append(_pair("TIMER_DELIVER_MS", str(int(row["deliverAt"].timestamp() * 1000))))
             single = True
         shard = None
-        if row.get("shardingKey"):
+        if sharding_key:
             import mmh3
 
-            shard = mmh3.hash(row["shardingKey"], signed=False)
+            shard = mmh3.hash(sharding_key, signed=False)
         topic = row.get("topic") or self._topic
         if not topic:
             raise BadRowError("a row without topic, and no option topic")

@@ -31,7 +31,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.names import AUTO_CREATE_TOPIC
 
-log = logging.getLogger("rmq.spark")
+log = logging.getLogger("rmq.arrow")
 WINDOW = 8  # sends under way at each broker
 BATCH_ROWS = 8192  # brokers refuse batches of many more
 DEFAULT_QUEUES = 4

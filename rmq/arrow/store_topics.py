@@ -37,6 +37,8 @@ class Range(Protocol):
     @property
     def segment_start(self) -> int: ...
     @property
+    def segment_end(self) -> int: ...
+    @property
     def start(self) -> int: ...
     @property
     def end(self) -> int: ...
@@ -109,7 +111,8 @@ def logged_topics(part: Range) -> set[str]:
     with Path(part.path).open("rb", buffering=0) as file:
         reader = LogReader(
             Decoder(Columns([]), mode=DamageMode.DROP), file.fileno(), part.segment_start,
-            os.fstat(file.fileno()).st_size, part.start, part.end, decide,
+            min(os.fstat(file.fileno()).st_size, part.segment_end - part.segment_start),
+            part.start, part.end, decide,
         )  # fmt: skip
         while not reader.fill():
             pass

@@ -63,7 +63,10 @@ def read_batches(
 
     topic     one or a list of them; or give subscribe_pattern or assign
     threads   that read at once; None: one for each processor. The order does not depend on it
-    text      bodies (and keys, with schema="kafka") as strings instead of bytes; UTF-8
+    text      bodies (and keys, with schema="kafka") as strings instead of bytes: UTF-8, what is
+              none replaced by U+FFFD
+
+    Who does not read to the end drops the reader: its threads end with it.
 
     Raises OptionError (a ConfigError) for what cannot be asked for, UnreachableError when brokers
     stay away for plan_timeout_ms or, while it is read, for poll_timeout_ms; then also DataLossError
@@ -111,7 +114,8 @@ def scan_store(
     path      a store directory of ours or of Apache's, of a broker that runs, has ended, or a copy
     topic     one or a list of them; None: all but RocketMQ's own
     threads   that read at once; None: one for each processor. The order does not depend on it
-    text      bodies (and keys, with schema="kafka") as strings instead of bytes; UTF-8
+    text      bodies (and keys, with schema="kafka") as strings instead of bytes: UTF-8, what is
+              none replaced by U+FFFD
 
     Raises OptionError (a ConfigError) for what cannot be asked for, DamagedMessageError for a
     message that fails its checksum.
@@ -136,7 +140,9 @@ def _plan(options: Options, access: Access | None, text: bool) -> ReadPlan:
     table = table_of(options)
     names = names_of(options)
     types = [(name, table[name].types[-1 if text else 0]) for name in names]
-    fields = tuple(table[name].field for name in names)
+    fields = tuple(
+        "BODY_TEXT" if text and table[name].field == "BODY" else table[name].field for name in names
+    )
     return ReadPlan(options, access, fields, arrow_schema(types), tuple(options.tags))
 
 

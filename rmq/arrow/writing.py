@@ -9,6 +9,7 @@ can be written again, to another topic or another cluster.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from rmq.arrow.keywords import WriteKeywords
 
 _READ_ONLY = {name.lower() for name in RMQ} - {name.lower() for name in COLUMNS}
+# What a column without a value is to be.
+_OF_NULLS = {"delay": pa.int32(), "deliverat": pa.timestamp("us", "UTC"),
+             "properties": pa.map_(pa.string(), pa.string())}  # fmt: skip
 _OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "shardingkey": "__SHARDINGKEY"}
 
 
@@ -58,8 +62,12 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
         options = write_options(texts_of({"topic": topic, **given}, WRITE, more))
         reader = _reader(data)
         left_out = _READ_ONLY | ({"topic"} if topic is not None else set())
-        fields = [each for each in reader.schema if each.name.lower() not in left_out]
+        index = _index_columns(reader.schema) - set(COLUMNS)
+        fields = [each for each in reader.schema
+                  if each.name.lower() not in left_out and each.name not in index]  # fmt: skip
         types = {each.name: _plain_type(each.name, each.type) for each in fields}
+        if len(types) < len(fields):
+            raise OptionError("a column is there twice")
         names = checked_names(((name, _as_spark(each)) for name, each in types.items()), options)
         has = {name.lower() for name in names}
         taken_by_columns = {name for column, name in _OF_COLUMNS.items() if column in has}
@@ -82,13 +90,21 @@ def _reader(data: Any) -> Any:
     """Errors of a reader of pyarrow's come as they are; by its C interface they would be texts."""
     if isinstance(data, pa.RecordBatchReader):
         return data
-    try:
-        return pa.RecordBatchReader.from_stream(data)
-    except TypeError:
+    if not hasattr(data, "__arrow_c_stream__"):
         raise OptionError(
             f"{type(data).__name__} gives no Arrow data: pyarrow.Table.from_pylist makes a table"
             " of a list of dicts"
-        ) from None
+        )
+    return pa.RecordBatchReader.from_stream(data)
+
+
+def _index_columns(schema: Any) -> set[str]:
+    """Those in which pandas hands over a frame's index."""
+    try:
+        found = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    except ValueError:
+        return set()
+    return {each for each in found if isinstance(each, str)}
 
 
 def _plain_type(name: str, kind: Any) -> Any:
@@ -96,7 +112,9 @@ def _plain_type(name: str, kind: Any) -> Any:
     is_a = pa.types
     if is_a.is_dictionary(kind):
         kind = kind.value_type
-    if is_a.is_large_string(kind) or is_a.is_string_view(kind) or is_a.is_null(kind):
+    if is_a.is_null(kind):
+        return _OF_NULLS.get(name.lower(), pa.string())
+    if is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return pa.string()
     if is_a.is_large_binary(kind) or is_a.is_binary_view(kind) or is_a.is_fixed_size_binary(kind):
         return pa.binary()
@@ -122,7 +140,11 @@ def _as_spark(kind: Any) -> str:
 
 
 def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
-    column = column.cast(kind)
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary.cast(kind)
+        column = pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
+    # Of a time what is below a microsecond is nothing to a broker.
+    column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
     if not pa.types.is_map(kind):
         return column
     rows = [

@@ -26,6 +26,7 @@ from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
+from rmq.cli.options import own_cluster
 from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
 from rmq.errors import RmqError
@@ -50,7 +51,8 @@ def options(*decorators: Callable[[Function], Function]) -> Callable[[Function],
 
 where_options = options(
     click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
-                 envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT"),
+                 envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT",
+                 callback=own_cluster, is_eager=True),
     click.option("--broker", metavar="HOST:PORT", help="Skip the name server, use this broker."),
     click.option("-t", "--topic", default="bench", show_default=True),
     click.option("--topics", default=1, show_default=True, type=click.IntRange(1, 100_000),

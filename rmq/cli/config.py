@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from rmq import java_properties
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import ConfigError, RemoteError
 from rmq.java_properties import parse
 
 # Of one broker alone: where it is, and who it is.
@@ -21,7 +22,9 @@ OWN = re.compile(
 )
 Settings = Mapping[str, str]
 
-broker_option = click.option("--broker", help="Of this broker name; default: of all.")
+broker_option = click.option(
+    "--broker", help="Of this broker name; default: of all that have a master, which is asked."
+)
 namesrv_flag = click.option("--name-servers", is_flag=True, help="Of the name servers instead.")
 
 
@@ -93,11 +96,14 @@ def set_settings(
         show_rows(("SERVER", "SETTING", "IS", "TO BE"), rows, False)
         if not yes:
             click.confirm("Change them?", abort=True)
-        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        body = java_properties.format(changes.items()).encode()
         code = RequestCode.UPDATE_NAMESRV_CONFIG if name_servers else (
             RequestCode.UPDATE_BROKER_CONFIG)  # fmt: skip
         for server in dict.fromkeys(row[0] for row in rows):
-            reply = cluster.call(_address(cluster, server, name_servers), code, body=body)
+            try:
+                reply = cluster.call(_address(cluster, server, name_servers), code, body=body)
+            except RemoteError as error:
+                raise RemoteError(error.code, f"{server}: {error.remark}") from None
             click.echo(f"{server}: changed" + (f"; {reply.remark}" if reply.remark else ""))
 
 
@@ -134,8 +140,17 @@ def _settings(cluster: Cluster, broker: str | None, name_servers: bool) -> dict[
     found = {}
     for server in servers:
         reply = cluster.call(_address(cluster, server, name_servers), code)
-        found[server] = parse(reply.body.decode("utf-8", "replace"), server)
+        found[server] = _parsed(reply.body.decode("utf-8", "replace"))
     return found
+
+
+def _parsed(text: str) -> Settings:
+    """rmq writes properties as Java reads them; RocketMQ as they are, backslashes and all."""
+    try:
+        return parse(text)
+    except ConfigError:
+        pairs = (line.partition("=") for line in text.splitlines())
+        return {name.strip(): value for name, equals, value in pairs if equals}
 
 
 def _address(cluster: Cluster, server: str, is_name_server: bool) -> str:

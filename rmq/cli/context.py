@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from rmq.cli.contexts import VARIABLE, Context, contexts_path, read_contexts, write_contexts
+from rmq.cli.main import NAMED
 from rmq.cli.options import ADDRESSES, json_option
 from rmq.cli.output import show_json, show_rows
 from rmq.errors import ConfigError
@@ -97,10 +98,11 @@ def list_contexts(as_json: bool) -> None:
 
 @context.command()
 @click.argument("name", required=False)
-def show(name: str | None) -> None:
+@click.pass_context
+def show(context: click.Context, name: str | None) -> None:
     """Show a cluster's settings, of the one in use where none is named."""
     contexts = read_contexts()
-    name = name or os.environ.get(VARIABLE) or contexts.current
+    name = name or context.meta.get(NAMED) or os.environ.get(VARIABLE) or contexts.current
     if name is None:
         raise ConfigError(f"no context is in use; {contexts_path()} has {len(contexts.contexts)}")
     found = contexts.get(name)

@@ -5,7 +5,8 @@
 
 A context is what the environment would say, so it reaches a command as that: NAMESRV_ADDR,
 RMQ_CREDENTIALS, RMQ_TLS and so on. What counts, the first that says it: options of the command;
---context; the environment; the context that is in use. Commands that serve go by none.
+--context, RMQ_CONTEXT; NAMESRV_ADDR, which no account and no TLS of a context goes with; the
+context in use. Commands that serve go by none.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class Context(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     tls_key: str | None = None
     tls_verify: bool = True
 
-    def environment(self) -> dict[str, str]:
-        """Every variable that it stands for; empty: not set, whatever the environment says."""
+    def account(self) -> dict[str, str]:
+        """Every variable of it; empty: not set, whatever the environment says. (RMQ_SECRET_KEY is
+        --user's, too.)"""
+        return {"RMQ_CREDENTIALS": self.credentials or "", "RMQ_ACCESS_KEY": ""}
+
+    def encryption(self) -> dict[str, str]:
         return {
-            "NAMESRV_ADDR": self.namesrv,
-            "RMQ_CREDENTIALS": self.credentials or "",
             "RMQ_TLS": "1" if self.tls else "",
             "RMQ_TLS_CA": self.tls_ca or "",
             "RMQ_TLS_CERT": self.tls_cert or "",
@@ -70,8 +73,8 @@ def read_contexts() -> Contexts:
     path = contexts_path()
     try:
         return msgspec.json.decode(path.read_bytes(), type=Contexts)
-    except FileNotFoundError:
-        return Contexts()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return Contexts()  # also of a process whose home is another's
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: {error}; mend it, or remove it") from None
 
@@ -89,20 +92,21 @@ def write_contexts(contexts: Contexts) -> None:
 
 
 def chosen_environment(given: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What is to be set for a command: of the context that was asked for everything, of the one in
-    use what the environment does not say. Where that names an account or TLS, none of either is
-    taken from the context: half of each would fit neither."""
-    contexts = read_contexts()
+    """What is to be set for a command. Of the context that was asked for all of it; of the one in
+    use the account unless the environment has one, and TLS unless the environment says whether."""
     name = given or environment.get(VARIABLE)
     if name:
-        return contexts.get(name).environment()
+        found = read_contexts().get(name)
+        return {"NAMESRV_ADDR": found.namesrv, **found.account(), **found.encryption()}
+    if environment.get("NAMESRV_ADDR"):
+        return {}  # another cluster: nothing of the one in use belongs there
+    contexts = read_contexts()
     if contexts.current is None:
         return {}
-    found = contexts.get(contexts.current).environment()
-    if environment.get("NAMESRV_ADDR"):
-        return {}  # another cluster: nothing of this one's belongs there
-    if environment.get("RMQ_ACCESS_KEY") or environment.get("RMQ_CREDENTIALS"):
-        found.pop("RMQ_CREDENTIALS")
-    if any(environment.get(each) for each in found if each.startswith("RMQ_TLS")):
-        found = {name: value for name, value in found.items() if not name.startswith("RMQ_TLS")}
-    return {name: value for name, value in found.items() if value}
+    found = contexts.get(contexts.current)
+    chosen = {"NAMESRV_ADDR": found.namesrv}
+    if not environment.get("RMQ_ACCESS_KEY") and not environment.get("RMQ_CREDENTIALS"):
+        chosen |= found.account()
+    if not environment.get("RMQ_TLS"):
+        chosen |= found.encryption()
+    return chosen

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +21,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, first_offset, tail
 from rmq.codes import ResponseCode
-from rmq.errors import MessageError, RemoteError
+from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.own_properties import OWN_PROPERTIES
 from rmq.names import (
@@ -31,6 +32,9 @@ from rmq.names import (
     is_dead_letter,
     retry_topic,
 )
+
+if TYPE_CHECKING:
+    from cext.client.message import Message
 
 ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic it came from
 BODY_CHARACTERS_MAX = 60
@@ -53,7 +57,7 @@ class Letters:
 
     @property
     def waiting(self) -> int:
-        return self.end - max(self.first, self.sent)
+        return max(self.end - max(self.first, self.sent), 0)
 
 
 def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
@@ -130,6 +134,7 @@ def show(
     with Cluster(namesrv) as cluster:
         topic = topic_of(cluster, group)
         found = list(_chosen(cluster, topic, start or Start("first"), key, ids, count))
+    _none_missing(found, key, ids)
     if as_json:
         show_json([{**members(each), "topic": origin_of(each)} for each in found])
         return
@@ -173,29 +178,77 @@ def resend(
 ) -> None:
     """Send dead letters of a group again.
 
-    Without --from, --key and --id: those that were not sent again yet. They stay among the dead
-    letters until they expire there.
+    Without --from, --key and --id: those that were not sent again yet. Those that are chosen by
+    these are not counted as sent. All stay among the dead letters until they expire there.
     """
     is_rest = start is None and key is None and not ids
     with Cluster(namesrv) as cluster:
         topic = topic_of(cluster, group)
+        if target not in (None, "origin"):
+            cluster.route(target)  # says that it does not exist
         found = list(_chosen(cluster, topic, start, key, ids, count))
+        _none_missing(found, key, ids)
         where = target or f"group {group}"
-        said = f"{len(found)} dead {'letter' if len(found) == 1 else 'letters'} to {where}"
+        said = f"{_counted(len(found))} to {where}"
         if dry_run or not found:
             click.echo(said)
             return
         if not yes:
-            click.confirm(f"Send {said}?", abort=True)
-        for each in found:
-            _check(each, target)
-        for each, sent in zip(found, _send(namesrv, group, found, target), strict=True):
-            assert sent
-            if is_rest:
-                stored = each.stored
-                queue = MessageQueue(topic, each.broker_name, stored.queue_id)
-                admin.commit_offset(cluster, TOOLS_CONSUMER_GROUP, queue, stored.queue_offset + 1)
-    click.echo(said)
+            click.confirm(f"Send {said} at {namesrv}?", abort=True)
+        if is_rest:  # somebody else may have sent them meanwhile
+            marks = {each.queue: each.sent for each in letters_of(cluster, topic)}
+            found = [each for each in found
+                     if each.stored.queue_offset >= marks[_queue(topic, each)]]  # fmt: skip
+        letters = [_letter(each, group, target) for each in found]
+        for name in {each.broker_name for each in found} if is_rest else ():
+            cluster.address_of(name)  # its master takes note of how far it is
+        count_sent = 0
+        try:
+            for each, message_id in zip(found, _send(namesrv, letters), strict=True):
+                if target is None and count_sent == 0:
+                    _check_taken(cluster, topic, group, message_id)
+                count_sent += 1
+                if is_rest:
+                    _note(cluster, _queue(topic, each), each.stored.queue_offset + 1)
+        except RmqError:
+            if count_sent:
+                click.echo(f"{_counted(count_sent)} of {len(found)} were sent before", err=True)
+            raise
+    click.echo(f"{_counted(len(found))} to {where}")
+
+
+def _counted(count: int) -> str:
+    return f"{count} dead {'letter' if count == 1 else 'letters'}"
+
+
+def _queue(topic: str, message: ReceivedMessage) -> MessageQueue:
+    return MessageQueue(topic, message.broker_name, message.stored.queue_id)
+
+
+def _note(cluster: Cluster, queue: MessageQueue, offset: int) -> None:
+    """How far they were sent again; never back, whoever else is at it."""
+    before = admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, queue) or 0
+    if offset > before:
+        admin.commit_offset(cluster, TOOLS_CONSUMER_GROUP, queue, offset)
+
+
+def _check_taken(cluster: Cluster, topic: str, group: str, message_id: str) -> None:
+    """After the first one: of a group that consumes in order, and holds locks, brokers make dead
+    letters of what comes to its retry topic. ClickException."""
+    for each in tail(cluster, topic, start=Start("back", 1)):
+        if each.properties.get("UNIQ_KEY") == message_id:
+            raise click.ClickException(
+                f"group {group} consumes in order: what comes to its retry topic is a dead letter "
+                "again, as this first one is now. Stop its members meanwhile, or send to where "
+                "they came from: --to origin"
+            )
+
+
+def _none_missing(found: Sequence[ReceivedMessage], key: str | None, ids: Sequence[str]) -> None:
+    """ClickException: what was named is not there."""
+    missing = set(ids) - {str(each.properties.get("UNIQ_KEY")) for each in found}
+    if missing or (key is not None and not found):
+        raise click.ClickException(f"no dead letter has {min(missing) if missing else key}")
 
 
 def _chosen(
@@ -234,47 +287,57 @@ def _chosen(
 
 def origin_of(message: ReceivedMessage) -> str | None:
     """The topic that its group read it from; None: nothing says so."""
+    found = _came_by(message)
+    group = message.stored.topic.removeprefix(DLQ_PREFIX)
+    retry = retry_topic(group)
+    if found is None or not found.startswith(retry):
+        return found
+    return found[len(retry) + 1 :] or None  # of a pop: %RETRY%group_topic, or with a +
+
+
+def _came_by(message: ReceivedMessage) -> str | None:
     found = (message.properties.get(name) for name in ORIGINS)
     return next((each for each in found if each), None)
 
 
-def _check(message: ReceivedMessage, target: str | None) -> None:
-    """Before the first one is sent. MessageError: this one cannot be."""
+def _letter(message: ReceivedMessage, group: str, target: str | None) -> Message:
+    """What is sent. MessageError, ProtocolError: it cannot be."""
+    from cext.client.message import Message, unpack_body
+
     stored = message.stored
     place = f"{message.broker_name}, queue {stored.queue_id}, offset {stored.queue_offset}"
-    if message.packing is not None:
-        raise MessageError(f"{place}: its body is packed by {message.packing}, which is not here: "
-                           "pip install 'rmq[compression]'")  # fmt: skip
-    if target != "origin":
-        return
-    if origin_of(message) is None:
-        raise MessageError(f"{place}: nothing says which topic it came from: name one (--to)")
+    try:
+        body = unpack_body(stored.sys_flag, stored.body)
+    except ProtocolError as error:
+        raise MessageError(f"{place}: {error}; --id and --from send others") from None
+    kept = {name: value for name, value in message.properties.items()
+            if name not in OWN_PROPERTIES}  # fmt: skip
+    origin, came_by = origin_of(message), _came_by(message)
+    if target == "origin":
+        if origin is None:
+            raise MessageError(f"{place}: nothing says which topic it came from: name one (--to)")
+        return Message(origin, body, properties=kept, flag=stored.flag)
+    if target is not None:
+        return Message(target, body, properties=kept, flag=stored.flag)
+    # Who pops reads a retry topic for each topic.
+    is_popped = came_by is not None and came_by != origin
+    topic = came_by if is_popped and came_by is not None else retry_topic(group)
+    made = Message(topic, body, properties=kept, flag=stored.flag)
+    if origin is not None and not is_popped:
+        made.put_property("RETRY_TOPIC", origin)  # as which the group sees it
+    return made
 
 
-def _send(
-    namesrv: str, group: str, found: Sequence[ReceivedMessage], target: str | None
-) -> Iterator[bool]:
-    """Each, once it is stored."""
-    from cext.client.message import Message
+def _send(namesrv: str, letters: Sequence[Message]) -> Iterator[str]:
+    """The unique id of each, once it is stored."""
     from rmq.cli.account_options import asker
     from rmq.client.producer.producer import Producer
 
     given = asker()
     given["namesrv_addr"] = namesrv
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
-        for each in found:
-            kept = {name: value for name, value in each.properties.items()
-                    if name not in OWN_PROPERTIES}  # fmt: skip
-            origin = origin_of(each)
-            topic = target or retry_topic(group)
-            if target == "origin":
-                assert origin is not None
-                topic = origin
-            message = Message(topic, each.body, properties=kept)
-            if target is None and origin is not None:
-                message.put_property("RETRY_TOPIC", origin)  # as which the group sees it
-            producer.send(message)
-            yield True
+        for each in letters:
+            yield str(producer.send(each).message_id)
 
 
 @dlq.command(

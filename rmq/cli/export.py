@@ -1,14 +1,18 @@
 """`rmq export`: the messages of a topic into a file: Parquet, Arrow or JSON lines.
 
-A file is there when it is whole: until then it has .part behind its name, and what fails leaves
-nothing. JSON lines are those of `rmq consume --json`, which `rmq import` and `rmq send` take.
+A file is there when it is whole: until then it has another name, and what fails leaves nothing.
+JSON lines are those of `rmq consume --json`, which `rmq import` and `rmq send` take.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +92,7 @@ def export(
         raise click.UsageError("--column and --text are for parquet and arrow")
     if form != "jsonl" and path == "-":
         raise click.UsageError("to standard output go JSON lines: name a file")
+    need_pyarrow()
     with Cluster(namesrv) as cluster:
         starts, ends, total = offsets_of(cluster, topic, start)
     given: dict[str, Any] = {
@@ -142,16 +147,47 @@ def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Off
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write: it takes the place of `path` at the end of the block, or is gone."""
-    part = path.with_name(path.name + PART)
+    """Where to write: it takes the place of `path` at the end of the block, or is gone. What is no
+    regular file, a pipe or a device, is written to as it is. ConfigError: it is a directory."""
+    target = Path(os.path.realpath(path))  # where a link leads to
+    if target.is_dir():
+        raise ConfigError(f"{path} is a directory: name a file")
+    try:
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        descriptor, name = tempfile.mkstemp(PART, f".{target.name[:200]}.", target.parent)
+    except OSError as error:
+        raise _unwritten(path, error) from None
+    part = Path(name)
     try:
         yield part
-        part.replace(path)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        part.replace(target)
     except OSError as error:
-        text = f"{path}: {error.strerror or error}; nothing was written"
-        raise RmqError(text) from None
+        raise _unwritten(path, error) from None
     finally:
+        os.close(descriptor)
         part.unlink(missing_ok=True)
+
+
+def _unwritten(path: Path, error: OSError) -> RmqError:
+    return RmqError(f"{path}: {error.strerror or error}; nothing was written")
+
+
+def _umask() -> int:
+    """Without a moment in which it is another one."""
+    text = Path("/proc/self/status").read_text()
+    found = re.search(r"^Umask:\s*([0-7]+)", text, re.MULTILINE)
+    return int(found[1], 8) if found else 0o022
+
+
+def need_pyarrow() -> None:
+    """ConfigError: it is not installed."""
+    if find_spec("pyarrow") is None:
+        raise ConfigError("pyarrow is not installed: pip install 'rmq[arrow]'")
 
 
 def _write_parquet(path: Path, schema: Any, batches: Iterator[Any]) -> int:

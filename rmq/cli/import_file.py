@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from rmq.cli.export import form_of, form_option, reader_access
+from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
 from rmq.cli.json_lines import message_of
 from rmq.cli.options import namesrv_option
 from rmq.cli.store_places import progress_bar
@@ -31,12 +31,13 @@ def import_file(
 ) -> None:
     """Send the rows of a file to a topic.
 
-    FILE - is standard input, with JSON lines. A column body is needed; there may be tags, keys,
-    properties, shardingKey, delay and deliverAt, as for the Spark sink. What `rmq export` writes is
-    taken: what brokers gave a message is left out. Sent at least once; what an error names was not
-    sent, and rows before it may be.
+    FILE - is standard input, with JSON lines, which are those of `rmq consume --json`. Of Parquet
+    and Arrow a column body is needed; there may be tags, keys, properties, shardingKey, delay and
+    deliverAt, as for the Spark sink. What `rmq export` writes is taken: what brokers gave a message
+    is left out. Sent at least once; what an error names was not sent, and rows before it may be.
     """
     form = form_of(path, form)
+    need_pyarrow()
     from rmq.arrow.writing import write_table
 
     access = reader_access(namesrv)
@@ -46,20 +47,27 @@ def import_file(
         except (OSError, ValueError) as error:  # pyarrow's errors are these
             raise RmqError(f"{path}: no {form} file: {error}") from None
 
+        done = 0
+
         def batches() -> Iterator[Any]:
-            done = 0
-            for batch in rows:
-                yield batch
-                done += batch.num_rows
-                progress("messages", done, total or done)
+            nonlocal done
+            try:
+                for batch in rows:
+                    yield batch
+                    done += batch.num_rows
+                    progress("messages", done, total or done)
+            except OSError as error:  # the file's, not a broker's
+                raise RmqError(f"{path}: {error.strerror or error}") from None
 
         import pyarrow as pa
 
         source = pa.RecordBatchReader.from_batches(schema, batches())
         try:
             count = write_table(source, topic, id_prefix=id_prefix, **access)
-        except OSError as error:  # of what is read
-            raise RmqError(f"{path}: {error.strerror or error}") from None
+        except (RmqError, KeyboardInterrupt):
+            if done:
+                click.echo(f"the {done} rows before may be stored, some or all", err=True)
+            raise
     click.echo(f"{topic}: {count} {'message' if count == 1 else 'messages'} from {path}")
 
 

@@ -23,7 +23,9 @@ NAMESRV_VARIABLE = "NAMESRV_ADDR"
 # They serve, or are about files: no cluster that was chosen for other commands is theirs.
 WITHOUT_CONTEXT = {"standalone", "namesrv", "broker", "controller", "demo", "store", "check",
                    "setup", "context", "completion"}  # fmt: skip
-NAMED = "rmq.cli.context"  # in click's meta: what --context says
+# In click's meta: what --context says; whether -n stands before the command; what the environment
+# was before a context.
+NAMED, IS_ADDRESSED, BEFORE = "rmq.context", "rmq.addressed", "rmq.before"
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 
 # name: (module, attribute, one-line help)
@@ -152,20 +154,34 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
     """
     if namesrv is not None and named is not None:
         raise click.UsageError("--namesrv and --context: give one of them")
+    context.meta[NAMED], context.meta[IS_ADDRESSED] = named, namesrv is not None
     if namesrv is not None:
         context.with_resource(_variables({NAMESRV_VARIABLE: namesrv}))
-        return
-    context.meta[NAMED] = named
     if context.invoked_subcommand not in WITHOUT_CONTEXT:
         enter_context(context)
+    elif named is not None and context.invoked_subcommand not in ("context", "broker"):
+        raise click.UsageError(f"rmq {context.invoked_subcommand} asks no cluster: no --context")
 
 
 def enter_context(context: click.Context) -> None:
     """The command goes by the cluster of --context, or the one in use (rmq/cli/contexts.py)."""
     from rmq.cli.contexts import chosen_environment
 
-    found = chosen_environment(context.meta.get(NAMED), os.environ)
-    context.with_resource(_variables(found))
+    if not context.meta.get(IS_ADDRESSED):
+        found = chosen_environment(context.meta.get(NAMED), os.environ)
+        context.meta[BEFORE] = {name: os.environ.get(name) for name in found}
+        context.with_resource(_variables(found))
+
+
+def leave_context(context: click.Context) -> None:
+    """The command asks another address: account and TLS of the context do not belong there."""
+    if context.meta.get(NAMED) is not None:
+        raise click.UsageError("--namesrv and --context: give one of them")
+    for name, value in context.meta.pop(BEFORE, {}).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @contextmanager
@@ -178,7 +194,7 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value
 

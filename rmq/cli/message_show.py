@@ -11,7 +11,7 @@ import click
 
 from rmq.cli.json_lines import members
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows, time_text
+from rmq.cli.output import printable, show_json, show_rows, time_text
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import UNIQUE, by_id, by_key
@@ -30,7 +30,7 @@ class Track:
     """What a group has to do with the message."""
 
     group: str
-    state: str  # consumed | not yet | unknown
+    state: str  # passed | not yet | unknown
 
     def row(self) -> tuple[str, str]:
         return self.group, self.state
@@ -53,8 +53,9 @@ def find(cluster: Cluster, message_id: str, topic: str | None) -> ReceivedMessag
 @namesrv_option
 @json_option
 def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> None:
-    """Show a message with all there is to it, and which groups have consumed it.
+    """Show a message with all there is to it, and which groups have passed it.
 
+    A group has passed what it consumed, sent back for a later try, or filtered out.
     ID is the offset message id, or with TOPIC the unique id that the sender's client made.
     """
     with Cluster(namesrv) as cluster:
@@ -65,9 +66,9 @@ def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> Non
                    "groups": {each.group: each.state for each in tracks}})  # fmt: skip
         return
     for name, value in _facts(found):
-        click.echo(f"{name:<18}{value}")
+        click.echo(f"{name:<18}{printable(str(value))}")
     for name, value in sorted(found.properties.items()):
-        click.echo(f"  {name:<16}{value}")
+        click.echo(f"  {printable(name):<16}{printable(value)}")
     click.echo()
     _show_body(found)
     if tracks:
@@ -94,7 +95,7 @@ def _show_body(found: ReceivedMessage) -> None:
     try:
         if found.packing is not None:
             raise UnicodeDecodeError("utf-8", b"", 0, 1, "packed")
-        click.echo(found.body.decode())
+        click.echo(printable(found.body.decode(), kept="\n\t"))
     except UnicodeDecodeError:
         for at in range(0, min(len(found.body), HEX_BYTES_MAX), 16):
             line = found.body[at : at + 16]
@@ -119,7 +120,7 @@ def _tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[Track]:
     for group in sorted(groups):
         offset = admin.committed_offset(cluster, group, queue)
         state = "unknown" if offset is None else (
-            "consumed" if offset > stored.queue_offset else "not yet")  # fmt: skip
+            "passed" if offset > stored.queue_offset else "not yet")  # fmt: skip
         yield Track(group, state)
 
 
@@ -161,7 +162,7 @@ def direct(
         show_json({"client": member, "result": said, "remark": result.get("remark"),
                    "ms": result.get("spentTimeMills")})  # fmt: skip
     else:
-        remark = f": {result['remark']}" if result.get("remark") else ""
+        remark = printable(f": {result['remark']}") if result.get("remark") else ""
         click.echo(f"{member}: {said} after {result.get('spentTimeMills')} ms{remark}")
     if said not in ("CR_SUCCESS", "CR_COMMIT"):
         sys.exit(1)

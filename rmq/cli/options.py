@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rmq.cli.account_options import account_options
-from rmq.cli.main import NAMESRV_VARIABLE
+from rmq.cli.main import NAMESRV_VARIABLE, leave_context
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -40,11 +41,20 @@ def _addresses(text: str) -> str:
     return text
 
 
+def own_cluster(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Who names another address than the context's asks there as himself."""
+    if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+        leave_context(context)
+    return value
+
+
 ADDRESSES = Parsed("addresses", _addresses)
 _namesrv_option = click.option(
     "-n",
     "--namesrv",
     type=ADDRESSES,
+    callback=own_cluster,
+    is_eager=True,  # before the account's options
     envvar=NAMESRV_VARIABLE,
     default="127.0.0.1:9876",
     show_default=True,

@@ -91,7 +91,14 @@ def _text(cell: Any) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, float):
         return f"{cell:.1f}"
-    return str(cell)
+    return printable(str(cell))
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Without what would be a command to a terminal; `kept`: control characters that stay."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)
 
 
 def time_text(ms: int) -> str | None:

@@ -119,6 +119,29 @@ def test_the_chosen_ones_go_where_they_came_from_or_elsewhere(namesrv: str, tmp_
         row["body"] for row in rows]  # fmt: skip
 
 
+def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str) -> None:
+    """What comes to its retry topic while it holds locks is a dead letter at once."""
+    group = Group(namesrv, "ordered")
+    with PushConsumer(
+        "ordered", lambda *_: None, namesrv_addr=namesrv, consume_orderly=True
+    ) as consumer:
+        consumer.subscribe(group.topic)
+        wait_until(lambda: any(each.holds_lock() for each in consumer.process_queues()))
+        result = run("dlq", "resend", "ordered", "--yes")
+        assert result.returncode == 1 and "consumes in order" in result.stderr
+        assert group.counts() == (4, 4)
+
+
+def test_a_topic_that_is_not_there_is_not_made(namesrv: str) -> None:
+    group = Group(namesrv, "typo")
+    result = run("dlq", "resend", "typo", "--to", "misspelt", "--yes")
+    assert result.returncode == 1 and "code 17" in result.stderr
+    for words in (("--id", "7F" * 16), ("--key", "nobody")):
+        result = run("dlq", "resend", "typo", *words, "--yes")
+        assert result.returncode == 1 and "no dead letter has" in result.stderr
+    assert group.counts() == (3, 3)
+
+
 def test_a_group_without_them_is_named() -> None:
     for words in (("show", "nobody"), ("resend", "nobody")):
         result = run("dlq", *words)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from support.broker_pair import SMALL
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
 from support.spark_topics import fill, make
+from support.waiting import HANG_S
 
 import rmq
 
@@ -119,6 +122,9 @@ def test_rows_from_a_pipe_and_ids_that_are_known(broker: BrokerProcess) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     bad = '{"body": "a"}\n{"body": 7}\n'
     assert "line 2: the body is no text" in failed("import", "-", "binary", text=bad)
+    many = '{"body": "a"}\n' * 5000 + "bad\n"
+    said = failed("import", "-", "binary", text=many)
+    assert "line 5001: no JSON" in said and "the 4096 rows before may be stored" in said
     import pyarrow.parquet as parquet
 
     rows = tmp_path / "rows.parquet"
@@ -132,6 +138,29 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     assert "its ending does not say what it is" in failed("export", "orders", tmp_path / "x.csv")
     assert "name a file" in failed("export", "orders", "-", "--format", "parquet")
     assert "--column and --text are for" in failed("export", "orders", "-", "--text")
+
+
+def test_what_is_there_is_written_as_what_it_is(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("before")
+    kept.chmod(0o600)
+    (tmp_path / "link.jsonl").symlink_to(kept)
+    done("export", "orders", tmp_path / "link.jsonl")
+    assert (tmp_path / "link.jsonl").is_symlink() and stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert len(kept.read_text().splitlines()) == 2 * COUNT
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    done("export", "orders", pipe)
+    reader.join(HANG_S)
+    assert read == [kept.read_bytes()] and pipe.is_fifo()
+    assert "is a directory: name a file" in failed(
+        "export", "orders", tmp_path, "--format", "arrow"
+    )
+    assert done("export", "orders", "/dev/null", "--format", "jsonl").startswith("/dev/null: 100")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -247,6 +247,47 @@ def test_frames_of_other_libraries_are_written(broker: BrokerProcess) -> None:
     assert found["keys"].to_pylist().count("k1 k2") == 2
 
 
+def test_frames_as_they_are_in_use(broker: BrokerProcess) -> None:
+    """One that was filtered has an index of its own; categories are dictionaries."""
+    pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
+    make(broker, "used", 1)
+    frame = pandas.DataFrame({"body": ["a", "b", "c"], "delay": [None, None, None]})
+    assert rmq.write_table(frame[frame.body != "a"], "used") == 2
+    frame = polars.DataFrame({"body": ["x", "y"], "tags": ["t", "t"]})
+    frame = frame.with_columns(polars.col("tags").cast(polars.Categorical))
+    assert rmq.write_table(frame, "used") == 2
+    found = rmq.read_table("used", text=True)
+    assert found["body"].to_pylist() == ["b", "c", "x", "y"]
+    assert found["tags"].to_pylist() == [None, None, "t", "t"]
+
+
+def test_rows_of_one_sharding_key_stay_together_in_a_copy(broker: BrokerProcess) -> None:
+    make(broker, "keyed", 4)
+    make(broker, "keyed-copy", 3)
+    rows = [{"body": b"%d" % at, "shardingKey": f"k{at % 5}"} for at in range(50)]
+    rmq.write_table(pa.Table.from_pylist(rows), "keyed")
+    rmq.write_table(rmq.read_table("keyed"), "keyed-copy")
+    copy = rmq.read_table("keyed-copy", text=True).to_pylist()
+    assert len({(int(row["body"]) % 5, row["queueId"]) for row in copy}) == 5
+    for key in range(5):
+        mine = [int(row["body"]) for row in copy if int(row["body"]) % 5 == key]
+        assert mine == sorted(mine)
+
+
+def test_bodies_that_are_no_text_are_marked(broker: BrokerProcess) -> None:
+    fill(broker, "no-text", {0: [b"\xff\xfea", "grün".encode()]})
+    table = rmq.read_table("no-text", text=True)
+    assert table["body"].to_pylist() == ["\ufffd\ufffda", "grün"]
+    table.validate(full=True)
+
+
+def test_queues_of_a_store_are_partitions_of_their_own(broker: BrokerProcess) -> None:
+    given: dict[str, Any] = {"schema": "kafka", "columns": ["partition", "offset"]}
+    order = [("partition", "ascending"), ("offset", "ascending")]
+    stored = rmq.scan_store(broker.store, "orders", **given).read_all()
+    assert stored.sort_by(order) == rmq.read_table("orders", **given).sort_by(order)
+
+
 def test_topics_sharding_keys_and_prefixes_of_rows(broker: BrokerProcess) -> None:
     make(broker, "sharded", 4)
     rows = [{"body": b"%d" % at, "topic": "sharded", "shardingKey": f"k{at % 3}"}
@@ -268,6 +309,7 @@ def test_topics_sharding_keys_and_prefixes_of_rows(broker: BrokerProcess) -> Non
         ({"body": [1.5]}, "column body is double, it must be binary or string: cast it"),
         ({"body": [None]}, "a row without body: filter it out"),
         ({"body": ["a"], "properties": [{"a": "b"}]}, "column properties is struct"),
+        ({"body": ["a"], "value": ["a"]}, "a column is there twice"),
     ],
 )
 def test_what_cannot_be_written_is_said(columns: dict[str, list[Any]], said: str) -> None:

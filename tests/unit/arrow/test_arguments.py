@@ -13,7 +13,14 @@ pytest.importorskip("pyarrow")
 
 import rmq
 from rmq.arrow import keywords
-from rmq.arrow.arguments import BROKER, STORE, WRITE, python_names, read_options_of
+from rmq.arrow.arguments import (
+    BROKER,
+    STORE,
+    WRITE,
+    python_names,
+    read_options_of,
+    texts_of,
+)
 from rmq.arrow.options import OptionError
 from rmq.arrow.queues import DataLossError
 from rmq.errors import ConfigError
@@ -95,7 +102,7 @@ def test_a_time_without_a_zone_is_local() -> None:
         ({"topic": "t", "access_key": "a"}, "^access_key and secret_key: give both"),
         ({"topic": "t", "schema": "avro"}, "^option schema='avro': give rmq or kafka"),
         ({"topic": "t", "subscribe_pattern": "x"}, "subscribe_pattern: give only one"),
-        ({"starting_offsets": {"t": object()}}, "is no offset and no time"),
+        ({"starting_offsets": {"t": object()}}, "is no offset, no queue and no time"),
         ({}, "no topic: give topic, subscribe_pattern or assign"),
     ],
 )
@@ -113,3 +120,33 @@ def test_other_errors_name_keywords_too() -> None:
         python_names(),
     ):
         raise DataLossError("gone; failOnDataLoss=false reads on")
+
+
+def test_what_stands_in_values_is_left_as_it_is() -> None:
+    with pytest.raises(OptionError) as caught, python_names():
+        raise OptionError("option tlsCaFile: /etc/pki/tls/ca.pem of nameserver:9876; tls=true")
+    assert str(caught.value) == "tls_ca_file: /etc/pki/tls/ca.pem of nameserver:9876; use_tls=true"
+
+
+def test_values_of_numpy_and_pandas_are_numbers_and_times() -> None:
+    pandas = pytest.importorskip("pandas")
+    numpy = pytest.importorskip("numpy")
+    moment = datetime(2026, 6, 1)
+    given = {
+        "topic": "t", "starting_timestamp": pandas.Timestamp(moment), "batch_rows": numpy.int64(5),
+        "starting_offsets": {"t": {numpy.int64(1): numpy.int64(7)}}, "assign": {"t": {0}},
+        "plan_timeout_ms": timedelta(milliseconds=4035), "namesrv_addr": ["a:1", "b:2"],
+    }  # fmt: skip
+    texts = texts_of(given, BROKER)
+    assert texts["startingTimestamp"] == str(int(moment.timestamp() * 1000))
+    assert texts["batchRows"] == "5" and texts["startingOffsets"] == '{"t": {"1": 7}}'
+    assert texts["assign"] == '{"t": [0]}' and texts["planTimeoutMs"] == "4035"
+    assert texts["nameserver"] == "a:1;b:2"
+
+
+@pytest.mark.parametrize("word", ["secret_key", "tls_key_password", "security_token"])
+def test_secrets_are_in_no_error(word: str) -> None:
+    for value in (b"s3cr3t", ["s3cr3t,"], 1.5):
+        with pytest.raises(OptionError) as caught:
+            texts_of({word: value}, BROKER)
+        assert "s3cr3t" not in str(caught.value)

@@ -1,5 +1,6 @@
 """A file of the log into columns: what damage does to its neighbours, in files made for it."""
 
+import os
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -76,15 +77,18 @@ def spoil(path: Path, number: int, kind: str) -> list[int]:
     elif kind == "two":
         data[first + BODY_AT] ^= 1
         data[end + 4] ^= 0xFF
+    elif kind == "two bodies":
+        data[first + BODY_AT] ^= 1
+        data[end + BODY_AT] ^= 1
     path.write_bytes(data)
     return bounds
 
 
-@pytest.mark.parametrize("kind", ["body", "magic", "length", "zeros", "two"])
+@pytest.mark.parametrize("kind", ["body", "magic", "length", "zeros", "two", "two bodies"])
 @pytest.mark.parametrize("number", range(5))
 def test_wherever_a_log_is_cut_damage_is_told_once(tmp_path: Path, number: int, kind: str) -> None:
     path = tmp_path / "00000000000000000000"
-    bounds = spoil(path, min(number, 3) if kind == "two" else number, kind)
+    bounds = spoil(path, min(number, 3) if "two" in kind else number, kind)
     size = bounds[-1]
     near = {at + by for at in bounds for by in (-1, 0, 1, 4, 100)} & set(range(1, size))
     cuts = [(0, cut, size) for cut in sorted(near)]
@@ -93,7 +97,18 @@ def test_wherever_a_log_is_cut_damage_is_told_once(tmp_path: Path, number: int, 
     whole = rows_and_damage(path, (0, size), size)
     for cut in cuts:
         assert rows_and_damage(path, cut, size) == whole, cut
-    assert whole == (4 if kind == "two" else 5, 1)
+    assert whole == ((4, 2) if "two" in kind else (5, 1))
+
+
+def test_what_cannot_be_read_is_no_end_of_the_log(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)  # a directory: each read of it fails
+    try:
+        reader = LogReader(Decoder(Columns([])), descriptor, 0, 1 << 30, 0, 1 << 30, lambda _: [])
+        for question in (reader.log_end, reader.first_stored_ms, reader.fill):
+            with pytest.raises(OSError, match="the commit log cannot be read at"):
+                question()
+    finally:
+        os.close(descriptor)
 
 
 def rows_and_damage(path: Path, cut: tuple[int, ...], size: int) -> tuple[int, int]:

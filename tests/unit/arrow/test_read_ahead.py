@@ -58,6 +58,20 @@ def test_each_thread_is_ahead_by_so_many_and_no_more() -> None:
     assert len(found) == 6 * 3 * AHEAD and parts.given == [3 * AHEAD] * 6
 
 
+@pytest.mark.parametrize("count", [1, 2, AHEAD])
+def test_small_parts_are_not_begun_far_ahead(count: int) -> None:
+    parts = Parts(30, count)
+    parts.gate.set()
+    batches = in_order(parts.all(), 3)
+    for number in range(30):
+        assert next(batches)[0] == number
+        # Those of three parts: the one that is taken and two more.
+        wait_until(lambda number=number: sum(parts.given) == min(number + 3, 30) * count)
+        for _ in range(count - 1):
+            next(batches)
+    assert list(batches) == []
+
+
 @pytest.mark.parametrize("threads", THREADS)
 def test_what_a_part_raises_comes_in_its_place(threads: int) -> None:
     def failing() -> Iterator[tuple[int, int]]:

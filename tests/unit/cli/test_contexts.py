@@ -16,6 +16,7 @@ import pytest
 from support.command_line import rmq
 
 from rmq.cli.contexts import chosen_environment, contexts_path
+from rmq.client.blocking import credentials, encryption
 from rmq.errors import ConfigError
 
 HERE, THERE = "127.0.0.1:1", "127.0.0.1:2"
@@ -49,7 +50,7 @@ def asked(*words: str) -> str:
 
 
 def test_the_first_is_used_and_another_by_its_name() -> None:
-    assert "127.0.0.1:9876" in asked() or HERE not in asked()
+    assert chosen_environment(None, {}) == {}
     assert "which commands ask now" in done("context", "add", "here", "-n", HERE)
     assert done("context", "add", "there", "-n", THERE) == f"there: {THERE}\n"
     assert HERE in asked() and THERE in asked("--context", "there")
@@ -61,8 +62,9 @@ def test_the_first_is_used_and_another_by_its_name() -> None:
     assert [(row["used"], row["name"]) for row in rows] == [(None, "here"), ("*", "there")]
     assert json.loads(done("context", "show"))["namesrv"] == THERE
     assert json.loads(done("context", "show", "here"))["tls"] is False
+    assert json.loads(done("--context", "here", "context", "show"))["namesrv"] == HERE
     done("context", "remove", "there")
-    assert THERE not in asked() and HERE not in asked()
+    assert chosen_environment(None, {}) == {}
 
 
 def test_what_is_said_nearer_counts_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,22 +81,61 @@ def test_what_is_said_nearer_counts_first(monkeypatch: pytest.MonkeyPatch) -> No
     assert "give one of them" in failed("-n", HERE, "--context", "here", "topic", "list")
 
 
-def test_account_and_tls_go_with_it(tmp_path: Path) -> None:
+def set_of(environment: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if value}
+
+
+@pytest.fixture
+def prod(tmp_path: Path) -> dict[str, str]:
+    """A context with all there is to one, in use; what it stands for."""
     file = tmp_path / "alice.json"
     file.write_text('{"accessKey":"alice","secretKey":"secret"}')
     done("context", "add", "prod", "-n", HERE, "--credentials", str(file), "--tls-ca", str(file))
-    wanted = {"NAMESRV_ADDR": HERE, "RMQ_CREDENTIALS": str(file), "RMQ_TLS": "1",
-              "RMQ_TLS_CA": str(file)}  # fmt: skip
-    assert chosen_environment(None, {}) == wanted
-    whole = chosen_environment("prod", {"RMQ_TLS_CERT": "x"})
-    assert {name: value for name, value in whole.items() if value} == wanted
-    assert whole["RMQ_TLS_CERT"] == "", "the environment's belongs to another cluster"
-    assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}
-    assert "RMQ_CREDENTIALS" not in chosen_environment(None, {"RMQ_ACCESS_KEY": "bob"})
-    assert set(chosen_environment(None, {"RMQ_TLS_CERT": "x"})) == {
-        "NAMESRV_ADDR", "RMQ_CREDENTIALS"}  # fmt: skip
+    return {"NAMESRV_ADDR": HERE, "RMQ_CREDENTIALS": str(file), "RMQ_TLS": "1",
+            "RMQ_TLS_CA": str(file)}  # fmt: skip
+
+
+def test_account_and_tls_go_with_it(prod: dict[str, str]) -> None:
+    assert set_of(chosen_environment(None, {})) == prod
+    others = {"RMQ_ACCESS_KEY": "bob", "RMQ_CREDENTIALS": "x", "RMQ_TLS_CERT": "x",
+              "RMQ_TLS_VERIFY": "0"}  # fmt: skip
+    whole = chosen_environment("prod", others)
+    assert set_of(whole) == prod
+    assert set(others) <= set(whole), "the environment's belong to another cluster"
     assert "secret" not in contexts_path().read_text()
     assert stat.S_IMODE(contexts_path().stat().st_mode) == 0o600
+
+
+def test_of_the_one_in_use_what_the_environment_does_not_say(prod: dict[str, str]) -> None:
+    assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}
+    assert "RMQ_CREDENTIALS" not in chosen_environment(None, {"RMQ_ACCESS_KEY": "bob"})
+    # TLS is never switched off by what is only about its certificates.
+    for name in ("RMQ_TLS_CERT", "RMQ_TLS_CA", "RMQ_TLS_VERIFY"):
+        assert set_of(chosen_environment(None, {name: "x"})) == prod
+    assert "RMQ_TLS" not in chosen_environment(None, {"RMQ_TLS": "0"})
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_another_address_gets_neither_account_nor_tls(
+    prod: dict[str, str], monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        "rmq.client.blocking.cluster.ClusterView.topics",
+        lambda cluster: asked.append((cluster.name_servers, credentials.present(),
+                                      encryption.client_tls())) or [],
+    )  # fmt: skip
+    if is_named:
+        monkeypatch.setenv("RMQ_CONTEXT", "prod")
+    done("topic", "list", "--all")
+    done("topic", "list", "--all", "-n", THERE)
+    done("-n", THERE, "topic", "list", "--all")
+    first, *others = asked
+    assert first[0] == [HERE] and first[1].access_key == "alice" and first[2] is not None
+    assert others == [([THERE], None, None)] * 2
+    if is_named:
+        assert THERE in rmq("-n", THERE, "broker", "status").stderr
+    assert "give one of them" in failed("--context", "prod", "topic", "list", "-n", THERE)
 
 
 def test_a_command_leaves_the_environment_as_it_was() -> None:
@@ -112,6 +153,13 @@ def test_what_serves_goes_by_none(tmp_path: Path) -> None:
     assert "mend it, or remove it" in failed("topic", "list")
     with pytest.raises(ConfigError, match=r"contexts\.json: JSON is malformed"):
         chosen_environment(None, {})
+    assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}, "it is not needed"
+    assert "rmq namesrv asks no cluster" in failed("--context", "x", "namesrv", "--help")
+
+
+def test_a_home_that_is_anothers_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
+    assert chosen_environment(None, {}) == {}
 
 
 def test_what_cannot_be_is_said() -> None:

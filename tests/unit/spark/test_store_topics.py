@@ -16,6 +16,7 @@ from rmq.arrow.store_topics import check_topics
 class Part(NamedTuple):
     path: str
     segment_start: int
+    segment_end: int
     start: int
     end: int
 
@@ -26,11 +27,11 @@ def log_of(root: Path, topic: bytes) -> Part:
     path = root / "commitlog" / f"{4096:020}"
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-    return Part(str(path), 4096, 4096, 4096 + len(data))
+    return Part(str(path), 4096, 4096 + len(data), 4096, 4096 + len(data))
 
 
 def unreadable(root: Path) -> Part:
-    return Part(str(root / "commitlog" / "there is no such file"), 0, 0, 1)
+    return Part(str(root / "commitlog" / "there is no such file"), 0, 1, 0, 1)
 
 
 def test_a_store_that_names_its_topics_is_believed_without_its_log(tmp_path: Path) -> None:
