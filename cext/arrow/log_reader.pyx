@@ -95,7 +95,8 @@ cdef class LogReader:
     def log_end(self) -> int:
         """Behind the last valid record of this segment, whatever is damaged before it. OSError: it
         cannot be read."""
-        cdef int64_t low = self.segment_start, high = self.segment_end, middle, found = -1, last = -1
+        cdef int64_t low = self.segment_start, high = self.segment_end
+        cdef int64_t middle, found = -1, last = -1
         cdef RecordView view
         cdef int status
         # Where a window without any record begins: records are younger than END_WINDOW apart.

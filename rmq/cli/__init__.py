@@ -28,7 +28,8 @@
     export, import_file     a topic into a file, and a file into a topic
     json_lines          a message as a JSON object, printed and sent again
     message_format      what consume --format prints
-    message, trace      messages found again, and what clients traced of them
+    message, message_show   messages found again; one with all there is to it
+    trace               what clients traced of messages
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
     context, contexts   clusters by name, and the file that has them

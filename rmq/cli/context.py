@@ -52,10 +52,11 @@ def add(
     contexts = read_contexts()
     if name in contexts.contexts and not replace:
         raise ConfigError(f"there is a context {name}: --replace puts this one in its place")
-    files = [None if each is None else str(each.resolve())
-             for each in (credentials, tls_ca, tls_cert, tls_key)]  # fmt: skip
+    account, *certificates = (None if each is None else str(each.resolve())
+                              for each in (credentials, tls_ca, tls_cert, tls_key))  # fmt: skip
+    authority, certificate, key = certificates
     contexts.contexts[name] = Context(
-        namesrv, files[0], tls or any(files[1:]) or no_tls_verify, *files[1:],
+        namesrv, account, tls or any(certificates) or no_tls_verify, authority, certificate, key,
         tls_verify=not no_tls_verify,
     )  # fmt: skip
     if is_used or contexts.current is None:

@@ -346,5 +346,5 @@ def _send(namesrv: str, letters: Sequence[Message]) -> Iterator[str]:
     params=[click.Argument(["group"]), *export_topic.params[1:]],
 )
 @click.pass_context
-def export(context: click.Context, group: str, **given: object) -> None:
+def export(context: click.Context, /, group: str, **given: object) -> None:
     context.invoke(export_topic, topic=dlq_topic(group), **given)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,7 @@ def _members(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ms(moment: Any) -> int:
+def _ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 

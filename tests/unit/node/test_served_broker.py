@@ -41,10 +41,11 @@ class World:
         self.stop = asyncio.Event()
         self.fails = False
         first: Any = Named("first", self.said)
-        self.served = ServedBroker(
-            first, self.stop, lambda broker: self.said.append(f"prepare {broker.name}"),  # type: ignore[attr-defined]
-            lambda: self.said.append("serves"),
-        )  # fmt: skip
+
+        def prepare(broker: Any) -> None:
+            self.said.append(f"prepare {broker.name}")
+
+        self.served = ServedBroker(first, self.stop, prepare, lambda: self.said.append("serves"))
 
     async def change(self, broker: Any, offset: int, prepare: Callable[[Any], None]) -> Any:
         self.said.append(f"change at {offset}")
