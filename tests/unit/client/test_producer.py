@@ -432,7 +432,7 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
         began = clock.monotonic()
         with pytest.raises(BusyError, match="5 messages"), clock.passing():
             producer.send_async(Message("t", b"x"))
-        assert clock.monotonic() - began >= 0.3
+        assert clock.monotonic() - began > 0.299  # of a clock that stands still, rounded
         producer.timeout_ms = 60_000
         threading.Timer(0.1, release.set).start()
         futures.append(producer.send_async(Message("t", b"x"), timeout_ms=60_000))
