@@ -233,7 +233,7 @@ def test_only_errors_that_say_everything_come_without_a_traceback(
     writer = rows.write.format("rmq").mode("append")
     with pytest.raises(Exception) as refused:
         writer.options(nameserver=broker.namesrv, topic=topic).save()
-    assert "BadRowError: a row without body" in str(refused.value)
+    assert "BadRowError: row 0: a row without body" in str(refused.value)
     assert "Traceback (most recent call last)" not in str(refused.value)
     with pytest.raises(Exception) as failed:
         read(spark, broker, topic).rdd.map(lambda row: row.queueOffset // 0).collect()
