@@ -115,8 +115,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             printing.cancel()
         elif (following := printing.result()) is not None:
             stack.callback(following.cancel)
-        turns = (lambda: core.stats().get("turns")) if core is not None else object
-        if (watching := service_manager.watched(turns)) is not None:
+        if (watching := service_manager.watched()) is not None:
             stack.callback(watching.cancel)
         await stopping
         service_manager.tell(service_manager.STOPPING)
