@@ -79,8 +79,10 @@ def read_options_of(
 def texts_of(
     given: Mapping[str, Any], known: Mapping[str, Option], more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Options as their texts, by Spark's names."""
+    """Options as their texts, by Spark's names; the name server has a default."""
     texts = dict(more or {})
+    if "namesrv_addr" in known:
+        texts.setdefault("nameserver", os.environ.get(NAMESRV_VARIABLE) or NAMESRV_ADDR)
     for word, value in given.items():
         option = known.get(word)
         if option is None:
@@ -148,10 +150,6 @@ def python_names() -> Iterator[None]:
 
 def _word(found: re.Match[str]) -> str:
     return _WORDS[found[1] or found[2] or found[3]]
-
-
-def default_namesrv() -> str:
-    return os.environ.get(NAMESRV_VARIABLE) or NAMESRV_ADDR
 
 
 def documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:

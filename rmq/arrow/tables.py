@@ -28,7 +28,6 @@ from rmq.arrow.access import Access
 from rmq.arrow.arguments import (
     BROKER,
     STORE,
-    default_namesrv,
     documented,
     python_names,
     read_options_of,
@@ -74,11 +73,8 @@ def read_batches(
     checksum.
     """
     threads = _threads(threads)
-    more = {} if given.get("namesrv_addr") else {"nameserver": default_namesrv()}
-    if threads > 1:
-        more["maxBytesPerPartition"] = str(PART_BYTES)
     with python_names():
-        options = read_options_of({"topic": topic, **given}, BROKER, more)
+        options = read_options_of({"topic": topic, **given}, BROKER, _cut_for(threads))
         plan = _plan(options, Access.of(options), text)
         parts = _parts_of_topics(plan)
     return _reader(plan, parts, threads)
@@ -121,19 +117,24 @@ def scan_store(
     message that fails its checksum.
     """
     threads = _threads(threads)
-    more = {"maxBytesPerPartition": str(PART_BYTES)} if threads > 1 else {}
     with python_names():
-        options = read_options_of({"path": path, "topic": topic, **given}, STORE, more)
+        given_all = {"path": path, "topic": topic, **given}
+        options = read_options_of(given_all, STORE, _cut_for(threads))
         plan = _plan(options, None, text)
         log = StoreLog(plan)
-        parts: list[Part] = [partial(log.read, [each]) for each in log.ranges()]
-        if threads == 1:
-            parts = [partial(log.read, log.ranges())]
+        ranges = log.ranges()
+        each_part = [ranges] if threads == 1 else [[each] for each in ranges]
+        parts: list[Part] = [partial(log.read, part) for part in each_part]
     return _reader(plan, parts, threads)
 
 
 def _threads(given: int | None) -> int:
     return max(1, given if given is not None else len(os.sched_getaffinity(0)))
+
+
+def _cut_for(threads: int) -> dict[str, str]:
+    """Of one thread all is one part."""
+    return {"maxBytesPerPartition": str(PART_BYTES)} if threads > 1 else {}
 
 
 def _plan(options: Options, access: Access | None, text: bool) -> ReadPlan:

@@ -20,7 +20,7 @@ except ImportError as error:
     raise ImportError("tables are pyarrow's: pip install 'rmq[arrow]'") from error
 
 from rmq.arrow.access import Access
-from rmq.arrow.arguments import WRITE, default_namesrv, documented, python_names, texts_of
+from rmq.arrow.arguments import WRITE, documented, python_names, texts_of
 from rmq.arrow.columns import RMQ
 from rmq.arrow.options import OptionError, write_options
 from rmq.arrow.rows import COLUMNS, Rows, checked_names
@@ -58,8 +58,7 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
     they stay away for poll_timeout_ms. Rows before it may be stored.
     """
     with python_names():
-        more = {} if given.get("namesrv_addr") else {"nameserver": default_namesrv()}
-        options = write_options(texts_of({"topic": topic, **given}, WRITE, more))
+        options = write_options(texts_of({"topic": topic, **given}, WRITE))
         reader = _reader(data)
         left_out = _READ_ONLY | ({"topic"} if topic is not None else set())
         index = _index_columns(reader.schema) - set(COLUMNS)

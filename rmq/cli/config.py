@@ -13,7 +13,6 @@ from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ConfigError, RemoteError
-from rmq.java_properties import parse
 
 # Of one broker alone: where it is, and who it is.
 OWN = re.compile(
@@ -147,7 +146,7 @@ def _settings(cluster: Cluster, broker: str | None, name_servers: bool) -> dict[
 def _parsed(text: str) -> Settings:
     """rmq writes properties as Java reads them; RocketMQ as they are, backslashes and all."""
     try:
-        return parse(text)
+        return java_properties.parse(text)
     except ConfigError:
         pairs = (line.partition("=") for line in text.splitlines())
         return {name.strip(): value for name, equals, value in pairs if equals}

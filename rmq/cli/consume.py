@@ -41,6 +41,7 @@ def parse_start(text: str) -> Start:
 
 
 START = Parsed("START", parse_start)
+LINE_CHARACTERS_MAX = 60  # of a body in a table
 
 
 @click.command()
@@ -127,6 +128,12 @@ def _show(message: ReceivedMessage, form: MessageFormat | None, as_json: bool) -
         if value := message.properties.get(name):
             marks.append(f"{mark}={value}")
     click.echo("  ".join([*marks, shown_body(message)]))
+
+
+def shown_line(message: ReceivedMessage) -> str:
+    """The same in a cell of a table: one line, and not all of it."""
+    text = shown_body(message).replace("\n", " ")
+    return text if len(text) <= LINE_CHARACTERS_MAX else text[: LINE_CHARACTERS_MAX - 3] + "..."
 
 
 def shown_body(message: ReceivedMessage) -> str:

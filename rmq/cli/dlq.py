@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.consume import START, shown_body
+from rmq.cli.consume import START, shown_line
 from rmq.cli.export import export as export_topic
 from rmq.cli.json_lines import members
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows, time_text
+from rmq.cli.output import counted, show_json, show_rows, time_text
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, first_offset, tail
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from cext.client.message import Message
 
 ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic it came from
-BODY_CHARACTERS_MAX = 60
 COLUMNS = ("PLACE", "DIED", "TOPIC", "ID", "TAG", "KEYS", "BODY")
 
 
@@ -140,13 +139,11 @@ def show(
         return
     rows = []
     for each in found:
-        stored, body = each.stored, shown_body(each).replace("\n", " ")
-        if len(body) > BODY_CHARACTERS_MAX:
-            body = body[: BODY_CHARACTERS_MAX - 3] + "..."
+        stored = each.stored
         rows.append((
             f"{each.broker_name}/{stored.queue_id}@{stored.queue_offset}",
             time_text(stored.store_timestamp_ms), origin_of(each), each.properties.get("UNIQ_KEY"),
-            each.properties.get("TAGS"), each.properties.get("KEYS"), body,
+            each.properties.get("TAGS"), each.properties.get("KEYS"), shown_line(each),
         ))  # fmt: skip
     show_rows(COLUMNS, rows, False)
 
@@ -218,7 +215,7 @@ def resend(
 
 
 def _counted(count: int) -> str:
-    return f"{count} dead {'letter' if count == 1 else 'letters'}"
+    return counted(count, "dead letter")
 
 
 def _queue(topic: str, message: ReceivedMessage) -> MessageQueue:
@@ -313,17 +310,15 @@ def _letter(message: ReceivedMessage, group: str, target: str | None) -> Message
     kept = {name: value for name, value in message.properties.items()
             if name not in OWN_PROPERTIES}  # fmt: skip
     origin, came_by = origin_of(message), _came_by(message)
-    if target == "origin":
-        if origin is None:
-            raise MessageError(f"{place}: nothing says which topic it came from: name one (--to)")
-        return Message(origin, body, properties=kept, flag=stored.flag)
-    if target is not None:
-        return Message(target, body, properties=kept, flag=stored.flag)
-    # Who pops reads a retry topic for each topic.
-    is_popped = came_by is not None and came_by != origin
-    topic = came_by if is_popped and came_by is not None else retry_topic(group)
+    # Who pops reads a retry topic for each topic, which is the one that it came by.
+    is_popped = came_by != origin
+    topic = origin if target == "origin" else target
+    if target is None:
+        topic = came_by if is_popped else retry_topic(group)
+    if topic is None:
+        raise MessageError(f"{place}: nothing says which topic it came from: name one (--to)")
     made = Message(topic, body, properties=kept, flag=stored.flag)
-    if origin is not None and not is_popped:
+    if target is None and origin is not None and not is_popped:
         made.put_property("RETRY_TOPIC", origin)  # as which the group sees it
     return made
 

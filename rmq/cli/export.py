@@ -21,6 +21,7 @@ import click
 
 from rmq.cli.consume import START
 from rmq.cli.options import namesrv_option
+from rmq.cli.output import counted
 from rmq.cli.store_places import progress_bar
 from rmq.cli.times import MOMENT
 from rmq.client.blocking.admin import max_offset
@@ -114,11 +115,11 @@ def export(
                 progress("messages", done, total)
 
         if path == "-":
-            count = _write_json(sys.stdout.buffer, batches())
+            _write_json(sys.stdout.buffer, batches())
             return
         with whole_file(Path(path)) as part:
             count = _WRITERS[form](part, reader.schema, batches())
-    click.echo(f"{path}: {count} {'message' if count == 1 else 'messages'} of {topic}")
+    click.echo(f"{path}: {counted(count, 'message')} of {topic}")
 
 
 def reader_access(namesrv: str) -> dict[str, Any]:

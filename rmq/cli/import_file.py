@@ -14,6 +14,7 @@ import click
 from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
 from rmq.cli.json_lines import message_of
 from rmq.cli.options import namesrv_option
+from rmq.cli.output import counted
 from rmq.cli.store_places import progress_bar
 from rmq.errors import MessageError, RmqError
 
@@ -68,7 +69,7 @@ def import_file(
             if done:
                 click.echo(f"the {done} rows before may be stored, some or all", err=True)
             raise
-    click.echo(f"{topic}: {count} {'message' if count == 1 else 'messages'} from {path}")
+    click.echo(f"{topic}: {counted(count, 'message')} from {path}")
 
 
 Rows = tuple[Any, Iterator[Any], int]  # schema, batches, how many rows that are, 0 if not known

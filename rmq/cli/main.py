@@ -177,11 +177,7 @@ def leave_context(context: click.Context) -> None:
     """The command asks another address: account and TLS of the context do not belong there."""
     if context.meta.get(NAMED) is not None:
         raise click.UsageError("--namesrv and --context: give one of them")
-    for name, value in context.meta.pop(BEFORE, {}).items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    _set(context.meta.pop(BEFORE, {}))
 
 
 @contextmanager
@@ -192,11 +188,16 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(values: dict[str, str | None]) -> None:
+    """In the environment; None: not at all."""
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def main(arguments: list[str] | None = None) -> Any:

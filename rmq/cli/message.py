@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from rmq.cli.consume import shown_body
+from rmq.cli.consume import shown_line
 from rmq.cli.json_lines import members
 from rmq.cli.message_show import direct, show
 from rmq.cli.options import json_option, namesrv_option
@@ -18,7 +18,6 @@ from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
 from rmq.client.blocking.tail import ReceivedMessage
 
 COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
-BODY_CHARACTERS_MAX = 60  # of a body in the table
 
 
 @click.group()
@@ -86,12 +85,9 @@ def query(
 
 
 def _row(each: ReceivedMessage) -> tuple[object, ...]:
-    body = shown_body(each).replace("\n", " ")
-    if len(body) > BODY_CHARACTERS_MAX:
-        body = body[: BODY_CHARACTERS_MAX - 3] + "..."
     properties, stored = each.properties, each.stored
     return (
         each.broker_name, stored.queue_id, stored.queue_offset,
         time_text(stored.store_timestamp_ms), properties.get("UNIQ_KEY"), properties.get("TAGS"),
-        properties.get("KEYS"), body,
+        properties.get("KEYS"), shown_line(each),
     )  # fmt: skip

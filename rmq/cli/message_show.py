@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -23,17 +22,6 @@ from rmq.format.fastjson import MessageQueue
 
 HEX_BYTES_MAX = 512
 DIRECT_TIMEOUT_S = 15.0  # a broker waits for its consumer for ten seconds
-
-
-@dataclass(frozen=True)
-class Track:
-    """What a group has to do with the message."""
-
-    group: str
-    state: str  # passed | not yet | unknown
-
-    def row(self) -> tuple[str, str]:
-        return self.group, self.state
 
 
 def find(cluster: Cluster, message_id: str, topic: str | None) -> ReceivedMessage:
@@ -63,7 +51,7 @@ def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> Non
         tracks = list(_tracks(cluster, found))
     if as_json:
         show_json({**members(found), "topic": found.stored.topic,
-                   "groups": {each.group: each.state for each in tracks}})  # fmt: skip
+                   "groups": dict(tracks)})  # fmt: skip
         return
     for name, value in _facts(found):
         click.echo(f"{name:<18}{printable(str(value))}")
@@ -73,7 +61,7 @@ def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> Non
     _show_body(found)
     if tracks:
         click.echo()
-        show_rows(("GROUP", "THIS MESSAGE"), [each.row() for each in tracks], False)
+        show_rows(("GROUP", "THIS MESSAGE"), tracks, False)
 
 
 def _facts(found: ReceivedMessage) -> Iterator[tuple[str, object]]:
@@ -106,7 +94,8 @@ def _show_body(found: ReceivedMessage) -> None:
             click.echo(f"... and {more} bytes more: rmq consume --format %v")
 
 
-def _tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[Track]:
+def _tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[tuple[str, str]]:
+    """Each group that reads the topic: passed, not yet, or unknown."""
     stored = found.stored
     queue = MessageQueue(stored.topic, found.broker_name, stored.queue_id)
     groups: set[str] = set()
@@ -121,7 +110,7 @@ def _tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[Track]:
         offset = admin.committed_offset(cluster, group, queue)
         state = "unknown" if offset is None else (
             "passed" if offset > stored.queue_offset else "not yet")  # fmt: skip
-        yield Track(group, state)
+        yield group, state
 
 
 @click.command()

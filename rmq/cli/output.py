@@ -94,6 +94,11 @@ def _text(cell: Any) -> str:
     return printable(str(cell))
 
 
+def counted(count: int, noun: str) -> str:
+    """Example: 1 message, 3 messages."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def printable(text: str, kept: str = "") -> str:
     """Without what would be a command to a terminal; `kept`: control characters that stay."""
     if text.isprintable():

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_rows, time_text
+from rmq.cli.output import counted, show_rows, time_text
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ, PERM_WRITE
@@ -164,8 +164,8 @@ def _unread(cluster: Cluster, there: list[topics.TopicState], named: dict[str, A
         messages = sum(each.max_offset - each.min_offset for each in going)
         if messages:
             lines.append(
-                f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold {messages} "
-                f"{'message' if messages == 1 else 'messages'}, which nobody reads any more."
+                f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold "
+                f"{counted(messages, 'message')}, which nobody reads any more."
             )
     return lines
 
