@@ -242,7 +242,8 @@ class ControlledRole:
             return
         standing, now = self._standing(), clock.monotonic()
         self._looks_since = self._looks_since or now
-        if now - self._looks_since > LOST_END_WAIT_S:  # after a power cut all may have lost it
+        # After a power cut all may have lost the end of theirs; never a whole log.
+        if standing.has_bytes and now - self._looks_since > LOST_END_WAIT_S:
             standing = msgspec.structs.replace(standing, has_lost_end=False)
         if lacks := standing.lacks:
             raise ControllerError(

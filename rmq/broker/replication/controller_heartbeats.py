@@ -55,9 +55,13 @@ class Standing(msgspec.Struct, frozen=True):
     is_poisoned: bool = False  # a write or sync failed: it takes nothing until it is opened again
 
     @property
+    def has_bytes(self) -> bool:
+        """False also where the first file begins where its master's did."""
+        return self.max_offset > self.log_start
+
+    @property
     def is_empty(self) -> bool:
-        """Also where the first file begins where its master's did."""
-        return self.epoch == NO_EPOCH and self.max_offset == self.log_start
+        return self.epoch == NO_EPOCH and not self.has_bytes
 
     @property
     def has_lost(self) -> bool:

@@ -429,6 +429,9 @@ async def test_at_rocketmqs_controller_one_that_lost_its_end_waits_for_a_while(
                 await two.role._look_back(info, 2)
         clock.advance(2.0)
         await two.role._look_back(info, 2)
+        two.end = 0  # its commitlog was taken away, its epoch file was not
+        with pytest.raises(ControllerError, match="has lost the end of its log"):
+            await two.role._look_back(info, 2)
 
 
 @in_loop
