@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.parameters import PopConsumerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.pop.consumer import PopConsumer as ThreadedPopConsumer
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import PopConsumerKeywords
 
 
+@documented(PopConsumerParameters)
 class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
     """As rmq.PopConsumer; used in one event loop."""
 

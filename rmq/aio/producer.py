@@ -17,6 +17,7 @@ from cext.client.result import SendResult
 from rmq.aio.base import LoopClient, threaded
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.producer.producer import Producer as ThreadedProducer
 from rmq.client.producer.targets import Selector
 from rmq.client.producer.transaction import TransactionListener, TransactionResult
@@ -44,8 +45,13 @@ class _LoopProducer(ThreadedProducer):
         self.connect_sender(instance.engine, self.loop_mailbox)
 
 
+@documented(ProducerParameters)
 class Producer(LoopClient[_LoopProducer]):
-    """As rmq.Producer; used in one event loop."""
+    """As rmq.Producer; used in one event loop.
+
+    async with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
+        result = await producer.send(Message("orders", b"paid"))
+    """
 
     def __init__(
         self,
@@ -186,6 +192,7 @@ class Producer(LoopClient[_LoopProducer]):
         return await threaded(function, *arguments, **named)
 
 
+@documented(TransactionProducerParameters)
 class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
     """As rmq.TransactionProducer; the listener is called in threads, as there."""
 

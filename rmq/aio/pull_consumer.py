@@ -20,6 +20,7 @@ from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
 from rmq.errors import ClosedError
 from rmq.format.fastjson import MessageQueue
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import PullConsumerKeywords
 
 
+@documented(PullConsumerParameters)
 class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
     """As rmq.PullConsumer; used in one event loop."""
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.listener import Listen, function_of, is_coroutine
 from rmq.client.parameters.consumer import PushConsumerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
 from rmq.format.fastjson import MessageQueue
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _waits: ContextVar[threading.Thread | None] = ContextVar("rmq_waits", default=None)
 
 
+@documented(PushConsumerParameters)
 class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
     """As rmq.PushConsumer; used in one event loop."""
 

@@ -28,6 +28,7 @@ from rmq.client.connection.namespaces import wrap
 from rmq.client.connection.replicas import Purpose, Replica
 from rmq.client.connection.routes import Route
 from rmq.client.parameters import ClientParameters
+from rmq.client.parameters.documented import documented
 from rmq.codes import FLAG_RESPONSE, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, not_copied
 from rmq.format.fastjson import MessageQueue
@@ -71,8 +72,14 @@ class _InstanceView(ClusterView):
         return self._instance.routes.of(topic, refresh=True)
 
 
+@documented(ClientParameters)
 class Admin:
-    """Asks and changes what brokers and name servers know; any thread."""
+    """Asks and changes what brokers and name servers know; any thread may use it.
+
+    with Admin(namesrv_addr="127.0.0.1:9876") as admin:
+        admin.create_topic("orders", 8)
+        print(admin.progress("billing"))               # how far the group is, queue by queue
+    """
 
     def __init__(
         self,

@@ -1,19 +1,6 @@
 """PopConsumer: takes messages for a while, acknowledges each (RocketMQ 5's pop, as its simple
 consumers do).
 
-    with PopConsumer("billing", namesrv_addr="127.0.0.1:9876") as consumer:
-        consumer.subscribe("orders", "paid || sent")
-        for message in consumer.poll(10_000):
-            bill(message)
-            consumer.ack(message)                  # or it is visible again after pop_invisible_time
-            # consumer.ack_async(message)          the same without waiting for the broker
-            # consumer.change_invisible_time(message, 300_000)     more time, or less
-
-The broker shares messages out, not queues: any number of consumers of a group read one queue at
-the same time, and a slow one holds up nobody. A message that is not acknowledged in time comes
-again, to whoever asks then, with reconsume_times grown by one, and is a dead letter after the
-group's retryMaxTimes. With consume_orderly a queue has one batch in hand at a time.
-
 A poll asks all brokers of the subscribed topics at once and returns what comes first; what others
 send meanwhile is kept for the next poll, while most of its invisible time is left.
 """
@@ -37,6 +24,7 @@ from rmq.client.connection.namespaces import wrap
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
 from rmq.client.pop.request import (
@@ -64,8 +52,23 @@ FULL_PAUSE_S = 0.05
 MOST = 32
 
 
+@documented(PopConsumerParameters)
 class PopConsumer(Member[PopConsumerParameters]):
-    """A member of one group; any thread may use it."""
+    """Takes messages of one group for a while, and acknowledges each; any thread may use it.
+
+        with PopConsumer("billing", namesrv_addr="127.0.0.1:9876") as consumer:
+            consumer.subscribe("orders", "paid || sent")
+            for message in consumer.poll(10_000):
+                bill(message)
+                consumer.ack(message)              # or it is visible again after pop_invisible_time
+                # consumer.ack_async(message)      the same without waiting for the broker
+                # consumer.change_invisible_time(message, 300_000)     more time, or less
+
+    The broker shares messages out, not queues: any number of consumers of a group read one queue at
+    the same time, and a slow one holds up nobody. A message that is not acknowledged in time comes
+    again, to whoever asks then, with reconsume_times grown by one, and is a dead letter after the
+    group's retryMaxTimes. With consume_orderly a queue has one batch in hand at a time.
+    """
 
     consume_type = "CONSUME_POP"
 
@@ -76,7 +79,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name (docs/client-parameters.md)."""
+        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
         super().__init__(parameters or PopConsumerParameters(), consumer_group, {**changes})
         self._news = threading.Condition()
         self._ready: deque[tuple[float, MessageExt]] = deque()  # until when, message

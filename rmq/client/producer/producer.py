@@ -1,17 +1,5 @@
 """Producer: sends messages; TransactionProducer is in rmq/client/producer/transaction.py.
 
-    with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
-        result = producer.send(Message("orders", b"paid", tags="card", keys="42"))
-        producer.send_async(message, lambda result, error: ...)      # or .result() of its Future
-        producer.send_oneway(message)
-        results = producer.send_batch([message, ...])
-
-Which queue: in turn; by the message's sharding_key (equal keys, one queue, kept order); by
-`selector(queues, message, arg)`; or the `queue` given. A send that a broker could not take, or that
-got no answer because its connection broke, is tried again on another broker where there is one
-(retry_times_when_send_failed); so a message may be stored twice, with the same message_id. A send
-that got no answer in time is not tried again.
-
 Plain asynchronous sends never leave cext/client/sender. What they need besides, and all others, are
 parts of their own: targets.py (which queue), attempts.py (tries elsewhere), synchronous_sends.py
 (sends that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
@@ -28,6 +16,7 @@ from cext.client.sender import Target, TopicQueues
 from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
@@ -52,8 +41,22 @@ BATCH_DELAY_MS, BATCH_BYTES, BATCHES_BYTES_MAX = 10, 32 << 10, 32 << 20
 ASYNC_MESSAGES_MAX, ASYNC_BYTES_MAX = 65_535, 100 << 20
 
 
+@documented(ProducerParameters)
 class Producer(ProducerBase):
-    """Sends messages of one group; any number of threads may use it."""
+    """Sends messages of one group; any number of threads may use it.
+
+        with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
+            result = producer.send(Message("orders", b"paid", tags="card", keys="42"))
+            producer.send_async(message, lambda result, error: ...)  # or .result() of its Future
+            producer.send_oneway(message)
+            results = producer.send_batch([message, ...])
+
+    Which queue: in turn; by the message's sharding_key (equal keys, one queue, kept order); by
+    `selector(queues, message, arg)`; or the `queue` given. A send that a broker could not take, or
+    that got no answer because its connection broke, is tried again on another broker where there is
+    one (retry_times_when_send_failed); so a message may be stored twice, with the same message_id.
+    A send that got no answer in time is not tried again.
+    """
 
     parameters: ProducerParameters
 
@@ -64,7 +67,7 @@ class Producer(ProducerBase):
         parameters: ProducerParameters | None = None,
         **changes: Unpack[ProducerKeywords],
     ) -> None:
-        """`changes` are parameters by name (docs/client-parameters.md)."""
+        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
         given: dict[str, Any] = {**changes}
         if producer_group is not None:
             given["producer_group"] = producer_group

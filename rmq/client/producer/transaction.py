@@ -29,6 +29,7 @@ from cext.client.result import SendResult
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.parameters import TransactionProducerParameters
+from rmq.client.parameters.documented import documented
 from rmq.client.producer.producer import Producer
 from rmq.codes import (
     TRANSACTION_COMMIT_TYPE,
@@ -84,8 +85,17 @@ class TransactionResult:
         return self.result.transaction_id
 
 
+@documented(TransactionProducerParameters)
 class TransactionProducer(Producer):
-    """A Producer that can also send in transactions."""
+    """A Producer that can also send in transactions.
+
+    class Payment(TransactionListener):
+        def execute_local_transaction(self, message, arg): ...    # a LocalTransactionState
+        def check_local_transaction(self, message): ...           # asked again by the broker
+
+    with TransactionProducer("payments", Payment()) as producer:
+        producer.send_in_transaction(Message("orders", b"paid", keys="42"))
+    """
 
     parameters: TransactionProducerParameters
 

@@ -1,17 +1,6 @@
 """PullConsumer: messages when one asks for them (RocketMQ's lite pull consumer).
 
-    with PullConsumer("invoices", namesrv_addr="127.0.0.1:9876") as consumer:
-        consumer.subscribe("orders", "paid || sent")       # shared with the group's other members
-        for message in consumer.poll(1_000): ...           # up to 1000 of what was pulled ahead
-        for message in consumer: ...                       # one by one, until it is closed
-
-    consumer.assign(consumer.queues("orders"))             # or: these queues, whoever else reads
-    consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
-
-Each message is delivered at least once: what poll returned counts as dealt with when poll is called
-again; with auto_commit offsets are committed every auto_commit_interval_millis, by poll, and by
-close. A block that ends by an exception does not commit what the last poll returned. Offsets beyond
-a queue's ends are moved to its ends by the broker.
+Offsets beyond a queue's ends are moved to its ends by the broker.
 """
 
 from __future__ import annotations
@@ -33,6 +22,7 @@ from rmq.client.consumer.offset_stores import offset_store
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.consumer import BROADCASTING
+from rmq.client.parameters.documented import documented
 from rmq.client.pull.assignment import Assignment
 from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue
@@ -52,8 +42,22 @@ REBALANCE_MS, AGAIN_MS = 20_000, 1_000
 HAND_OVER_MS = 200  # who had the queue before commits meanwhile
 
 
+@documented(PullConsumerParameters)
 class PullConsumer(Member[PullConsumerParameters]):
-    """Reads as a member of one group; any thread may use it."""
+    """Reads as a member of one group, when it is asked to; any thread may use it.
+
+        with PullConsumer("invoices", namesrv_addr="127.0.0.1:9876") as consumer:
+            consumer.subscribe("orders", "paid || sent")   # shared with the group's other members
+            for message in consumer.poll(1_000): ...       # up to 1000 of what was pulled ahead
+            for message in consumer: ...                   # one by one, until it is closed
+
+        consumer.assign(consumer.queues("orders"))         # or: these queues, whoever else reads
+        consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
+
+    Each message is delivered at least once: what poll returned counts as dealt with when poll is
+    called again; with auto_commit offsets are committed every auto_commit_interval_millis, by poll,
+    and by close. A block that ends by an exception does not commit what the last poll returned.
+    """
 
     consume_type = "CONSUME_ACTIVELY"
 
@@ -64,7 +68,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name (docs/client-parameters.md)."""
+        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
         super().__init__(parameters or PullConsumerParameters(), consumer_group, {**changes})
         self._puller: Puller | None = None
         self._assignment: Assignment | None = None

@@ -1,0 +1,85 @@
+"""Documented: the parameters of a class are in its signature and its help().
+
+    @documented(ProducerParameters)
+    class Producer: ...
+
+    inspect.signature(Producer)     (producer_group=None, *, parameters=None, namesrv_addr=None, ..)
+    help(Producer)                  ends its first part with each parameter, default and meaning
+
+Both are made when they are asked for; importing the class costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rmq.client.parameters.base import ClientParameters
+
+C = TypeVar("C")
+WIDTH = 88  # of help(), which indents by its own
+
+
+def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
+    def document(client: type[C]) -> type[C]:
+        text, made = inspect.cleandoc(client.__doc__ or ""), _signature(client.__init__)
+        client.__doc__ = _Asked(lambda: f"{text}\n\n{_list(of, made())}")  # type: ignore[assignment]
+        client.__signature__ = _Asked(lambda: _with_keywords(made(), of))  # type: ignore[attr-defined]
+        return client
+
+    return document
+
+
+class _Asked:
+    """An attribute of a class that is made by whoever asks for it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._make()
+
+
+def _signature(begin: Callable[..., Any]) -> Callable[[], inspect.Signature]:
+    def made() -> inspect.Signature:
+        found = inspect.signature(begin)
+        return found.replace(parameters=list(found.parameters.values())[1:])  # without self
+
+    return made
+
+
+def _with_keywords(declared: inspect.Signature, of: type[ClientParameters]) -> inspect.Signature:
+    """With each parameter where `**changes` stands."""
+    kept = [each for each in declared.parameters.values() if each.kind != each.VAR_KEYWORD]
+    keywords = [
+        inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
+        )
+        for each in _keywords(of, declared)
+    ]
+    return declared.replace(parameters=[*kept, *keywords])
+
+
+def _keywords(
+    of: type[ClientParameters], declared: inspect.Signature
+) -> list[dataclasses.Field[Any]]:
+    return [each for each in dataclasses.fields(of) if each.name not in declared.parameters]
+
+
+def _list(of: type[ClientParameters], declared: inspect.Signature) -> str:
+    lines = [
+        "Parameters, as keywords (times in milliseconds, sizes in bytes, unless said otherwise):"
+    ]
+    own = [each for each in _keywords(of, declared) if each.name not in COMMON]
+    for each in own + [each for each in _keywords(of, declared) if each.name in COMMON]:
+        lines += ["", f"  {each.name} = {each.default!r}"]
+        lines += textwrap.wrap(
+            each.metadata["text"], WIDTH, initial_indent="      ", subsequent_indent="      "
+        )
+    return "\n".join(lines)
+
+
+COMMON = frozenset(each.name for each in dataclasses.fields(ClientParameters))
