@@ -156,7 +156,8 @@ class Heartbeats:
                 f"heartbeat to {address}", RemoteError(reply.code, reply.remark or "")
             )
         else:
-            log.info("heartbeat to %s: %s", address, error)
+            # A consumer's reads, or a producer's sends, say it aloud.
+            self._troubles.begin(f"heartbeat to {address}", error, logging.INFO)
 
     def _greet_new(self) -> None:
         """A broker that was not known yet hears of us soon, once for all that come together."""

@@ -8,6 +8,7 @@ Handlers are called in the thread `rmq-notices`. What none handles is refused.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from rmq.codes import ResponseCode
 
 log = logging.getLogger("rmq.client")
 
+# A connection that was not there is no news each time it is tried.
+NEVER_OPEN = (errno.ECONNREFUSED, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 Handler = Callable[[Reply, str], object]
 
 
@@ -56,7 +59,8 @@ class Notices:
         if request is None:
             if not self._caller.closed:
                 why = os.strerror(error).lower() if error else "the peer closed it"
-                log.info("connection to %s lost (%s)", address, why)
+                level = logging.DEBUG if error in NEVER_OPEN else logging.INFO
+                log.log(level, "connection to %s lost (%s)", address, why)
             self._lost(address)
             return
         handler = self._handlers.get(request.code)

@@ -1,7 +1,7 @@
 """Troubles: what goes wrong again and again is a warning once, until it goes well.
 
     troubles = Troubles()
-    troubles.begin("the queues of orders", error)    # WARNING; INFO while it stays the same
+    troubles.begin("the queues of orders", error)    # WARNING; DEBUG while it stays the same
     troubles.end("the queues of orders")             # INFO, if there was something
 
 What is to be looked at once more a second from now fails for minutes where a broker is away or a
@@ -11,21 +11,29 @@ right is missing: who reads the log is to see it, and not only it.
 from __future__ import annotations
 
 import logging
+import threading
 
 log = logging.getLogger("rmq.client")
 
 
 class Troubles:
-    """Of one object; any thread. At worst a warning comes twice."""
+    """Of one object; any thread."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._present: dict[str, str] = {}  # what -> why
 
-    def begin(self, what: str, why: object) -> None:
+    @property
+    def is_any(self) -> bool:
+        return bool(self._present)
+
+    def begin(self, what: str, why: object, level: int = logging.WARNING) -> None:
         """It goes wrong, for this reason."""
         reason = str(why)
-        level = logging.INFO if self._present.get(what) == reason else logging.WARNING
-        self._present[what] = reason
+        with self._lock:
+            if self._present.get(what) == reason:
+                level = logging.DEBUG
+            self._present[what] = reason
         log.log(level, "%s: %s; it is tried again", what, reason)
 
     def end(self, what: str) -> None:

@@ -21,6 +21,7 @@ from cext.client.reply import Reply
 from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap
+from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
@@ -84,6 +85,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         self._news = threading.Condition()
         self._ready: deque[tuple[float, MessageExt]] = deque()  # until when, message
         self._under_way: set[Target] = set()
+        self._troubles = ReadTroubles()
         self._not_before: dict[Target, float] = {}
         self._problem: RmqError | None = None
         self._waker: Callable[[], object] = lambda: None
@@ -214,6 +216,7 @@ class PopConsumer(Member[PopConsumerParameters]):
             self._ended(target, error)
             return
         if reply.code in NOTHING:
+            self._troubles.answered(target)
             self._ended(target, None, FULL_PAUSE_S if reply.code == POLLING_FULL else 0.0)
             return
         try:
@@ -225,6 +228,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         except RmqError as problem:
             self._ended(target, problem)
             return
+        self._troubles.answered(target)
         with self._news:
             self._under_way.discard(target)
             self._ready.extend((good_until, message) for message in wanted)
@@ -235,7 +239,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         with self._news:
             self._under_way.discard(target)
             if error is not None:
-                log.info("popping %s from %s: %s", target.topic, target.broker_name, error)
+                self._troubles.failed(target, error)
                 pause_s = self.parameters.pull_time_delay_mills_when_exception / 1000
                 if isinstance(error, RemoteError) and error.code not in PASSING:
                     self._problem = error

@@ -23,6 +23,7 @@ from cext.client.reply import Reply
 from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
+from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
@@ -68,6 +69,7 @@ class Puller:
         self._total = 0  # messages that lie here
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
+        self._troubles = ReadTroubles()
 
     # ---- queues
 
@@ -186,6 +188,7 @@ class Puller:
         except RmqError as problem:
             self._failed(queue, life, problem)
             return
+        self._troubles.answered(queue.wire)
         with self.news:
             if self.closed or queue.dropped or queue.life != life:
                 return
@@ -246,7 +249,7 @@ class Puller:
                 self._problem = error
                 self.news.notify_all()
                 self.waker()
-        log.info("pulling from %s: %s", queue.queue, error)
+        self._troubles.failed(queue.wire, error)
         pause = self._given.pull_time_delay_mills_when_exception
         self._instance.timers.after(pause, lambda: function(queue), chore=True)
 

@@ -22,6 +22,7 @@ from cext.client.reply import Reply
 from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
+from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
@@ -45,6 +46,7 @@ class PushPops:
         self._given = consumer.parameters
         self._instance = instance
         self.closed = False
+        self._troubles = ReadTroubles()
         self._queues: dict[MessageQueue, PopQueue] = {}
         self.service = PopService(consumer, instance, self.go_on)
 
@@ -123,6 +125,7 @@ class PushPops:
         except RmqError as problem:
             self._failed(queue, problem)
             return
+        self._troubles.answered(queue.wire)
         queue.ended(len(found))
         if found:
             self.service.take(queue, found, until)
@@ -149,6 +152,6 @@ class PushPops:
         queue.ended()
         if queue.dropped or self.closed:
             return
-        log.info("popping %s: %s", queue.queue, error)
+        self._troubles.failed(queue.wire, error)
         pause_ms = self._given.pull_time_delay_mills_when_exception
         self._instance.timers.after(pause_ms, functools.partial(self.go_on, queue), chore=True)

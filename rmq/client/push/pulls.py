@@ -18,6 +18,7 @@ from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
 from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
@@ -76,6 +77,7 @@ class PushPulls:
         self._start_offsets = StartOffsets(
             instance, consumer.group, consumer.parameters, consumer.store
         )
+        self._troubles = ReadTroubles()
         self.limits = (0, 0)  # messages and bytes of one queue
         self.closed = False
         self.share_out(1)
@@ -183,6 +185,7 @@ class PushPulls:
         except RmqError as problem:
             self._failed(queue, problem)
             return
+        self._troubles.answered(queue.wire)
         with queue.lock:
             if queue.dropped or self.closed:
                 queue.pulling = False
@@ -215,6 +218,6 @@ class PushPulls:
         if isinstance(error, RemoteError) and error.code == FLOW_CONTROL:
             pause = FLOW_CONTROL_PAUSE_MS
         else:
-            log.info("pulling from %s: %s", queue.queue, error)
+            self._troubles.failed(queue.wire, error)
         assert callable(function)
         self._instance.timers.after(pause, functools.partial(function, queue), chore=True)

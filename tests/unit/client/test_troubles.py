@@ -10,7 +10,7 @@ from rmq.client.connection.troubles import Troubles
 
 
 def test_a_trouble_is_a_warning_until_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "rmq.client")
+    caplog.set_level(logging.DEBUG, "rmq.client")
     troubles = Troubles()
     troubles.end("one")
     for reason in ("refused", "refused", "late", "refused"):
@@ -22,7 +22,7 @@ def test_a_trouble_is_a_warning_until_it_is_told(caplog: pytest.LogCaptureFixtur
     said = [(each.levelname, each.getMessage()) for each in caplog.records]
     assert said == [
         ("WARNING", "one: refused; it is tried again"),
-        ("INFO", "one: refused; it is tried again"),
+        ("DEBUG", "one: refused; it is tried again"),
         ("WARNING", "one: late; it is tried again"),
         ("WARNING", "one: refused; it is tried again"),
         ("WARNING", "two: refused; it is tried again"),
