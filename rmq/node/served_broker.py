@@ -64,7 +64,7 @@ class ServedBroker:
             self._prepare(broker)
         if isinstance(broker.replication, ControlledReplication):
             broker.replication.cut = partial(self._replace, truncate)
-            broker.replication.begin_log = partial(self._replace, begin_elsewhere)
+        broker.replication.begin_log = partial(self._replace, begin_elsewhere)
 
     def _replace(self, change: Change, offset: int) -> None:
         if self._is_stopping:

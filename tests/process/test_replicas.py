@@ -172,6 +172,29 @@ def test_a_slave_that_was_killed_comes_back_and_catches_up(tmp_path: Path) -> No
         assert log_of(slave.store, end) == log_of(master.store, end)
 
 
+def test_an_empty_log_begins_where_the_masters_does_by_now(tmp_path: Path) -> None:
+    """The slave was stopped before its first byte, and the master has removed a segment since."""
+    with broker_process(tmp_path / "m", MASTER) as master:
+        with broker_process(tmp_path / "s", slave_options(master)) as slave:
+            wait_until(lambda: slave_count(master) == 1)
+            assert slave.stop() == 0
+        with sending(master.address) as senders:
+            senders.until(NO_SLAVE, 2000)  # more than a segment
+        assert master.stop() == 0
+        (master.store / "commitlog" / f"{0:020}").unlink()
+    with broker_process(tmp_path / "m", MASTER) as master:
+        with broker_process(tmp_path / "s", slave_options(master)) as slave:
+            slave.logged(f"it begins at {4 << 20} from now on")
+            wait_until(lambda: slave_count(master) == 1)
+            with sending(master.address) as senders:
+                senders.until(OK, 100)
+            assert slave.stop() == 0
+        assert master.stop() == 0
+        end = log_end(slave.store)
+        assert end > 0 and log_of(slave.store, end) == log_of(master.store, end)
+        assert not (slave.store / "commitlog" / f"{0:020}").exists()
+
+
 def test_one_option_makes_a_slave_and_it_serves_while_its_master_is_gone(tmp_path: Path) -> None:
     named = ("--set", "brokerName=shop", "--set", "brokerClusterName=mall")
     slave = tmp_path / "s" / "store"

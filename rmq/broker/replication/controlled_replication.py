@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from rmq.base import clock
-from rmq.broker.core_seam import RoleCalls, StatCalls
+from rmq.broker.core_seam import StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.controlled_role import ControlledRole
 from rmq.broker.replication.controller_addresses import ControllerAddresses
@@ -55,7 +55,7 @@ TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets")  # the next one is
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
-class ControlledCalls(CoreCalls, StatCalls, RoleCalls, Protocol):
+class ControlledCalls(CoreCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -93,10 +93,8 @@ class ControlledReplication(Replication):
         self._is_ending = False  # another broker is about to take this one's place
         self._master_address = ""
         self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
-        self.begin_log: Callable[[int], None] = _cannot_begin  # the same with an empty log
         self._search.address = lambda: self._master_address
         self._port.greet = self._greet_slave
-        self._stream.greet = self._greet_master
         self.waiting_sends.changed = self._apply
 
     # ---- as the broker sees it
@@ -421,21 +419,14 @@ class ControlledReplication(Replication):
         self.cut(point)
         await self._end()
 
-    async def _begin_elsewhere(self, start: int, master: Master) -> None:
-        """As _cut(). It was started while nobody was master, or the master has removed its oldest
-        segments since."""
-        self._core.check_beginning(master.log_start)
-        log.warning("the log has nothing and begins at %d: it begins at %d from now on, as that of "
-                    "the master %s", start, master.log_start, master.address)  # fmt: skip
-        why = f"the log of this broker is empty, its master's begins at {master.log_start}"
+    async def _forget_log(self, start: int) -> None:
+        why = f"the log of this broker is empty, its master's begins at {start}"
         self._lost_end.note(why, logging.INFO)
         await self._epochs.forget()  # or those below the new start would be taken for its own
-        self.begin_log(master.log_start)
-        await self._end()
 
     async def _end(self) -> None:
         self._is_ending = True
-        await asyncio.Event().wait()
+        await super()._end()
 
     def _refuse_while_ending(self) -> None:
         """Where the log ends is settled: it takes no byte from anybody."""
@@ -460,7 +451,3 @@ class Copies:
 
 def _cannot_cut(point: int) -> None:
     raise StoreError(f"the log is to be cut at {point}, which this process cannot do")
-
-
-def _cannot_begin(start: int) -> None:
-    raise StoreError(f"the log is to begin at {start}, which this process cannot do")

@@ -14,13 +14,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from rmq.broker.clients.connections import Connection
-from rmq.broker.core_seam import DelayCalls, HACalls, LogCalls, OffsetCalls, StatCalls
+from rmq.broker.core_seam import (
+    DelayCalls,
+    HACalls,
+    LogCalls,
+    OffsetCalls,
+    RoleCalls,
+    StatCalls,
+)
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.account_asks import AccountAsks
 from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
+from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.log_stream import LogStream, StreamContext
-from rmq.broker.replication.master_search import MasterSearch
+from rmq.broker.replication.master_search import Master, MasterSearch
 from rmq.broker.replication.metadata_copy import CopyContext, MetadataCopy
 from rmq.broker.replication.role import (
     acks_durable,
@@ -31,6 +39,7 @@ from rmq.broker.replication.role import (
 )
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
+from rmq.errors import StoreError
 from rmq.observe.sample import Sample, SlaveSample
 
 log = logging.getLogger("rmq.broker.replication")
@@ -38,7 +47,7 @@ log = logging.getLogger("rmq.broker.replication")
 SEND_BYTES = 1 << 20  # of the log, to each slave in one turn
 
 
-class CoreCalls(HACalls, LogCalls, OffsetCalls, DelayCalls, StatCalls, Protocol):
+class CoreCalls(HACalls, LogCalls, OffsetCalls, DelayCalls, StatCalls, RoleCalls, Protocol):
     """What is used here of the core."""
 
     @property
@@ -61,6 +70,9 @@ class Replication:
         self.ha_address = ""  # where slaves may have the log; empty: nowhere
         self._search = MasterSearch(context.settings)
         self._stream = LogStream(context, core, self._search)
+        self._stream.greet = self._greet_master
+        # Begins an empty log elsewhere, which ends this broker; another one takes its place.
+        self.begin_log: Callable[[int], None] = _cannot_begin
         self._copy = MetadataCopy(context, core, self._search)
         self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
         self.take_pops_over: Callable[[], Callable[[], int]] = lambda: int  # before a slave leads
@@ -99,6 +111,28 @@ class Replication:
             loop.create_task(self._stream.run()),
             loop.create_task(self._copy.run()),
         ]
+
+    async def _greet_master(self, sock: HASocket, master: Master) -> None:
+        """Returns when the log goes on where this one ends. One that has nothing begins where the
+        master's does, which may have removed its oldest segments since this one was made."""
+        start, end, _ = self._core.log_range()
+        if start == end and start != master.log_start:
+            await self._begin_elsewhere(start, master)
+
+    async def _begin_elsewhere(self, start: int, master: Master) -> None:
+        """Another broker takes this one's place; does not return."""
+        self._core.check_beginning(master.log_start)
+        log.warning("the log has nothing and begins at %d: it begins at %d from now on, as that of "
+                    "the master %s", start, master.log_start, master.address)  # fmt: skip
+        await self._forget_log(master.log_start)
+        self.begin_log(master.log_start)
+        await self._end()
+
+    async def _forget_log(self, start: int) -> None:
+        """What else is known of an empty log that is to begin at `start`."""
+
+    async def _end(self) -> None:
+        await asyncio.Event().wait()
 
     async def _open_port(self) -> None:
         settings = self._settings
@@ -193,6 +227,10 @@ class Replication:
             settings.haHousekeepingInterval,
             int(acks_durable(settings)),
         )
+
+
+def _cannot_begin(start: int) -> None:
+    raise StoreError(f"the log is to begin at {start}, which this process cannot do")
 
 
 def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callable[[], int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from rmq.node.served_broker import ServedBroker
 class Named:
     """A broker as ServedBroker sees it."""
 
-    replication = None
+    replication = SimpleNamespace(begin_log=None)
 
     def __init__(self, name: str, said: list[str]) -> None:
         self.name, self._said = name, said
