@@ -26,8 +26,9 @@ WIDTH = 88  # of help(), which indents by its own
 def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
     def document(client: type[C]) -> type[C]:
         text, made = inspect.cleandoc(client.__doc__ or ""), _signature(client.__init__)
-        client.__doc__ = _Asked(lambda: f"{text}\n\n{_list(of, made())}")  # type: ignore[assignment]
-        client.__signature__ = _Asked(lambda: _with_keywords(made(), of))  # type: ignore[attr-defined]
+        shown: Any = client
+        shown.__doc__ = _Asked(lambda: f"{text}\n\n{_list(of, made())}")
+        shown.__signature__ = _Asked(lambda: _with_keywords(made(), of))
         return client
 
     return document
@@ -70,9 +71,7 @@ def _keywords(
 
 
 def _list(of: type[ClientParameters], declared: inspect.Signature) -> str:
-    lines = [
-        "Parameters, as keywords (times in milliseconds, sizes in bytes, unless said otherwise):"
-    ]
+    lines = ["Parameters, as keywords (times in ms, sizes in bytes, unless said otherwise):"]
     own = [each for each in _keywords(of, declared) if each.name not in COMMON]
     for each in own + [each for each in _keywords(of, declared) if each.name in COMMON]:
         lines += ["", f"  {each.name} = {each.default!r}"]

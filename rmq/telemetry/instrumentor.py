@@ -1,0 +1,197 @@
+"""RmqInstrumentor: puts itself around what sends, polls and calls listeners.
+
+    RmqInstrumentor().instrument()                      # providers: those of the process
+    RmqInstrumentor().instrument(tracer_provider=..., meter_provider=...)
+    RmqInstrumentor().uninstrument()
+
+    send, send_async, send_oneway, send_batch, send_in_transaction      a span `send TOPIC`
+    poll of pull and pop consumers that brings something                `receive TOPIC`
+    a push consumer's call of its listener                              `process TOPIC`
+
+The clients of rmq.aio are built on those of threads, and so are theirs. Sends of an instrumented
+producer have a few microseconds of Python each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]
+    BaseInstrumentor,
+)
+from opentelemetry.instrumentation.utils import unwrap
+from wrapt import wrap_function_wrapper
+
+import rmq
+from rmq.client.consumer.listener import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
+from rmq.client.pop.consumer import PopConsumer
+from rmq.client.producer.producer import Producer
+from rmq.client.producer.transaction import TransactionProducer
+from rmq.client.pull.consumer import PullConsumer
+from rmq.client.push.listener_call import ListenerCall
+from rmq.telemetry.spans import Sending, Spans
+
+REFUSED = (
+    ConsumeConcurrentlyStatus.RECONSUME_LATER,
+    ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+    ConsumeOrderlyStatus.ROLLBACK,
+)
+Arguments = tuple[Any, ...]
+Named = Mapping[str, Any]
+NAME = "rmq"
+
+
+class RmqInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+    """One for the process, as OpenTelemetry's instrumentors are."""
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        return ()  # it comes with what it instruments
+
+    def _instrument(self, **given: Any) -> None:
+        tracer = trace.get_tracer(NAME, rmq.__version__, given.get("tracer_provider"))
+        meter = metrics.get_meter(NAME, rmq.__version__, given.get("meter_provider"))
+        wrappers = Wrappers(Spans(tracer, meter))
+        for (owner, name), wrapper in zip(WRAPPED, wrappers.all(), strict=True):
+            wrap_function_wrapper(owner, name, wrapper)
+
+    def _uninstrument(self, **_: Any) -> None:
+        for owner, name in WRAPPED:
+            unwrap(owner, name)
+
+
+WRAPPED: tuple[tuple[type, str], ...] = (
+    (Producer, "send"),
+    (Producer, "send_async"),
+    (Producer, "send_oneway"),
+    (Producer, "send_batch"),
+    (TransactionProducer, "send_in_transaction"),
+    (PullConsumer, "poll"),
+    (PopConsumer, "poll"),
+    (ListenerCall, "__init__"),
+)
+
+
+class Wrappers:
+    """Each is called with what it is around: wrapper(wrapped, instance, args, kwargs)."""
+
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
+
+    def all(self) -> tuple[Callable[..., Any], ...]:
+        """In the order of WRAPPED."""
+        return (self.send, self.send_async, self.send_oneway, self.send_batch,
+                self.send_in_transaction, self.poll, self.poll, self.call)  # fmt: skip
+
+    def send(
+        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+    ) -> Any:
+        sending = self._sending(producer, _argument(args, named, "message"))
+        return self._ended(sending, lambda: wrapped(*args, **named), lambda result: [result])
+
+    def send_async(
+        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+    ) -> Any:
+        message, callback = _argument(args, named, "message"), _argument(args, named, "callback", 1)
+        sending = self._sending(producer, message)
+        rest = {key: value for key, value in named.items() if key not in ("message", "callback")}
+        told = _told(sending, callback) if callback is not None else None
+        try:
+            future: Future[Any] | None = wrapped(message, told, *args[2:], **rest)
+        except BaseException as error:
+            sending.failed(error)
+            raise
+        if future is not None:
+            future.add_done_callback(lambda done: _settle(sending, done))
+        return future
+
+    def send_oneway(
+        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+    ) -> Any:
+        sending = self._sending(producer, _argument(args, named, "message"))
+        return self._ended(sending, lambda: wrapped(*args, **named), lambda _: [])
+
+    def send_batch(
+        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+    ) -> Any:
+        messages = list(_argument(args, named, "messages"))
+        rest = {key: value for key, value in named.items() if key != "messages"}
+        if not messages:
+            return wrapped(messages, *args[1:], **rest)
+        sending = self._sending(producer, *messages)
+        return self._ended(sending, lambda: wrapped(messages, *args[1:], **rest), list)
+
+    def send_in_transaction(
+        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+    ) -> Any:
+        sending = self._sending(producer, _argument(args, named, "message"), is_half=True)
+        with trace.use_span(sending.span, end_on_exit=False, record_exception=False):
+            return self._ended(sending, lambda: wrapped(*args, **named), lambda it: [it.result])
+
+    def poll(
+        self, wrapped: Callable[..., Any], consumer: Any, args: Arguments, named: Named
+    ) -> Any:
+        began_ns = time.time_ns()
+        messages = wrapped(*args, **named)
+        if messages:
+            self._spans.received(consumer.group, consumer.client_id, messages, began_ns)
+        return messages
+
+    def call(
+        self, wrapped: Callable[..., Any], call: ListenerCall[Any], args: Arguments, named: Named
+    ) -> None:
+        """Making a ListenerCall is the call."""
+        consumer, messages = (
+            _argument(args, named, "consumer"),
+            _argument(args, named, "messages", 3),
+        )
+        consumer.show(messages)
+        with self._spans.process(consumer.group, consumer.client_id, messages) as processing:
+            wrapped(*args, **named)
+            if call.problem is not None:
+                processing.failed(call.problem)
+            elif call.status in REFUSED:
+                processing.refused(call.status.name)
+
+    def _sending(self, producer: Producer, *messages: Any, is_half: bool = False) -> Sending:
+        return self._spans.send(producer.group, producer.client_id, messages, is_half=is_half)
+
+    def _ended(
+        self,
+        sending: Sending,
+        send: Callable[[], Any],
+        results: Callable[[Any], list[Any]],
+    ) -> Any:
+        try:
+            result = send()
+        except BaseException as error:
+            sending.failed(error)
+            raise
+        sending.stored(results(result))
+        return result
+
+
+def _argument(args: Arguments, named: Named, name: str, place: int = 0) -> Any:
+    return args[place] if len(args) > place else named.get(name)
+
+
+def _told(sending: Sending, callback: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
+    def told(result: Any, error: Exception | None) -> object:
+        if error is not None:
+            sending.failed(error)
+        else:
+            sending.stored([result])
+        return callback(result, error)
+
+    return told
+
+
+def _settle(sending: Sending, done: Future[Any]) -> None:
+    error = None if done.cancelled() else done.exception()
+    if error is not None:
+        sending.failed(error)
+    else:
+        sending.stored([] if done.cancelled() else [done.result()])

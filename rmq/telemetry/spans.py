@@ -1,0 +1,145 @@
+"""Spans of sends, polls and listeners' calls, with what they measure.
+
+    sending = spans.send(group, [message])      # begins, and puts its context into the message
+    sending.stored(results)                     # or sending.failed(error): it ends
+
+    spans.received(group, client_id, messages, began_s)
+    with spans.process(group, client_id, messages) as processing: ...
+
+A send is the parent of what consumers do with its message where they are given it alone; of a
+batch each message's sender is linked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import Meter
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
+
+from cext.client.message import Message, MessageExt
+from cext.client.result import SendResult
+from rmq.telemetry.attributes import (
+    CLIENT_ID,
+    ERROR,
+    GROUP,
+    Attributes,
+    of_operation,
+    of_received,
+    of_sent,
+    of_stored,
+)
+from rmq.telemetry.measures import Measures
+from rmq.telemetry.propagation import extract, inject
+
+
+class Spans:
+    """Any thread."""
+
+    def __init__(self, tracer: Tracer, meter: Meter) -> None:
+        self._tracer = tracer
+        self._measures = Measures(meter)
+
+    def send(
+        self, group: str, client_id: str, messages: Sequence[Message], *, is_half: bool = False
+    ) -> Sending:
+        """messages: at least one, all of one topic."""
+        topic = messages[0].topic
+        common = of_operation("send", topic, group)
+        span = self._tracer.start_span(
+            f"send {topic}", kind=SpanKind.PRODUCER,
+            attributes={**common, CLIENT_ID: client_id, **of_sent(messages, is_half=is_half)},
+        )  # fmt: skip
+        context = trace.set_span_in_context(span)
+        for message in messages:
+            inject(message, context)
+        return Sending(span, common, len(messages), self._measures)
+
+    def received(
+        self, group: str, client_id: str, messages: Sequence[MessageExt], began_ns: int
+    ) -> None:
+        """A poll has brought these, at least one."""
+        common = {**of_operation("receive", messages[0].topic, group), GROUP: group}
+        span = self._tracer.start_span(
+            f"receive {messages[0].topic}", kind=SpanKind.CLIENT, links=_links(messages),
+            attributes={**common, **of_received(messages, client_id)}, start_time=began_ns,
+        )  # fmt: skip
+        span.end()
+        self._measures.received(common, len(messages), (time.time_ns() - began_ns) / 1e9)
+
+    @contextmanager
+    def process(
+        self, group: str, client_id: str, messages: Sequence[MessageExt]
+    ) -> Iterator[Processing]:
+        """A listener is called with these, at least one."""
+        common = {**of_operation("process", messages[0].topic, group), GROUP: group}
+        context, links = Context(), _links(messages)
+        if len(messages) == 1:
+            context, links = extract(messages[0]), []
+        processing = Processing(common)
+        began = time.perf_counter()
+        with self._tracer.start_as_current_span(
+            f"process {messages[0].topic}", context, kind=SpanKind.CONSUMER, links=links,
+            attributes={**common, **of_received(messages, client_id)},
+        ) as span:  # fmt: skip
+            processing.span = span
+            yield processing
+        took_s = time.perf_counter() - began
+        self._measures.processed(processing.common, len(messages), took_s)
+
+
+class Sending:
+    """One send from its beginning to its end."""
+
+    def __init__(self, span: Span, common: Attributes, count: int, measures: Measures) -> None:
+        self.span = span
+        self._common, self._count, self._measures = common, count, measures
+        self._began = time.perf_counter()
+
+    def stored(self, results: Sequence[SendResult] = ()) -> None:
+        """`results`: none of a send that nobody answers."""
+        if len(results) == 1:
+            self.span.set_attributes(of_stored(results[0]))
+        self._end()
+
+    def failed(self, error: BaseException) -> None:
+        _fail(self.span, self._common, error)
+        self._end()
+
+    def _end(self) -> None:
+        self.span.end()
+        self._measures.sent(self._common, self._count, time.perf_counter() - self._began)
+
+
+class Processing:
+    """One call of a listener."""
+
+    span: Span
+
+    def __init__(self, common: Attributes) -> None:
+        self.common = common
+
+    def failed(self, error: BaseException) -> None:
+        _fail(self.span, self.common, error)
+
+    def refused(self, status: str) -> None:
+        """The listener wants the messages again."""
+        self.common[ERROR] = status
+        self.span.set_attribute(ERROR, status)
+        self.span.set_status(Status(StatusCode.ERROR, status))
+
+
+def _fail(span: Span, common: Attributes, error: BaseException) -> None:
+    common[ERROR] = type(error).__qualname__
+    span.set_attribute(ERROR, type(error).__qualname__)
+    span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, str(error)))
+
+
+def _links(messages: Sequence[MessageExt]) -> list[Link]:
+    found = (trace.get_current_span(extract(each)).get_span_context() for each in messages)
+    return [Link(each) for each in found if each.is_valid]

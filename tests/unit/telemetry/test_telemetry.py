@@ -1,0 +1,227 @@
+"""Goal: what OpenTelemetry hears of sends, polls and listeners' calls, and that a trace goes from
+one to the other by the message. Method: its SDK, which keeps spans and metrics in memory, beside a
+broker that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from support.consuming import PARAMETERS, create
+from support.waiting import wait_until
+
+from rmq import (
+    LocalTransactionState,
+    Message,
+    PopConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionListener,
+    TransactionProducer,
+    aio,
+)
+from rmq.errors import MessageError
+from rmq.pytest_plugin import RunningBroker
+from rmq.telemetry import RmqInstrumentor
+
+FIRST = "CONSUME_FROM_FIRST_OFFSET"
+
+
+class Told:
+    """What the SDK was told."""
+
+    def __init__(self) -> None:
+        self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.meters = MeterProvider([self.reader])
+
+    def spans(self, name: str) -> list[ReadableSpan]:
+        return [each for each in self.exporter.get_finished_spans() if each.name == name]
+
+    def one(self, name: str) -> ReadableSpan:
+        wait_until(lambda: self.spans(name))
+        (found,) = self.spans(name)
+        return found
+
+    def counts(self, name: str) -> dict[str, float]:
+        """By operation: a counter's value, or how often a histogram was told."""
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        return {
+            str((point.attributes or {})["messaging.operation.name"]): getattr(
+                point, "count", getattr(point, "value", None)
+            )
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        }  # fmt: skip
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    made = Told()
+    instrumentor = RmqInstrumentor()
+    instrumentor.instrument(tracer_provider=made.tracers, meter_provider=made.meters)
+    yield made
+    instrumentor.uninstrument()
+
+
+def test_a_trace_goes_from_the_send_to_the_listener(rmq_broker: RunningBroker, told: Told) -> None:
+    address, topic = rmq_broker.namesrv_addr, "traced-push"
+    create(address, topic)
+    tracer = told.tracers.get_tracer("test")
+    inside: list[int] = []
+
+    def listen(messages: Any, context: Any) -> None:
+        inside.append(trace.get_current_span().get_span_context().span_id)
+        if messages[0].reconsume_times == 0:
+            context.delay_level_when_next_consume = 1
+            raise ValueError("not now")
+
+    with Producer("g", namesrv_addr=address) as producer:
+        with tracer.start_as_current_span("order") as order:
+            result = producer.send(Message(topic, b"12345", tags="paid", keys=["a", "b"]))
+        order_id = order.get_span_context()
+        assert trace.get_current_span() is trace.INVALID_SPAN
+    sent = told.one(f"send {topic}")
+    assert sent.kind == SpanKind.PRODUCER and sent.parent is not None
+    assert (sent.parent.span_id, sent.context.trace_id) == (order_id.span_id, order_id.trace_id)
+    attributes = dict(sent.attributes or {})
+    assert attributes.pop("messaging.client.id")
+    assert attributes == {
+        "messaging.system": "rocketmq", "messaging.operation.name": "send",
+        "messaging.operation.type": "send", "messaging.destination.name": topic,
+        "messaging.rocketmq.client_group": "g", "messaging.message.body.size": 5,
+        "messaging.rocketmq.message.type": "normal", "messaging.rocketmq.message.tag": "paid",
+        "messaging.rocketmq.message.keys": ("a", "b"), "messaging.message.id": result.message_id,
+        "messaging.destination.partition.id": f"{result.broker_name}:{result.queue_id}",
+    }  # fmt: skip
+    with PushConsumer("traced", listen, namesrv_addr=address, **PARAMETERS) as consumer:
+        consumer.subscribe(topic)
+        wait_until(lambda: len(told.spans(f"process {topic}")) == 2)
+    failed, done = told.spans(f"process {topic}")
+    for span, code, problem in (
+        (failed, StatusCode.ERROR, "ValueError"), (done, StatusCode.UNSET, None)
+    ):  # fmt: skip
+        assert span.kind == SpanKind.CONSUMER and span.parent is not None
+        assert span.parent.span_id == sent.context.span_id
+        assert span.status.status_code == code
+        assert (span.attributes or {}).get("error.type") == problem
+        assert (span.attributes or {})["messaging.consumer.group.name"] == "traced"
+    assert [failed.events[0].name] == ["exception"]
+    assert inside == [failed.context.span_id, done.context.span_id], "the listener runs in it"
+    assert told.counts("messaging.client.sent.messages") == {"send": 1}
+    assert told.counts("messaging.client.operation.duration") == {"send": 1}
+
+
+def kept(results: list[Any]) -> Callable[[Any, Any], object]:
+    return lambda result, error: results.append(result or error)
+
+
+def test_every_way_of_sending_is_a_span(rmq_broker: RunningBroker, told: Told) -> None:
+    address, topic = rmq_broker.namesrv_addr, "traced-sends"
+    create(address, topic)
+    results: list[Any] = []
+
+    async def in_loop() -> None:
+        async with aio.Producer("g", namesrv_addr=address) as producer:
+            results.append(await producer.send(Message(topic, b"aio")))
+
+    with Producer("g", namesrv_addr=address) as producer:
+        producer.send_async(Message(topic, b"callback"), kept(results))
+        results.append(producer.send_async(Message(topic, b"future")).result(60))
+        producer.send_oneway(Message(topic, b"oneway", sharding_key="k"))
+        many = [Message(topic, b"of a batch") for _ in range(3)]
+        results += producer.send_batch(iter(many))
+        assert len({each.get_property("traceparent") for each in many}) == 1
+        wait_until(lambda: len(results) == 5)
+        with pytest.raises(MessageError):
+            producer.send(
+                Message(topic, b"too large", delay_level=1, properties={"k": "v" * 40_000})
+            )
+    asyncio.run(in_loop())
+    spans = told.spans(f"send {topic}")
+    wait_until(lambda: len(told.spans(f"send {topic}")) == 6)
+    kinds = [(each.attributes or {}).get("messaging.rocketmq.message.type") for each in spans]
+    assert sorted(map(str, kinds)) == ["None", "delay", "fifo", "normal", "normal", "normal"]
+    ids = {(each.attributes or {}).get("messaging.message.id") for each in spans}
+    assert {results[0].message_id, results[1].message_id, results[-1].message_id} <= ids
+    batch = next(
+        each for each in spans if "messaging.batch.message_count" in (each.attributes or {})
+    )
+    assert (batch.attributes or {})["messaging.batch.message_count"] == 3
+    failed = [each for each in spans if each.status.status_code == StatusCode.ERROR]
+    assert [(each.attributes or {})["error.type"] for each in failed] == ["MessageError"]
+
+
+def test_a_half_message_is_a_span_around_the_local_transaction(
+    rmq_broker: RunningBroker, told: Told
+) -> None:
+    address, topic = rmq_broker.namesrv_addr, "traced-transaction"
+    create(address, topic)
+    inside: list[int] = []
+
+    class Listener(TransactionListener):
+        def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+            inside.append(trace.get_current_span().get_span_context().span_id)
+            return LocalTransactionState.COMMIT
+
+        def check_local_transaction(self, message: Any) -> LocalTransactionState:
+            return LocalTransactionState.COMMIT
+
+    with TransactionProducer("tg", Listener(), namesrv_addr=address) as producer:
+        result = producer.send_in_transaction(Message(topic, b"half"))
+    span = told.one(f"send {topic}")
+    assert (span.attributes or {})["messaging.rocketmq.message.type"] == "transaction"
+    assert (span.attributes or {})["messaging.message.id"] == result.message_id
+    assert inside == [span.context.span_id]
+
+
+@pytest.mark.parametrize("kind", [PullConsumer, PopConsumer])
+def test_a_poll_that_brings_something_is_a_span_linked_to_the_sends(
+    rmq_broker: RunningBroker, told: Told, kind: Any
+) -> None:
+    address, topic = rmq_broker.namesrv_addr, f"traced-{kind.__name__}"
+    create(address, topic)
+    with Producer("g", namesrv_addr=address) as producer:
+        for body in (b"1", b"2"):
+            producer.send(Message(topic, body))
+    sends = {each.context.span_id for each in told.spans(f"send {topic}")}
+    seen: list[Any] = []
+    with kind(f"g-{kind.__name__}", namesrv_addr=address, consume_from_where=FIRST) as consumer:
+        consumer.subscribe(topic)
+        wait_until(lambda: seen.extend(consumer.poll(100)) or len(seen) == 2)
+    spans = told.spans(f"receive {topic}")
+    assert {link.context.span_id for each in spans for link in each.links} == sends
+    assert all(each.kind == SpanKind.CLIENT for each in spans)
+    assert told.counts("messaging.client.consumed.messages") == {"receive": 2}
+
+
+def test_taken_off_it_leaves_nothing(rmq_broker: RunningBroker) -> None:
+    told, instrumentor = Told(), RmqInstrumentor()
+    plain = Producer.send, PullConsumer.poll
+    instrumentor.instrument(tracer_provider=told.tracers, meter_provider=told.meters)
+    assert Producer.send is not plain[0] and PullConsumer.poll is not plain[1]
+    instrumentor.uninstrument()
+    assert Producer.send is plain[0] and PullConsumer.poll is plain[1]
+    create(rmq_broker.namesrv_addr, "untraced")
+    message = Message("untraced", b"1")
+    with Producer("g", namesrv_addr=rmq_broker.namesrv_addr) as producer:
+        producer.send(message)
+        assert producer.send_async(message).result(60).is_ok
+    assert message.get_property("traceparent") is None
+    assert told.exporter.get_finished_spans() == ()
