@@ -30,7 +30,7 @@ The reading
 
 Writing
 
-    rows        record batches as messages
+    rows, kafka_rows    record batches as messages; the same by the columns of Kafka's sink
     sender      messages on their way to the brokers, several batches under way
 
 rmq/spark reads and writes by these, too. Importing this package imports nothing.

@@ -75,6 +75,7 @@ class WriteKeywords(ServerKeywords, total=False):
     """To brokers."""
 
     producer_group: str
+    schema: Literal["rmq", "kafka"]
     batch_send_bytes: int | str
     send_timeout_ms: Span
     send_retries: int

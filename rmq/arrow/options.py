@@ -160,7 +160,7 @@ TABLE = [
     Option("includeBody", boolean, True, READS, "false leaves the body out"),
     Option("includeProperties", boolean, True, READS, "false leaves the map of properties out"),
     Option("includeHeaders", boolean, False, READS, "with schema=kafka: the column headers"),
-    Option("schema", choice("rmq", "kafka"), "rmq", READS, "kafka: the columns of Spark's source"),
+    Option("schema", choice("rmq", "kafka"), "rmq", ALL, "kafka: the columns of Spark's for Kafka"),
     Option("mode", choice("failfast", "permissive", "dropmalformed"), "failfast", READS,
            "what a damaged message becomes"),
     Option("pushdown", boolean, False, (READ,), "use Spark's filters for planning"),

@@ -11,6 +11,8 @@
     names = checked_names([("body", "binary"), ("tags", "string")], options)
     Rows(options, names, prefix, 0).put(batch, sender)
 
+With schema=kafka they are others: kafka_rows.py.
+
 A row's unique key is made of the prefix, the partition and the row's number: who sends the same
 rows again gives them the same keys, by which readers drop repeats.
 """
@@ -18,8 +20,8 @@ rows again gives them the same keys, by which readers drop repeats.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmq.arrow.options import OptionError, Options
 from rmq.errors import RmqError
@@ -47,19 +49,35 @@ class BadRowError(RmqError):
     """A row cannot become a message; rows are counted from 0."""
 
 
-def checked_names(types: Iterable[tuple[str, str]], options: Options) -> list[str]:
-    """The columns by their names in COLUMNS; OptionError says what is wrong and what to do."""
-    known = {name.lower(): name for name in COLUMNS}
+class Outgoing(NamedTuple):
+    """A message on its way; `shard` chooses its queue, None the next in turn."""
+
+    topic: str
+    shard: int | None
+    properties: bytes
+    body: bytes
+    single: bool  # it must go alone
+    partition: int | None = None  # it goes to this queue: queue id + 65536 * the broker's number
+
+
+Table = Mapping[str, tuple[str, ...]]
+
+
+def checked_names(
+    types: Iterable[tuple[str, str]], options: Options, table: Table = COLUMNS
+) -> list[str]:
+    """The columns by their names in the table; OptionError says what is wrong and what to do."""
+    known = {name.lower(): name for name in table}
     names = []
     for given, kind in types:
         name = known.get(given.lower())
         if name is None:
             raise OptionError(
                 f"column {given} has no meaning in a message; there are"
-                f" {', '.join(COLUMNS)}: drop it or put it into properties"
+                f" {', '.join(table)}: drop it or put it into properties"
             )
-        if kind not in COLUMNS[name]:
-            allowed = " or ".join(COLUMNS[name])
+        if kind not in table[name]:
+            allowed = " or ".join(table[name])
             raise OptionError(f"column {given} is {kind},"
                               f" it must be {allowed}: cast it")  # fmt: skip
         names.append(name)
@@ -75,7 +93,7 @@ def checked_names(types: Iterable[tuple[str, str]], options: Options) -> list[st
 
 
 class Rows:
-    """Record batches as messages: (topic, shard, properties, body, must go alone)."""
+    """Record batches as messages."""
 
     def __init__(self, options: Options, names: list[str], prefix: str, partition: int) -> None:
         self._names = ["body" if name == "value" else name for name in names]
@@ -117,7 +135,7 @@ class Rows:
             at = following
             yield at, body
 
-    def of(self, batch: Any) -> Iterator[tuple[str, int | None, bytes, bytes, bool]]:
+    def of(self, batch: Any) -> Iterator[Outgoing]:
         columns = dict(zip(self._names, (each.to_pylist() for each in batch.columns), strict=True))
         bodies = columns.pop("body")
         first = self._row
@@ -135,16 +153,15 @@ class Rows:
         for following, encoded in self.encoded(batch):
             sender.add_encoded(self._topic or "", encoded)
             taken = following
-        for topic, shard, properties, body, single in self.of(batch.slice(taken)):
-            sender.add(topic, shard, properties, body, single=single, half=half)
+        for each in self.of(batch.slice(taken)):
+            sender.add(each.topic, each.shard, each.properties, each.body, single=each.single,
+                       half=half, partition=each.partition)  # fmt: skip
 
     def _unique(self) -> str:
         self._row += 1
         return f"UNIQ_KEY\1{self._key}{self._row - 1:08X}\2"
 
-    def _message(
-        self, row: dict[str, Any], body: bytes
-    ) -> tuple[str, int | None, bytes, bytes, bool]:
+    def _message(self, row: dict[str, Any], body: bytes) -> Outgoing:
         parts = [self._unique(), self._extra]
         single = False
         properties = dict(row.get("properties") or {})
@@ -165,15 +182,17 @@ class Rows:
         if row.get("deliverAt") is not None:
             parts.append(_pair("TIMER_DELIVER_MS", str(int(row["deliverAt"].timestamp() * 1000))))
             single = True
-        shard = None
-        if sharding_key:
-            import mmh3
-
-            shard = mmh3.hash(sharding_key, signed=False)
+        shard = shard_of(sharding_key) if sharding_key else None
         topic = row.get("topic") or self._topic
         if not topic:
             raise BadRowError("a row without topic, and no option topic")
-        return topic, shard, "".join(parts).encode(), body, single
+        return Outgoing(topic, shard, "".join(parts).encode(), body, single)
+
+
+def shard_of(key: str) -> int:
+    import mmh3
+
+    return int(mmh3.hash(key, signed=False))
 
 
 def _is_small(array: Any) -> bool:

@@ -23,10 +23,16 @@ from typing import Any
 
 from rmq.arrow.access import Access, GuardedCluster
 from rmq.arrow.options import Options
-from rmq.arrow.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
+from rmq.arrow.queues import (
+    AWAY,
+    BROKER_UNKNOWN,
+    FIRST_PAUSE,
+    LAST_PAUSE,
+    PARTITIONS_PER_BROKER,
+)
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, UnreachableError
+from rmq.errors import RemoteError, RouteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.names import AUTO_CREATE_TOPIC
@@ -65,7 +71,8 @@ class Sender:
         self._options = options
         self._cluster: GuardedCluster = access.cluster()
         self._answered = answered
-        self._queues: dict[str, list[MessageQueue]] = {}
+        self._queues: dict[str, list[MessageQueue]] = {}  # that can be written
+        self._brokers: dict[str, list[str]] = {}  # as readers number them
         self._turn = 0
         self._gathered: dict[MessageQueue, list[bytes]] = {}
         self._gathered_bytes: dict[MessageQueue, int] = {}
@@ -86,20 +93,25 @@ class Sender:
         *,
         single: bool = False,
         half: bool = False,
+        partition: int | None = None,
     ) -> None:
-        """One message; `shard` chooses its queue (modulo their number), None the next in turn."""
+        """One message; `shard` chooses its queue (modulo their number), None the next in turn.
+        partition: to that queue and no other (rows.Outgoing); RouteError: there is none."""
         queue = self._choose(topic, shard)
+        if partition is not None:
+            queue = self._of_partition(topic, partition)
+        pinned = shard is not None or partition is not None
         size = _HEAD.size + len(body) + 2 + len(properties)
         most = self._options.batch_send_bytes
         held = self._gathered_bytes.get(queue, 0)
         if single or half or size > most:  # brokers refuse the largest body when it is in a batch
             if held and size > most:
-                self._send_gathered(queue, shard is not None)
-            self._put(Send(topic, queue, body, properties.decode(), False, half, shard is not None))
+                self._send_gathered(queue, pinned)
+            self._put(Send(topic, queue, body, properties.decode(), False, half, pinned))
             return
         if held and (held + size > most or len(self._gathered[queue]) == BATCH_ROWS):
-            self._send_gathered(queue, shard is not None)
-            if shard is None:
+            self._send_gathered(queue, pinned)
+            if not pinned:
                 self._turn += 1
                 queue = self._choose(topic, None)
         self._gathered.setdefault(queue, []).append(
@@ -137,6 +149,18 @@ class Sender:
             queues = self._queues[topic] = self._patiently(partial(self._find, topic))
         return queues[(self._turn if shard is None else shard) % len(queues)]
 
+    def _of_partition(self, topic: str, partition: int) -> MessageQueue:
+        self._choose(topic, None)
+        number, queue_id = divmod(partition, PARTITIONS_PER_BROKER)
+        broker = self._brokers[topic][number : number + 1]
+        for each in self._queues[topic]:
+            if each.queue_id == queue_id and [each.broker_name] == broker:
+                return each
+        raise RouteError(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic {topic} has no partition {partition} that can be written",
+        )
+
     def _patiently(self, question: Callable[[], list[MessageQueue]]) -> list[MessageQueue]:
         """The answer; while nobody can give it the question is put again for pollTimeoutMs."""
         deadline, pause = time.monotonic() + self._patience, FIRST_PAUSE
@@ -156,6 +180,7 @@ class Sender:
         route = self._cluster.if_known(partial(self._cluster.route, topic))
         if route is not None:
             queues = route.writable()
+            known = route.readable()
         else:
             template = self._cluster.if_known(partial(self._cluster.route, AUTO_CREATE_TOPIC))
             if template is None:
@@ -165,8 +190,10 @@ class Sender:
                 )
             queues = [queue._replace(topic=topic) for queue in template.writable()
                       if queue.queue_id < DEFAULT_QUEUES]  # fmt: skip
+            known = queues
         if not queues:
             raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is writable")
+        self._brokers[topic] = sorted({each.broker_name for each in known})
         return sorted(queues, key=lambda queue: (queue.queue_id, queue.broker_name))
 
     def _put(self, send: Send) -> None:

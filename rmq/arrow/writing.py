@@ -21,9 +21,10 @@ except ImportError as error:
 
 from rmq.arrow.access import Access
 from rmq.arrow.arguments import WRITE, documented, python_names, texts_of
-from rmq.arrow.columns import RMQ
+from rmq.arrow.columns import HEADERS, table_of
+from rmq.arrow.kafka_rows import columns_of, rows_of
 from rmq.arrow.options import OptionError, write_options
-from rmq.arrow.rows import COLUMNS, Rows, checked_names
+from rmq.arrow.rows import checked_names
 from rmq.arrow.sender import Sender
 from rmq.format.own_properties import OWN_PROPERTIES
 
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
     from rmq.arrow.keywords import WriteKeywords
 
-_READ_ONLY = {name.lower() for name in RMQ} - {name.lower() for name in COLUMNS}
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # What a column without a value is to be.
-_OF_NULLS = {"delay": pa.int32(), "deliverat": pa.timestamp("us", "UTC"),
+_OF_NULLS = {"delay": pa.int32(), "partition": pa.int32(), "headers": _HEADERS,
+             "deliverat": pa.timestamp("us", "UTC"),
              "properties": pa.map_(pa.string(), pa.string())}  # fmt: skip
-_OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "shardingkey": "__SHARDINGKEY"}
+_OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": "__SHARDINGKEY"}
 
 
 @documented(WRITE)
@@ -49,7 +51,8 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
 
     A column body (bytes or text) is needed; there may be tags, keys (text, or a list of texts),
     properties (a map of texts), shardingKey (rows of one go to one queue, in their order), delay (a
-    level), deliverAt (a time). At least once: where an answer is lost a row may be stored twice,
+    level), deliverAt (a time); with schema="kafka" value, key, partition and headers, as of Kafka's
+    sink in Spark. At least once: where an answer is lost a row may be stored twice,
     with the same unique key. With an id_prefix of one's own the same rows have the same keys in
     another call, too.
 
@@ -59,19 +62,23 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
     """
     with python_names():
         options = write_options(texts_of({"topic": topic, **given}, WRITE))
+        table = columns_of(options)
         reader = _reader(data)
-        left_out = _READ_ONLY | ({"topic"} if topic is not None else set())
-        index = _index_columns(reader.schema) - set(COLUMNS)
+        left_out = {name.lower() for name in table_of(options)} - {name.lower() for name in table}
+        left_out |= {"topic"} if topic is not None else set()
+        index = _index_columns(reader.schema) - set(table)
         fields = [each for each in reader.schema
                   if each.name.lower() not in left_out and each.name not in index]  # fmt: skip
         types = {each.name: _plain_type(each.name, each.type) for each in fields}
         if len(types) < len(fields):
             raise OptionError("a column is there twice")
-        names = checked_names(((name, _as_spark(each)) for name, each in types.items()), options)
+        names = checked_names(
+            ((name, _as_spark(each)) for name, each in types.items()), options, table
+        )
         has = {name.lower() for name in names}
         taken_by_columns = {name for column, name in _OF_COLUMNS.items() if column in has}
         own = OWN_PROPERTIES | taken_by_columns
-        rows = Rows(options, names, options.id_prefix or uuid.uuid4().hex, 0)
+        rows = rows_of(options, names, options.id_prefix or uuid.uuid4().hex, 0)
         sender = Sender(options, Access.of(options))
         count = 0
         try:
@@ -117,12 +124,14 @@ def _plain_type(name: str, kind: Any) -> Any:
         return pa.string()
     if is_a.is_large_binary(kind) or is_a.is_binary_view(kind) or is_a.is_fixed_size_binary(kind):
         return pa.binary()
-    if is_a.is_integer(kind) and name.lower() == "delay":
+    if is_a.is_integer(kind) and name.lower() in ("delay", "partition"):
         return pa.int32()
     if is_a.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if is_a.is_large_list(kind) or is_a.is_list_view(kind) or is_a.is_list(kind):
-        return pa.list_(_plain_type(name, kind.value_type))
+        return (
+            _HEADERS if name.lower() == "headers" else pa.list_(_plain_type(name, kind.value_type))
+        )
     if is_a.is_map(kind):
         return pa.map_(_plain_type(name, kind.key_type), _plain_type(name, kind.item_type))
     return kind
@@ -133,7 +142,7 @@ def _as_spark(kind: Any) -> str:
     known = {
         pa.string(): "string", pa.binary(): "binary", pa.int32(): "int",
         pa.list_(pa.string()): "array<string>", pa.map_(pa.string(), pa.string()):
-        "map<string,string>",
+        "map<string,string>", _HEADERS: HEADERS,
     }  # fmt: skip
     return "timestamp" if pa.types.is_timestamp(kind) else known.get(kind, str(kind))
 
@@ -144,10 +153,15 @@ def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
         column = pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
     # Of a time what is below a microsecond is nothing to a broker.
     column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
-    if not pa.types.is_map(kind):
+    if not pa.types.is_map(kind) and kind != _HEADERS:
         return column
     rows = [
-        None if row is None else [(name, value) for name, value in row if name not in own]
+        None if row is None else [each for each in row if _name_of(each) not in own]
         for row in column.to_pylist()
     ]
     return pa.array(rows, kind)
+
+
+def _name_of(pair: Any) -> Any:
+    """Of a property, or a header."""
+    return pair["key"] if isinstance(pair, dict) else pair[0]

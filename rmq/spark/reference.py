@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rmq.arrow import columns, rows
+from rmq.arrow import columns, kafka_rows, rows
 from rmq.arrow.columns import Column
 from rmq.arrow.options import TABLE
 
@@ -46,6 +46,13 @@ KAFKA_ABOUT = {
     "headers": "the properties, values as bytes; only with includeHeaders=true",
     "_corrupt": "as above",
 }
+KAFKA_WRITE_ABOUT = {
+    "value": "the body; empty or null (Kafka's tombstone) is refused",
+    "key": "the keys; rows of one key go to one queue, in their order",
+    "topic": "where to, instead of the option topic",
+    "partition": "to this queue, by the number that is read",
+    "headers": "properties of the message; values are UTF-8 text, each name once",
+}
 WRITE_ABOUT = {
     "body": "the body; empty or null is refused",
     "value": "the same by Kafka's name",
@@ -81,6 +88,9 @@ WRITTEN = """
 
 A frame that is written has `body` and any of the others; every other column is refused. The mode is
 `append`.
+"""
+KAFKA_WRITTEN = """
+With `schema=kafka` the columns are those of Spark's Kafka sink; `value` alone has to be there:
 """
 PROMISES = """
 ## What is promised
@@ -139,6 +149,11 @@ def page() -> str:
     lines += [*WRITTEN.splitlines(), ""]
     lines += table(("column", "type", "what"), [
         (f"`{name}`", " or ".join(types), WRITE_ABOUT[name]) for name, types in rows.COLUMNS.items()
+    ])  # fmt: skip
+    lines += [*KAFKA_WRITTEN.splitlines(), ""]
+    lines += table(("column", "type", "what"), [
+        (f"`{name}`", " or ".join(types), KAFKA_WRITE_ABOUT[name])
+        for name, types in kafka_rows.COLUMNS.items()
     ])  # fmt: skip
     lines += [*PROMISES.splitlines(), ""]
     lines += table(("option", "default", "counts for", "what"), [

@@ -2,7 +2,7 @@
 
     df.write.format("rmq").mode("append").option("nameserver", ...).option("topic", "orders").save()
 
-The columns are those of rmq/arrow/rows.py.
+The columns are those of rmq/arrow/rows.py, with schema=kafka those of kafka_rows.py.
 
 At least once: a task that Spark runs again sends its rows again, with the same unique keys. The key
 is made of the query, the batch, the partition and the row (of a batch write: of this write, or of
@@ -28,8 +28,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rmq.arrow.access import Access
+from rmq.arrow.kafka_rows import columns_of, rows_of
 from rmq.arrow.options import OptionError, Options
-from rmq.arrow.rows import BadRowError, Rows, checked_names
+from rmq.arrow.rows import BadRowError, checked_names
 from rmq.spark.error_text import brief_errors
 from rmq.spark.transactions import Halves, Outcome, end_all
 
@@ -45,8 +46,9 @@ class _Sink:
         self._options = options
         self._access = Access.of(options)
         self._names = checked_names(
-            ((each.name, each.dataType.simpleString()) for each in schema.fields), options
-        )
+            ((each.name, each.dataType.simpleString()) for each in schema.fields), options,
+            columns_of(options),
+        )  # fmt: skip
         self._prefix = options.id_prefix or uuid.uuid4().hex
 
     def _write(self, batches: Iterator[Any], prefix: str, partition: int) -> Halves:
@@ -56,7 +58,7 @@ class _Sink:
         transactional = self._options.transactional
         sender = Sender(self._options, self._access, done.add if transactional else None)
         try:
-            rows = Rows(self._options, self._names, prefix, partition)
+            rows = rows_of(self._options, self._names, prefix, partition)
             for batch in batches:
                 done.rows += batch.num_rows
                 rows.put(batch, sender, transactional)

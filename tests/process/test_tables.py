@@ -236,6 +236,17 @@ def test_what_is_read_can_be_written_again(broker: BrokerProcess) -> None:
     assert rmq.write_table(rmq.read_batches("orders", columns=["body"]), "copy") == 3 * COUNT
 
 
+def test_what_is_read_by_kafkas_names_can_be_written_again(broker: BrokerProcess) -> None:
+    make(broker, "kafka-copy", 4)
+    given: dict[str, Any] = {"schema": "kafka", "include_headers": True}
+    table = rmq.read_table("orders", **given)
+    assert rmq.write_table(table, "kafka-copy", schema="kafka") == 3 * COUNT
+    copy = rmq.read_table("kafka-copy", **given)
+    names = ["key", "value", "partition", "offset"]
+    order = [(name, "ascending") for name in ("partition", "offset")]
+    assert copy.select(names).sort_by(order) == table.select(names).sort_by(order)
+
+
 def test_frames_of_other_libraries_are_written(broker: BrokerProcess) -> None:
     pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
     make(broker, "frames", 2)

@@ -71,3 +71,52 @@ def test_what_a_sink_cannot_do_is_refused_with_the_remedy(
         with pytest.raises(Exception) as caught:
             frame.write.format("rmq").mode(mode).options(**{**given, **more}).save()
         assert said in str(caught.value)
+
+
+def test_kafkas_columns_are_written_as_they_are_read(spark, broker: BrokerProcess, topic) -> None:
+    """A job that wrote to Kafka writes here by another format; what it reads back is the same."""
+    make(broker, topic, 4)
+    write(
+        spark, broker,
+        f"""select cast('k' as binary) key, concat('v', id) value, '{topic}' topic,
+        cast(null as int) partition, array(named_struct('key', 'h', 'value', cast('x' as binary)))
+        headers from range(0, 20, 1, 3)
+        union all select null, 'pinned', '{topic}', 3, null""",
+        schema="kafka",
+    )  # fmt: skip
+    rows = (
+        spark.read.format("rmq").option("nameserver", broker.namesrv).option("topic", topic)
+        .option("schema", "kafka").option("includeHeaders", True).load().collect()
+    )  # fmt: skip
+    assert len(rows) == 21
+    keyed = [each for each in rows if each.key is not None]
+    assert len({each.partition for each in keyed}) == 1, "rows of one key go to one queue"
+    assert {bytes(each.value) for each in keyed} == {b"v%d" % at for at in range(20)}
+    assert {bytes(each.key) for each in keyed} == {b"k"}
+    assert all(("h", b"x") in [(each.key, bytes(each.value)) for each in row.headers]
+               for row in keyed)  # fmt: skip
+    (pinned,) = (each for each in rows if each.key is None)
+    assert (pinned.partition, bytes(pinned.value)) == (3, b"pinned")
+
+
+UNFIT = (
+    ("select 'v' value, unhex('ff') key", "row 0: key is no UTF-8 text"),
+    ("select 'v' value, array(named_struct('key','h','value',cast(null as binary))) headers",
+     "row 0: header h has no value"),
+    ("select 'v' value, array(named_struct('key','h','value',cast('1' as binary)),"
+     "named_struct('key','h','value',cast('2' as binary))) headers", "header h is there twice"),
+    ("select 'v' value, 4 partition", "has no partition 4 that can be written"),
+    ("select 'v' value, -1 partition", "partition -1: 0 or more"),
+    ("select cast(null as binary) value", "row 0: a row without body"),
+    ("select 'v' body", "column body has no meaning in a message; there are value, key"),
+)  # fmt: skip
+
+
+def test_what_kafka_takes_and_a_message_cannot_hold_is_refused(
+    spark, broker: BrokerProcess, topic
+) -> None:
+    make(broker, topic, 4)
+    for query, said in UNFIT:
+        with pytest.raises(Exception) as caught:
+            write(spark, broker, query, topic=topic, schema="kafka")
+        assert said in str(caught.value), query

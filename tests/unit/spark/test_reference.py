@@ -6,7 +6,7 @@ pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]"
 
 from support.source_tree import ROOT
 
-from rmq.arrow import columns, rows
+from rmq.arrow import columns, kafka_rows, rows
 from rmq.arrow.options import TABLE
 from rmq.spark import reference
 
@@ -20,6 +20,7 @@ def test_every_column_and_option_is_explained() -> None:
     assert reference.READ_ABOUT.keys() == columns.RMQ.keys()
     assert reference.KAFKA_ABOUT.keys() == columns.KAFKA.keys()
     assert reference.WRITE_ABOUT.keys() == rows.COLUMNS.keys()
+    assert reference.KAFKA_WRITE_ABOUT.keys() == kafka_rows.COLUMNS.keys()
     page = reference.page()
     assert all(f"| `{option.name}` |" in page for option in TABLE)
     assert all(line.count("|") == line.count(" | ") + 2 for line in page.splitlines()
