@@ -8,8 +8,13 @@ a user and a password (Basic, RFC 7617), without which they answer 401.
 
 It runs on the control thread's loop, so it costs no thread and its answers show that this thread is
 alive. GET and HEAD of the paths it is given, nothing else: no bodies, no files, one request after
-the other on a connection. A client that is slow, silent or sends nonsense is dropped; there are at
-most CONNECTIONS_MAX at once.
+the other on a connection. A client that is slow, silent or sends nonsense is dropped.
+
+There are CONNECTIONS_MAX at once, and of one address (rmq/serving/address_table.py) OF_ADDRESS. For
+one more the client makes room that has kept the server waiting for longest, SLOW_S at least: for
+a handshake, a request, or to read its answer. So nobody keeps a probe of health from its answer, of
+his own address or of another, by connections that he holds. Where there is none the new one is
+closed, and the log says so.
 
     GET /healthz HTTP/1.1   ->   HTTP/1.1 200 OK .. ok
 """
@@ -18,28 +23,36 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hmac
 import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
+from rmq.base import clock
+from rmq.base.deadline import within
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.serving.acceptor import Acceptor
+from rmq.serving.address_table import CONNECTIONS, AddressLimits, AddressTable
 
 log = logging.getLogger("rmq.observe.http")
 
 BACKLOG = 100
 CONNECTIONS_MAX = 64
+OF_ADDRESS = AddressLimits(connections=16)
+SLOW_S = 1.0
 HEAD_BYTES_MAX = 16 << 10
 HEADERS_MAX = 100
 IDLE_S = 75.0  # between two requests; scrapers come back every 15 to 60 s
-HEAD_S = 10.0  # from a request's first line to the end of its headers
-WRITE_S = 30.0
+HEAD_S = 10.0  # for a handshake, for a request, and for the first byte of the first one
+WRITE_S = 30.0  # for an answer to be read
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found",
-           405: "Method Not Allowed", 500: "Internal Server Error",
-           503: "Service Unavailable"}  # fmt: skip
+           405: "Method Not Allowed", 431: "Request Header Fields Too Large",
+           500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 
 class Answer(msgspec.Struct):
@@ -63,6 +76,18 @@ class Head(msgspec.Struct):
 class BadRequestError(Exception):
     """The request is malformed or not served here; the connection is closed after the answer."""
 
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.answer = Answer(status, f"{text}\n".encode())
+
+
+@dataclass(eq=False)
+class Client:
+    accepted: socket.socket
+    host: str
+    task: asyncio.Task[None] | None = None
+    transport: asyncio.Transport | None = None
+
 
 class HttpServer:
     """Owned by one asyncio loop."""
@@ -84,7 +109,10 @@ class HttpServer:
         text = ":".join(credentials or ()).encode()
         self._authorization = b"basic " + base64.b64encode(text)
         self._acceptor: Acceptor | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: set[Client] = set()
+        self._waited_for: dict[Client, float] = {}  # since when, oldest first
+        self._addresses = AddressTable(OF_ADDRESS)
+        self._refused = RateLimitedLog(log)
 
     async def start(self) -> None:
         """Listens; OSError when the address is taken."""
@@ -100,62 +128,103 @@ class HttpServer:
     async def stop(self) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
-        for task in list(self._open):
+        tasks = [client.task for client in self._open if client.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- who is served
 
     def _take(self, accepted: socket.socket) -> None:
+        client = Client(accepted, _host(accepted))
+        limit, slowest = self._limit(client, clock.monotonic())
+        if limit and slowest is None:
+            self._refused.warning(limit, "%s is refused: %s", client.host, limit)
+            self._addresses.leave(client)
+            accepted.close()
+            return
+        if slowest is not None:
+            self._leave(slowest)
+        self._open.add(client)
+        self._wait_for(client)
+        client.task = asyncio.get_running_loop().create_task(self._serve(client))
+        client.task.add_done_callback(lambda _: self._end(client))
+
+    def _limit(self, client: Client, now: float) -> tuple[str, Client | None]:
+        """Which one is exceeded by it, and who makes room then."""
+        if self._addresses.enter(client, client.host, now):
+            slowest = self._addresses.rival(client, CONNECTIONS, now - SLOW_S)
+            of_address = f"its address has {OF_ADDRESS.connections} connections"
+            return of_address, slowest if isinstance(slowest, Client) else None
         if len(self._open) >= CONNECTIONS_MAX:
-            accepted.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._serve(accepted))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+            slow = (each for each, since in self._waited_for.items() if since <= now - SLOW_S)
+            return f"there are {CONNECTIONS_MAX} connections", next(slow, None)
+        return "", None
 
-    async def _serve(self, accepted: socket.socket) -> None:
-        try:
-            reader, writer = await self._streams(accepted)
-        except (OSError, asyncio.TimeoutError):  # it is gone already, or speaks no TLS
-            accepted.close()
-            return
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-        try:
-            while await self._serve_one(reader, writer):
-                pass
-        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
-            pass  # gone, or too slow
-        except asyncio.CancelledError:
-            pass  # stop(): the streams' own callback would log it as an error
-        finally:
+    def _wait_for(self, client: Client) -> None:
+        """It is the client who has to go on."""
+        if client in self._open:
+            now = self._waited_for[client] = clock.monotonic()
+            self._addresses.rest(client, now)
+
+    def _work_for(self, client: Client) -> None:
+        self._waited_for.pop(client, None)
+        self._addresses.asked(client)
+
+    def _leave(self, client: Client) -> None:
+        """Counts it no more; a second call does nothing."""
+        self._open.discard(client)
+        self._waited_for.pop(client, None)
+        self._addresses.leave(client)
+        if client.task is not None:
+            client.task.cancel()
+        if client.transport is not None:
+            client.transport.abort()  # what is not read yet would be kept for as long as it likes
+
+    def _end(self, client: Client) -> None:
+        """Its task is done; one that was cancelled before its first step has closed nothing."""
+        self._leave(client)
+        client.accepted.close()
+
+    # ---- what is served
+
+    async def _serve(self, client: Client) -> None:
+        with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            reader, writer = await self._streams(client)
+            wait_s = HEAD_S
+            while await self._serve_one(client, reader, writer, wait_s):
+                wait_s = IDLE_S
             writer.close()
+            await within(writer.wait_closed(), WRITE_S)
 
-    async def _streams(
-        self, accepted: socket.socket
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _streams(self, client: Client) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
         context = self._context() if self._context is not None else None
         reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, accepted, ssl=context,
+        client.transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol, client.accepted, ssl=context,
             ssl_handshake_timeout=HEAD_S if context is not None else None,
         )  # fmt: skip
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, asyncio.StreamWriter(client.transport, protocol, reader, loop)
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answers one request; whether the connection stays."""
-        first = await asyncio.wait_for(_line(reader), IDLE_S)
+    async def _serve_one(
+        self, client: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
+        wait_s: float,
+    ) -> bool:  # fmt: skip
+        """Answers one request, which has to begin within wait_s; whether the connection stays."""
+        first = await within(reader.read(1), wait_s)
         if not first:
             return False
         try:
-            head = await asyncio.wait_for(_head(first, reader), HEAD_S)
+            head = await within(_head(first, reader), HEAD_S)
         except BadRequestError as error:
-            await _send(writer, Answer(400, f"{error}\n".encode()), False, False)
+            await within(_send(writer, error.answer, False, False), WRITE_S)
             return False
+        self._work_for(client)
         answer = await self._answer(head)
-        await asyncio.wait_for(_send(writer, answer, head.method == "HEAD", head.keep), WRITE_S)
+        self._wait_for(client)
+        await within(_send(writer, answer, head.method == "HEAD", head.keep), WRITE_S)
         return head.keep
 
     async def _answer(self, head: Head) -> Answer:
@@ -180,30 +249,19 @@ class HttpServer:
         return hmac.compare_digest(given, self._authorization)
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    """One line without its end; empty at the end of the stream and for an empty line."""
-    try:
-        line = await reader.readuntil(b"\n")
-    except asyncio.LimitOverrunError:
-        return b"\0"  # no legal first line or header: refused by the caller
-    except asyncio.IncompleteReadError as error:
-        if error.partial:
-            raise
-        return b""
-    return line.rstrip(b"\r\n")
-
-
 async def _head(first: bytes, reader: asyncio.StreamReader) -> Head:
-    """Of a request with no body."""
-    parts = first.decode("latin-1").split(" ")
+    """Of a request with no body; `first` of its bytes was read before."""
+    line = first + await _line(reader, HEAD_BYTES_MAX)
+    parts = line.rstrip(b"\r\n").decode("latin-1").split(" ")
     if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
         raise BadRequestError("not an HTTP/1 request")
-    keep, authorization = parts[2] == "HTTP/1.1", ""
-    for _ in range(HEADERS_MAX):
-        line = await _line(reader)
-        if not line:
+    keep, authorization, room = parts[2] == "HTTP/1.1", "", HEAD_BYTES_MAX - len(line)
+    for _ in range(HEADERS_MAX + 1):  # and their end
+        line = await _line(reader, room)
+        room -= len(line)
+        name, colon, value = line.rstrip(b"\r\n").decode("latin-1").partition(":")
+        if not colon and not name:
             return Head(parts[0], parts[1], keep, authorization)
-        name, colon, value = line.decode("latin-1").partition(":")
         if not colon:
             raise BadRequestError("a header line without a colon")
         name = name.strip().lower()
@@ -214,7 +272,25 @@ async def _head(first: bytes, reader: asyncio.StreamReader) -> Head:
             keep = value != "close" and (keep or value == "keep-alive")
         if name == "transfer-encoding" or (name == "content-length" and value != "0"):
             raise BadRequestError("no bodies here")
-    raise BadRequestError(f"more than {HEADERS_MAX} headers")
+    raise BadRequestError(f"more than {HEADERS_MAX} headers", 431)
+
+
+async def _line(reader: asyncio.StreamReader, room: int) -> bytes:
+    """One line with its end. asyncio.IncompleteReadError: there is none."""
+    try:
+        line = await reader.readuntil(b"\n")
+    except asyncio.LimitOverrunError:
+        line = bytes(HEAD_BYTES_MAX + 1)
+    if len(line) > room:
+        raise BadRequestError(f"a request has {HEAD_BYTES_MAX} bytes at most", 431)
+    return line
+
+
+def _host(accepted: socket.socket) -> str:
+    try:
+        return str(accepted.getpeername()[0])
+    except OSError:  # it is gone
+        return ""
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, head: bool, keep: bool) -> None:

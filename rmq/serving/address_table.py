@@ -2,6 +2,7 @@
 
     enter      one was accepted: a connection more of its address
     asked      it has sent a request: it is silent no more
+    rest       it is silent again, for servers whose clients may be cut off between two requests
     begin      its handshake has begun: one more at once, and one more in this second
     end        it is over, or comes to nothing
     hold       bytes of requests that are not whole: so many more, or less
@@ -85,6 +86,12 @@ class AddressTable:
         address = self._of.get(who)
         if address is not None:
             address.silent.pop(who, None)
+
+    def rest(self, who: Hashable, now: float) -> None:
+        address = self._of.get(who)
+        if address is not None:
+            address.silent.pop(who, None)
+            address.silent[who] = now
 
     def begin(self, who: Hashable, now: float) -> str:
         """As enter()."""

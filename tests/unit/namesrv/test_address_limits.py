@@ -312,7 +312,7 @@ HOSTS = {"10.0.0.1": "A", "10.0.0.2": "B", "::ffff:10.0.0.1": "A", "2001:db8::1"
 LIMITS = AddressLimits(connections=2, handshakes=1, rate=2)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["enter", "asked", "begin", "end", "leave"]),
+        st.sampled_from(["enter", "asked", "rest", "begin", "end", "leave"]),
         st.integers(0, 5),  # who
         st.sampled_from(list(HOSTS)),
         st.sampled_from([0.0, 0.3, 1.1]),  # what has passed since the last step
@@ -368,6 +368,9 @@ def test_what_is_counted_is_who_is_there(steps: list[tuple[str, int, str, float]
         elif step == "asked":
             mine.silent = None
             table.asked(who)
+        elif step == "rest":
+            mine.silent = now
+            table.rest(who, now)
         else:
             del here[who]
             table.leave(who)

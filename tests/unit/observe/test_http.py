@@ -3,6 +3,10 @@
 import asyncio
 import base64
 import contextlib
+import logging
+import os
+import select
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +15,17 @@ from typing import Any
 
 import pytest
 from support.certificates import Authority
+from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 from support.waiting import HANG_S, until
 
 from rmq.observe import http
-from rmq.observe.http import Answer, HttpServer
+from rmq.observe.http import CONNECTIONS_MAX, SLOW_S, Answer, HttpServer
+from rmq.serving.address_table import AddressLimits
+
+HERE, THERE = "127.0.0.1", "127.0.0.2"
+MUCH_BYTES = 16 << 20  # more than the buffers of two sockets
+KEPT = b"GET /healthz HTTP/1.1\r\n\r\n"  # the connection stays
 
 
 async def ok() -> Answer:
@@ -26,9 +36,14 @@ async def broken() -> Answer:
     raise RuntimeError("no numbers")
 
 
+async def much() -> Answer:
+    return Answer(200, bytes(MUCH_BYTES))
+
+
 @asynccontextmanager
 async def served(**more: Any) -> AsyncIterator[HttpServer]:
-    server = HttpServer("127.0.0.1", 0, {"/healthz": ok, "/broken": broken}, **more)
+    paths = {"/healthz": ok, "/broken": broken, "/much": much}
+    server = HttpServer(HERE, 0, paths, **more)
     await server.start()
     try:
         yield server
@@ -86,38 +101,155 @@ async def test_a_handler_that_fails_is_an_answer_and_a_log_line(
         b"GET /healthz HTTP/2\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n",
         b"POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
-        b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
-        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )
 @in_loop
 async def test_nonsense_is_refused_and_the_connection_closed(request_bytes: bytes) -> None:
     async with served() as server:
-        try:
-            answer = await raw(server, request_bytes)
-        except ConnectionResetError:  # closed with bytes of ours unread
-            assert len(request_bytes) > 50_000
-            answer = b"HTTP/1.1 400 "
-        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (await raw(server, request_bytes)).startswith(b"HTTP/1.1 400 ")
         assert b" 200 " in await raw(server, b"GET /healthz HTTP/1.0\r\n\r\n")
 
 
+@pytest.mark.parametrize("headers", [b"a: b\r\n" * 101, (b"a: " + b"b" * 990 + b"\r\n") * 17])
 @in_loop
-async def test_slow_and_superfluous_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "IDLE_S", 0.1)
-    monkeypatch.setattr(http, "HEAD_S", 0.1)
-    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+async def test_all_headers_together_have_a_limit(headers: bytes) -> None:
     async with served() as server:
-        assert await raw(server, b"") == b""
-        assert await raw(server, b"GET /healthz HTTP/1.1\r\nHost:") == b""
-        monkeypatch.setattr(http, "IDLE_S", 60)
-        monkeypatch.setattr(http, "HEAD_S", 60)
-        idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
-        await until(lambda: len(server._open) == 2)
-        with contextlib.suppress(ConnectionResetError):
-            assert await raw(server, b"GET /healthz HTTP/1.0\r\n\r\n") == b""
-        for _, writer in idle:
-            writer.close()
+        for head in (b"GET /healthz HTTP/1.1\r\n" + headers, b"GET /" + b"x" * 100_000):
+            with contextlib.suppress(ConnectionResetError):  # closed with bytes of ours unread
+                assert (await raw(server, head)).startswith(b"HTTP/1.1 431 ")
+        fewer = headers[headers.index(b"\n") + 1 :]
+        answer = await raw(server, b"GET /healthz HTTP/1.0\r\n" + fewer + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("said", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost:"])
+@in_loop
+async def test_a_request_has_to_come_in_time(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "HEAD_S", 0.1)
+    async with served() as server:
+        assert await raw(server, said) == b""
+
+
+@in_loop
+async def test_a_connection_has_to_go_on_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "IDLE_S", 0.1)
+    async with served() as server:
+        assert (await raw(server, KEPT)).endswith(b"ok\n")
+
+
+class Crowd:
+    """Connections to one server, from addresses of this machine."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._stack = contextlib.ExitStack()
+        self.readers = list[asyncio.StreamReader]()
+
+    def __enter__(self) -> "Crowd":
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._stack.close()
+
+    async def come(self, host: str = HERE, said: bytes = b"") -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection(
+            HERE, self._server.port, local_addr=(host, 0)
+        )
+        self._stack.callback(writer.close)
+        writer.write(said)
+        self.readers.append(reader)
+        return reader
+
+    async def is_served(self, host: str = HERE) -> bool:
+        with contextlib.suppress(OSError):
+            answer = await (await self.come(host, b"GET /healthz HTTP/1.0\r\n\r\n")).read()
+            return answer.endswith(b"ok\n")
+        return False
+
+
+@pytest.mark.still_clock
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /heal", KEPT, b"GET /much HTTP/1.0\r\n\r\n"],
+    ids=["silent", "half", "answered", "unread"],
+)  # fmt: skip
+@in_loop
+async def test_an_address_has_so_many_connections(
+    said: bytes,
+    clock: DrivenClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever it was waited for, one that was makes room for another of its address."""
+    monkeypatch.setattr(http, "OF_ADDRESS", AddressLimits(connections=3))
+    async with served() as server:
+        with Crowd(server) as crowd:
+            first, *_ = [await crowd.come(said=said) for _ in range(3)]
+            if said.endswith(b"\r\n"):
+                for each in crowd.readers:
+                    assert (await each.readline()).startswith(b"HTTP/1.1 200")
+            await until(lambda: len(server._waited_for) == 3, still=True)
+            assert not await crowd.is_served()
+            assert await crowd.is_served(THERE)
+            clock.advance(SLOW_S + 0.1)
+            assert await crowd.is_served()
+            with contextlib.suppress(ConnectionResetError):
+                assert len(await first.read()) < MUCH_BYTES
+    (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert line == "127.0.0.1 is refused: its address has 3 connections"
+
+
+@pytest.mark.still_clock
+@in_loop
+async def test_addresses_together_have_so_many_connections(clock: DrivenClock) -> None:
+    async with served() as server:
+        with Crowd(server) as crowd:
+            for number in range(CONNECTIONS_MAX):
+                await crowd.come(f"127.0.1.{number % 8 + 1}", KEPT)
+            await until(lambda: len(server._waited_for) == CONNECTIONS_MAX, still=True)
+            assert not await crowd.is_served()
+            clock.advance(SLOW_S + 0.1)
+            assert await crowd.is_served()
+            await until(lambda: len(server._open) == CONNECTIONS_MAX - 1, still=True)
+
+
+@in_loop
+async def test_who_is_worked_for_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape takes as long as it takes; its client is not to blame."""
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http, "SLOW_S", 0.0)
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> Answer:
+        asked.set()
+        await may_answer.wait()
+        return Answer(200, b"at last\n")
+
+    async with served() as server:
+        server._handlers["/slow"] = slow
+        with Crowd(server) as crowd:
+            first = await crowd.come(said=b"GET /slow HTTP/1.0\r\n\r\n")
+            await asked.wait()
+            assert not await crowd.is_served()
+            may_answer.set()
+            assert (await first.read()).endswith(b"at last\n")
+            assert await crowd.is_served()
+
+
+@in_loop
+async def test_nothing_is_kept_of_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither his answer nor his connection, though he is there."""
+    monkeypatch.setattr(http, "WRITE_S", 0.1)
+    async with served() as server:
+        with socket.socket() as client:
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, (HERE, server.port))
+            await until(lambda: len(server._addresses) == 1)
+            connected = len(os.listdir("/proc/self/fd"))
+            await loop.sock_sendall(client, b"GET /much HTTP/1.1\r\n\r\n")
+            await until(lambda: select.select([client], [], [], 0)[0])
+            await until(lambda: len(os.listdir("/proc/self/fd")) < connected)
+            await until(lambda: len(server._addresses) == 0)
 
 
 @in_loop
