@@ -38,6 +38,7 @@ from rmq.base.deadline import within
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.serving.acceptor import Acceptor
 from rmq.serving.address_table import CONNECTIONS, AddressLimits, AddressTable
+from rmq.serving.tls_alert import connected
 
 log = logging.getLogger("rmq.observe.http")
 
@@ -202,10 +203,7 @@ class HttpServer:
         context = self._context() if self._context is not None else None
         reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        client.transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, client.accepted, ssl=context,
-            ssl_handshake_timeout=HEAD_S if context is not None else None,
-        )  # fmt: skip
+        client.transport = await connected(protocol, client.accepted, context, HEAD_S)
         return reader, asyncio.StreamWriter(client.transport, protocol, reader, loop)
 
     async def _serve_one(

@@ -12,6 +12,7 @@
     raw_socket      the first bytes of a connection
     proxy_protocol  who a client is that comes by a balancer
     tls             certificates, as settings name them
+    tls_alert       why a handshake is refused, for the client
     own_certificate     what is shown where they name none
     certificate_watch   reads them anew when a file changes
     runtime_config  settings that are listed and changed at run time

@@ -42,6 +42,7 @@ from rmq.serving.pace import Pace
 from rmq.serving.proxy_protocol import Balancers, client_of
 from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
+from rmq.serving.tls_alert import connected
 
 BACKLOG = 1024
 HELLO_S = 10.0  # for a handshake
@@ -147,7 +148,6 @@ class Listener:
         self, connection: Connection, accepted: socket.socket, is_balancer: bool
     ) -> None:
         """What comes before the first request: who it is, and TLS."""
-        loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError, asyncio.TimeoutError):  # gone, or speaks nothing of ours
             context = None
             if is_balancer:
@@ -159,10 +159,7 @@ class Listener:
             if context is not None:
                 self._begin_handshake(connection)
                 await self._pace.step()
-            await loop.connect_accepted_socket(
-                lambda: connection, accepted, ssl=context,
-                ssl_handshake_timeout=HELLO_S if context is not None else None,
-            )  # fmt: skip
+            await connected(connection, accepted, context, HELLO_S)
 
     def _is_set_up(self, connection: Connection, accepted: socket.socket) -> None:
         """Or not: a task that is cancelled before its first step has no `finally`."""

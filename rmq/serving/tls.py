@@ -26,6 +26,7 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.format.client_tls import ClientTls
 from rmq.serving.own_certificate import own_certificate
+from rmq.serving.tls_alert import AlertingContext
 
 log = logging.getLogger("rmq.serving.tls")
 
@@ -96,7 +97,7 @@ class TlsFiles:
 
     def context(self) -> ssl.SSLContext:
         """ConfigError, which names the file, for what cannot be used."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             # A function, or OpenSSL would ask at the terminal for one that is missing.

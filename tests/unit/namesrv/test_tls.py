@@ -1,0 +1,167 @@
+"""What a server without a store says to clients whose TLS handshake it refuses: the name server,
+whose listener is the controller's, too (rmq/serving/listener.py), and the port of metrics.
+
+Method: real sockets, Python's ssl. What a broker's reactor says: tests/process/test_tls.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.certificates import Authority, Pair
+from support.command_line import rmq
+from support.name_server import in_loop, name_server
+from support.waiting import HANG_S
+
+from rmq.client.blocking.encryption import CERTIFICATE, KEY
+from rmq.config import load_properties
+from rmq.format.remoting import Command, encode
+from rmq.observe.http import Answer, HttpServer
+from rmq.serving.tls import TlsFiles
+
+TOPICS = encode(Command(code=206))
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def asking(authority: Authority) -> dict[str, object]:
+    """Settings of a server that asks for certificates of the authority."""
+    server = authority.pair("server")
+    return {"tls.server.mode": "permissive", "tls.server.certPath": server.certificate,
+            "tls.server.keyPath": server.key, "tls.server.need.client.auth": "require",
+            "tls.server.trustCertPath": authority.certificate}  # fmt: skip
+
+
+def client(
+    authority: Authority, shown: Pair | None = None, version: ssl.TLSVersion = VERSIONS[-1]
+) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.minimum_version = context.maximum_version = version
+    if shown is not None:
+        context.load_cert_chain(shown.certificate, shown.key)
+    return context
+
+
+def ask(port: int, context: ssl.SSLContext, said: bytes = TOPICS) -> bytes:
+    """What comes back first."""
+    with (
+        socket.create_connection(("127.0.0.1", port), HANG_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as connection,
+    ):
+        connection.sendall(said)
+        return connection.recv(4)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@in_loop
+async def test_who_shows_no_certificate_is_told_so(
+    version: ssl.TLSVersion, authority: Authority, asking: dict[str, object]
+) -> None:
+    wanted = "ALERT_HANDSHAKE_FAILURE" if version == VERSIONS[0] else "ALERT_CERTIFICATE_REQUIRED"
+    async with name_server(**asking) as server:
+        for _ in range(3):
+            with pytest.raises(ssl.SSLError, match=wanted):
+                await asyncio.to_thread(ask, server.port, client(authority, None, version))
+        shown = client(authority, authority.pair("known"), version)
+        assert await asyncio.to_thread(ask, server.port, shown)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@in_loop
+async def test_who_shows_a_strange_certificate_is_told_so(
+    version: ssl.TLSVersion, authority: Authority, asking: dict[str, object], tmp_path: Path
+) -> None:
+    strange = Authority(tmp_path, "other").pair("strange")
+    async with name_server(**asking) as server:
+        with pytest.raises(ssl.SSLError, match="ALERT_UNKNOWN_CA"):
+            await asyncio.to_thread(ask, server.port, client(authority, strange, version))
+
+
+@in_loop
+async def test_who_has_no_cipher_in_common_is_told_so(
+    authority: Authority, asking: dict[str, object]
+) -> None:
+    other = client(authority, None, VERSIONS[0])
+    other.set_ciphers("AES128-GCM-SHA256")  # of a key of RSA, which the server's is not
+    async with name_server(**asking) as server:
+        with pytest.raises(ssl.SSLError, match="ALERT_HANDSHAKE_FAILURE"):
+            await asyncio.to_thread(ask, server.port, other)
+
+
+@in_loop
+async def test_who_is_gone_before_the_alert_harms_nobody(
+    authority: Authority, asking: dict[str, object]
+) -> None:
+    """All of a client's handshake comes with its end."""
+    async with name_server(**asking) as server:
+        for _ in range(5):
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            ours = client(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            while True:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    ours.do_handshake()
+                    break
+                writer.write(outgoing.read())
+                incoming.write(await reader.read(65536))
+            writer.write(outgoing.read())
+            writer.transport.close()
+        shown = client(authority, authority.pair("known"))
+        assert await asyncio.to_thread(ask, server.port, shown)
+
+
+@in_loop
+async def test_the_command_line_names_the_cause(
+    authority: Authority, asking: dict[str, object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    strange = Authority(tmp_path, "other").pair("strange")
+    async with name_server(**asking) as server:
+        words = ("topic", "list", "-n", f"127.0.0.1:{server.port}", "--tls-ca",
+                 str(authority.certificate))  # fmt: skip
+        done = await asyncio.to_thread(rmq, *words)
+        assert done.returncode == 3
+        assert "(it asks for a certificate: give one by --tls-cert FILE" in done.stderr
+        monkeypatch.setenv(CERTIFICATE, str(strange.certificate))
+        monkeypatch.setenv(KEY, str(strange.key))
+        done = await asyncio.to_thread(rmq, *words)
+        assert "it does not accept the certificate that it was shown" in done.stderr
+        assert "may be" not in done.stderr
+
+
+@asynccontextmanager
+async def metrics(settings: dict[str, object]) -> AsyncIterator[HttpServer]:
+    files = TlsFiles.of(load_properties(None, {key: str(v) for key, v in settings.items()}))
+    assert files is not None
+    shown = files.context()
+
+    async def well() -> Answer:
+        return Answer(200, b"well\n")
+
+    server = HttpServer("127.0.0.1", 0, {"/healthz": well}, context=lambda: shown)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@in_loop
+async def test_so_does_the_port_of_metrics(authority: Authority, asking: dict[str, object]) -> None:
+    said = b"GET /healthz HTTP/1.0\r\n\r\n"
+    async with metrics(asking) as server:
+        with pytest.raises(ssl.SSLError, match="ALERT_CERTIFICATE_REQUIRED"):
+            await asyncio.to_thread(ask, server.port, client(authority), said)
+        shown = client(authority, authority.pair("known"))
+        assert await asyncio.to_thread(ask, server.port, shown, said) == b"HTTP"
