@@ -17,7 +17,7 @@ from rounds import Outcome
 from rows import Bench, Row, Sliced, compare_cpu, in_rounds, sends, topic_queues
 from servers import Ours
 
-from rmq.client.blocking import accounts
+from rmq.client.blocking.accounts import Accounts, entry
 from rmq.client.blocking.cluster import Cluster
 from rmq.format.signature import Credentials
 from rmq.load.frames import Queue, SendShape, send_frames
@@ -42,13 +42,14 @@ def armed(bench: Bench) -> Iterator[Ours]:
 
 
 def make_users(name_server: str) -> None:
-    entries = [accounts.entry(f"Topic:of-others-{n}*", ["Pub", "Sub"]) for n in range(9)]
+    entries = [entry(f"Topic:of-others-{n}*", ["Pub", "Sub"]) for n in range(9)]
     with Cluster(name_server) as cluster:
+        accounts = Accounts(cluster)
         for n in range(OTHERS):
-            accounts.create_user(cluster, f"other-{n}", f"secret-{n}")
-        accounts.create_user(cluster, SENDER.access_key, SENDER.secret_key)
-        sender = [*entries, accounts.entry("Topic:bench*", ["Pub"])]
-        accounts.put_acl(cluster, SENDER.access_key, sender)
+            accounts.create_user(f"other-{n}", f"secret-{n}")
+        accounts.create_user(SENDER.access_key, SENDER.secret_key)
+        sender = [*entries, entry("Topic:bench*", ["Pub"])]
+        accounts.put_acl(SENDER.access_key, sender)
 
 
 def signed_sends(bench: Bench, ours: Ours, queues: list[Queue]) -> Sliced:

@@ -20,6 +20,7 @@
     topic, group, cluster    list, create, change, describe, delete
     group_offsets       group reset, skip, clone: where a group goes on
     user, acl           users, and what they may do
+    account_servers     whose accounts these are
     setup               setup security: the files of a secured server
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out

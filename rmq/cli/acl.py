@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.account_servers import account_servers_option, accounts_of
+from rmq.cli.options import json_option
 from rmq.cli.output import show_rows
-from rmq.client.blocking import accounts
-from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.accounts import IS_THERE, entry
 from rmq.errors import RemoteError
 
 ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
@@ -31,7 +31,7 @@ def _entry_options(function: Any) -> Any:
                      help="Only from this address or network (10.0.0.0/8); several times."),
         click.option("--default", "is_default", is_flag=True,
                      help="Counts where no other entry of the user fits."),
-        namesrv_option,
+        account_servers_option,
     )):  # fmt: skip
         function = option(function)
     return function
@@ -62,19 +62,16 @@ def deny(**given: Any) -> None:
 
 def _put(
     *, name: str, resources: tuple[str, ...], actions: str, sources: tuple[str, ...],
-    is_default: bool, namesrv: str, denies: bool,
+    is_default: bool, namesrv: str, controller: str | None, denies: bool,
 ) -> None:  # fmt: skip
     known = {each.lower(): each for each in ACTIONS}
     wanted = [each.strip() for each in actions.split(",") if each.strip()]
     for each in wanted:
         if each.lower() not in known:
             raise click.BadParameter(f"{each}: one of {', '.join(ACTIONS)}", param_hint="--actions")
-    entries = [
-        accounts.entry(resource, wanted, source_ips=sources, denies=denies)
-        for resource in resources
-    ]
-    with Cluster(namesrv) as cluster:
-        done = accounts.put_acl(cluster, name, entries, is_default=is_default)
+    entries = [entry(resource, wanted, source_ips=sources, denies=denies) for resource in resources]
+    with accounts_of(namesrv, controller) as accounts:
+        done = accounts.put_acl(name, entries, is_default=is_default)
     verb = "may not" if denies else "may"
     click.echo(f"{name} {verb} {', '.join(wanted)} {', '.join(resources)} on {', '.join(done)}")
 
@@ -83,27 +80,31 @@ def _put(
 @click.argument("name")
 @click.argument("resource", required=False)
 @click.option("--default", "is_default", is_flag=True, help="Of the Default entries.")
-@namesrv_option
-def delete(name: str, resource: str | None, is_default: bool, namesrv: str) -> None:
+@account_servers_option
+def delete(
+    name: str, resource: str | None, is_default: bool, namesrv: str, controller: str | None
+) -> None:
     """Take back the entries of RESOURCE, or all of the user NAME."""
-    with Cluster(namesrv) as cluster:
-        done = accounts.delete_acl(cluster, name, resource, is_default=is_default)
+    with accounts_of(namesrv, controller) as accounts:
+        done = accounts.delete_acl(name, resource, is_default=is_default)
     click.echo(f"{name}: {resource or 'everything'} is taken back on {', '.join(done)}")
 
 
 @acl.command("list")
 @click.argument("part", default="")
 @click.option("--resource", default="", metavar="PART", help="Whose resources hold this.")
-@namesrv_option
+@account_servers_option
 @json_option
-def list_acls(part: str, resource: str, namesrv: str, as_json: bool) -> None:
+def list_acls(
+    part: str, resource: str, namesrv: str, controller: str | None, as_json: bool
+) -> None:
     """List what users may do, of those whose names hold PART."""
     rows = []
-    with Cluster(namesrv) as cluster:
-        for each in accounts.acls(cluster, part, resource):
-            for policy in each.get("policies") or []:
-                for entry in policy.get("entries") or []:
-                    rows.append(_row(str(each.get("subject", "")), policy, entry))
+    with accounts_of(namesrv, controller) as accounts:
+        for of_user in accounts.acls(part, resource):
+            for policy in of_user.get("policies") or []:
+                for each in policy.get("entries") or []:
+                    rows.append(_row(str(of_user.get("subject", "")), policy, each))
     show_rows(("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"), rows, as_json)
 
 
@@ -121,8 +122,8 @@ def _row(subject: str, policy: dict[str, Any], entry: dict[str, Any]) -> tuple[A
 @acl.command("import")
 @click.argument("files", nargs=-1, required=True,
                 type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
-@namesrv_option
-def import_files(files: tuple[Path, ...], namesrv: str) -> None:
+@account_servers_option
+def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) -> None:
     """Make the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with what they may do.
 
     Users that are there keep their password and get what the files allow. Addresses that need no
@@ -132,18 +133,18 @@ def import_files(files: tuple[Path, ...], namesrv: str) -> None:
     from rmq.auth.plain_acl import read
 
     found = read(files)
-    with Cluster(namesrv) as cluster:
+    with accounts_of(namesrv, controller) as accounts:
         for name, user in found.users.items():
             try:
-                accounts.create_user(cluster, name, user.password, is_super=user.is_super)
+                accounts.create_user(name, user.password, is_super=user.is_super)
                 click.echo(f"{name}: made")
             except RemoteError as error:
-                if not error.remark.endswith(accounts.IS_THERE):
+                if not error.remark.endswith(IS_THERE):
                     raise
                 click.echo(f"{name}: is there already")
             for policy in found.acls[name].members() if name in found.acls else ():
                 is_default = policy["policyType"] == "Default"
-                accounts.put_acl(cluster, name, policy["entries"], is_default=is_default)
+                accounts.put_acl(name, policy["entries"], is_default=is_default)
     for name in sorted(found.unsigned):
         click.echo(f"{name}: its white addresses are left out: all must sign")
     if found.white:

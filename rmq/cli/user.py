@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.account_servers import account_servers_option, accounts_of
+from rmq.cli.options import json_option
 from rmq.cli.output import show_rows
-from rmq.client.blocking import accounts
-from rmq.client.blocking.cluster import Cluster
 
 NEW_PASSWORD = "RMQ_NEW_PASSWORD"
 Function = Callable[..., Any]
@@ -52,8 +51,10 @@ def _password(asks: bool, generate: bool) -> str | None:
 @click.argument("name")
 @_password_options
 @click.option("--super", "is_super", is_flag=True, help="May do everything, also make users.")
-@namesrv_option
-def create(name: str, asks: bool, generate: bool, is_super: bool, namesrv: str) -> None:
+@account_servers_option
+def create(
+    name: str, asks: bool, generate: bool, is_super: bool, namesrv: str, controller: str | None
+) -> None:
     """Make a user, who may do nothing yet: see `rmq acl`.
 
     The password is asked for unless --generate makes one or RMQ_NEW_PASSWORD has it. It is what
@@ -61,8 +62,8 @@ def create(name: str, asks: bool, generate: bool, is_super: bool, namesrv: str) 
     """
     password = _password(True, generate)
     assert password is not None
-    with Cluster(namesrv) as cluster:
-        done = accounts.create_user(cluster, name, password, is_super=is_super)
+    with accounts_of(namesrv, controller) as accounts:
+        done = accounts.create_user(name, password, is_super=is_super)
     click.echo(f"{name}: made on {', '.join(done)}")
 
 
@@ -71,18 +72,18 @@ def create(name: str, asks: bool, generate: bool, is_super: bool, namesrv: str) 
 @_password_options
 @click.option("--super/--normal", "is_super", default=None, help="May do everything, or no more.")
 @click.option("--enable/--disable", "is_enabled", default=None, help="Let in, or not.")
-@namesrv_option
+@account_servers_option
 def update(
     name: str, asks: bool, generate: bool, is_super: bool | None, is_enabled: bool | None,
-    namesrv: str,
+    namesrv: str, controller: str | None,
 ) -> None:  # fmt: skip
     """Change a user; what is not said stays. It counts for connected clients, too."""
     password = _password(asks, generate)
     if password is None and is_super is None and is_enabled is None:
         raise click.UsageError("nothing to change: --password, --super, --normal, --disable ..")
-    with Cluster(namesrv) as cluster:
+    with accounts_of(namesrv, controller) as accounts:
         done = accounts.update_user(
-            cluster, name, password=password, is_super=is_super, is_enabled=is_enabled
+            name, password=password, is_super=is_super, is_enabled=is_enabled
         )
     click.echo(f"{name}: changed on {', '.join(done)}")
 
@@ -90,25 +91,25 @@ def update(
 @user.command()
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@namesrv_option
-def delete(name: str, yes: bool, namesrv: str) -> None:
+@account_servers_option
+def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
     """Delete a user, and what it may do."""
     if not yes:
         click.confirm(f"Delete user {name}?", abort=True)
-    with Cluster(namesrv) as cluster:
-        done = accounts.delete_user(cluster, name)
+    with accounts_of(namesrv, controller) as accounts:
+        done = accounts.delete_user(name)
     click.echo(f"{name}: deleted on {', '.join(done)}")
 
 
 @user.command("list")
 @click.argument("part", default="")
-@namesrv_option
+@account_servers_option
 @json_option
-def list_users(part: str, namesrv: str, as_json: bool) -> None:
+def list_users(part: str, namesrv: str, controller: str | None, as_json: bool) -> None:
     """List users whose names hold PART; passwords are not shown."""
-    with Cluster(namesrv) as cluster:
+    with accounts_of(namesrv, controller) as accounts:
         rows = [
             (each.get("username"), each.get("userType"), each.get("userStatus"))
-            for each in accounts.users(cluster, part)
+            for each in accounts.users(part)
         ]
     show_rows(("USER", "TYPE", "STATUS"), rows, as_json)

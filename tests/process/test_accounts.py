@@ -26,7 +26,7 @@ from rmq import Message, Producer, PullConsumer
 from rmq.base.clock import now_ms
 from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.metadata_copy import REFUSED_S
-from rmq.client.blocking import accounts
+from rmq.client.blocking.accounts import Accounts
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -153,7 +153,7 @@ def ends(broker: BrokerProcess) -> list[tuple[str, str]]:
             for topic in topics
             if topic == "orders"
         ]
-        return [*rows, ("topics", str(topics)), ("users", str(accounts.users(cluster)))]
+        return [*rows, ("topics", str(topics)), ("users", str(Accounts(cluster).users()))]
 
 
 def queue_ends(cluster: Cluster, topic: str) -> list[tuple[int, str]]:
@@ -535,7 +535,7 @@ def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
             producer.send(Message("orders", b"x"))
         with account(ADMIN), Cluster(broker.namesrv) as cluster:
             cluster.brokers()
-            assert [each["username"] for each in accounts.users(cluster)] == ["admin", "alice"]
+            assert [each["username"] for each in Accounts(cluster).users()] == ["admin", "alice"]
 
 
 def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:

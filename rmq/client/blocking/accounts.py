@@ -1,12 +1,16 @@
 """What an operator does with accounts: users, and what they may do.
 
-    create_user(cluster, "alice", "secret")                 on every server that asks for accounts
-    put_acl(cluster, "alice", [entry("Topic:orders*", ["Pub"])])
-    users(cluster); acls(cluster)                           of the first broker
+    accounts = Accounts(cluster)
+    accounts.create_user("alice", "secret")                 on every server that asks for accounts
+    accounts.put_acl("alice", [entry("Topic:orders*", ["Pub"])])
+    accounts.users(); accounts.acls()                       of the first broker
+    Accounts(cluster, ["10.0.0.1:9878"])                    of controllers in place of all these
 
 Changes go to every broker of the cluster, slaves too, and to the name servers, as RocketMQ's tools
 do with brokers: each keeps accounts of its own, and servers of one machine may share them. A name
 server that asks nobody for an account is left out; so is a broker, unless all of them are.
+Controllers have accounts of their own, each for itself, and belong to no cluster: they are told
+when they are named.
 """
 
 from __future__ import annotations
@@ -38,126 +42,138 @@ def entry(
     }
 
 
-def create_user(
-    cluster: ClusterView, name: str, password: str, *, is_super: bool = False
-) -> list[str]:
-    """The addresses of the servers that have it now. RemoteError with IS_THERE: all had it."""
-    members = {"username": name, "password": password, "userType": _type(is_super)}
-    return _change(cluster, RequestCode.AUTH_CREATE_USER, {"username": name}, members)
+class Accounts:
+    """Of the brokers and name servers of a cluster; where controllers are given, of these alone."""
 
+    def __init__(self, cluster: ClusterView, controllers: Sequence[str] = ()) -> None:
+        self._cluster = cluster
+        self._controllers = list(controllers)
 
-def update_user(
-    cluster: ClusterView,
-    name: str,
-    *,
-    password: str | None = None,
-    is_super: bool | None = None,
-    is_enabled: bool | None = None,
-) -> list[str]:
-    """What is None stays."""
-    members = {"username": name}
-    if password is not None:
-        members["password"] = password
-    if is_super is not None:
-        members["userType"] = _type(is_super)
-    if is_enabled is not None:
-        members["userStatus"] = "enable" if is_enabled else "disable"
-    return _change(cluster, RequestCode.AUTH_UPDATE_USER, {"username": name}, members)
+    def create_user(self, name: str, password: str, *, is_super: bool = False) -> list[str]:
+        """The addresses of the servers that have it now. RemoteError with IS_THERE: all had it."""
+        members = {"username": name, "password": password, "userType": _type(is_super)}
+        return self._change(RequestCode.AUTH_CREATE_USER, {"username": name}, members)
 
+    def update_user(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        is_super: bool | None = None,
+        is_enabled: bool | None = None,
+    ) -> list[str]:
+        """What is None stays."""
+        members = {"username": name}
+        if password is not None:
+            members["password"] = password
+        if is_super is not None:
+            members["userType"] = _type(is_super)
+        if is_enabled is not None:
+            members["userStatus"] = "enable" if is_enabled else "disable"
+        return self._change(RequestCode.AUTH_UPDATE_USER, {"username": name}, members)
 
-def delete_user(cluster: ClusterView, name: str) -> list[str]:
-    """With what it may do."""
-    return _change(cluster, RequestCode.AUTH_DELETE_USER, {"username": name})
+    def delete_user(self, name: str) -> list[str]:
+        """With what it may do."""
+        return self._change(RequestCode.AUTH_DELETE_USER, {"username": name})
 
+    def users(self, part: str = "") -> list[dict[str, Any]]:
+        """Those whose names hold the text, by RocketMQ's members."""
+        return self._list(RequestCode.AUTH_LIST_USER, {"filter": part})
 
-def users(cluster: ClusterView, part: str = "") -> list[dict[str, Any]]:
-    """Those whose names hold the text, by RocketMQ's members."""
-    return _list(cluster, RequestCode.AUTH_LIST_USER, {"filter": part})
+    def put_acl(
+        self,
+        name: str,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        is_default: bool = False,
+    ) -> list[str]:
+        """Adds the entries, in the place of those of their resources. is_default: they count where
+        no other entry of the user fits."""
+        kind = "Default" if is_default else "Custom"
+        members = {
+            "subject": f"User:{name}",
+            "policies": [{"policyType": kind, "entries": list(entries)}],
+        }
+        fields = {"subject": f"User:{name}"}
+        return self._change(RequestCode.AUTH_CREATE_ACL, fields, members)
 
+    def delete_acl(
+        self, name: str, resource: str | None = None, *, is_default: bool = False
+    ) -> list[str]:
+        """Without a resource all of it."""
+        fields = {"subject": f"User:{name}"}
+        if resource is not None:
+            fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}
+        return self._change(RequestCode.AUTH_DELETE_ACL, fields)
 
-def put_acl(
-    cluster: ClusterView,
-    name: str,
-    entries: Sequence[Mapping[str, Any]],
-    *,
-    is_default: bool = False,
-) -> list[str]:
-    """Adds the entries, in the place of those of their resources. is_default: they count where no
-    other entry of the user fits."""
-    kind = "Default" if is_default else "Custom"
-    members = {
-        "subject": f"User:{name}",
-        "policies": [{"policyType": kind, "entries": list(entries)}],
-    }
-    fields = {"subject": f"User:{name}"}
-    return _change(cluster, RequestCode.AUTH_CREATE_ACL, fields, members)
+    def acls(self, part: str = "", resource_part: str = "") -> list[dict[str, Any]]:
+        """By RocketMQ's members: {"subject":"User:alice","policies":[..]}."""
+        fields = {"subjectFilter": part, "resourceFilter": resource_part}
+        return self._list(RequestCode.AUTH_LIST_ACL, fields)
 
+    # ---- how they get there
 
-def delete_acl(
-    cluster: ClusterView, name: str, resource: str | None = None, *, is_default: bool = False
-) -> list[str]:
-    """Without a resource all of it."""
-    fields = {"subject": f"User:{name}"}
-    if resource is not None:
-        fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}
-    return _change(cluster, RequestCode.AUTH_DELETE_ACL, fields)
+    def _change(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        members: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Of every server; the first refusal when nobody has done it. What one has or lacks already
+        is as good as done where another one has done it. One that is not reached does not keep the
+        others from it: UnreachableError tells then who has done it and who has not."""
+        body = msgspec.json.encode(members) if members is not None else b""
+        done: list[str] = []
+        missed: list[str] = []
+        refused: list[tuple[str, RemoteError]] = []
+        for address in self._servers():
+            try:
+                reply = self._cluster.ask(address, code, fields, body)
+            except UnreachableError as error:
+                missed.append(str(error))
+                continue
+            if reply.code == ResponseCode.SUCCESS:
+                done.append(address)
+            else:
+                text = f"{address}: {reply.remark or 'no reason'}"
+                refused.append((address, RemoteError(reply.code, text)))
+        changes_own = bool(done) and _is_asker(fields)
+        others = [
+            each for _, each in refused
+            if not _is_harmless(each) and not (changes_own and _is_about_asker(each))
+        ]  # fmt: skip
+        if others and done:
+            text = f"{others[0].remark} (done on {', '.join(done)})"
+            raise RemoteError(others[0].code, text)
+        if missed:
+            text = f"done on {', '.join(done)}" if done else "done nowhere"
+            raise UnreachableError(f"{text}; not on, and to be repeated there: {'; '.join(missed)}")
+        for each in others or ([] if done else [each for _, each in refused]):
+            raise each
+        if code == RequestCode.AUTH_CREATE_USER:
+            for address, each in refused:
+                if each.remark.endswith(IS_THERE):  # perhaps with another password
+                    self._cluster.call(address, RequestCode.AUTH_UPDATE_USER, fields, body)
+        return done
 
+    def _servers(self) -> list[str]:
+        if self._controllers:
+            return self._controllers
+        brokers = self._cluster.brokers()
+        found = [address for each in brokers for address in each.addresses.values()]
+        return list(dict.fromkeys([*found, *self._cluster.name_servers]))
 
-def acls(cluster: ClusterView, part: str = "", resource_part: str = "") -> list[dict[str, Any]]:
-    """By RocketMQ's members: {"subject":"User:alice","policies":[..]}."""
-    fields = {"subjectFilter": part, "resourceFilter": resource_part}
-    return _list(cluster, RequestCode.AUTH_LIST_ACL, fields)
-
-
-# ---- how they get there
+    def _list(self, code: RequestCode, fields: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Of the first one; the others have the same."""
+        address = self._controllers[0] if self._controllers else self._cluster.masters()[0].master
+        assert address is not None
+        reply = self._cluster.call(address, code, fields)
+        found = fastjson.loads(reply.body) if reply.body else []
+        return found if isinstance(found, list) else []
 
 
 def _type(is_super: bool) -> str:
     return "Super" if is_super else "Normal"
-
-
-def _change(
-    cluster: ClusterView,
-    code: RequestCode,
-    fields: Mapping[str, str],
-    members: Mapping[str, Any] | None = None,
-) -> list[str]:
-    """Of every server; the first refusal when nobody has done it. What one has or lacks already is
-    as good as done where another one has done it. One that is not reached does not keep the others
-    from it: UnreachableError tells then who has done it and who has not."""
-    body = msgspec.json.encode(members) if members is not None else b""
-    done: list[str] = []
-    missed: list[str] = []
-    refused: list[tuple[str, RemoteError]] = []
-    for address in _servers(cluster):
-        try:
-            reply = cluster.ask(address, code, fields, body)
-        except UnreachableError as error:
-            missed.append(str(error))
-            continue
-        if reply.code == ResponseCode.SUCCESS:
-            done.append(address)
-        else:
-            text = f"{address}: {reply.remark or 'no reason'}"
-            refused.append((address, RemoteError(reply.code, text)))
-    changes_own = bool(done) and _is_asker(fields)
-    others = [
-        each for _, each in refused
-        if not _is_harmless(each) and not (changes_own and _is_about_asker(each))
-    ]  # fmt: skip
-    if others and done:
-        text = f"{others[0].remark} (done on {', '.join(done)})"
-        raise RemoteError(others[0].code, text)
-    if missed:
-        text = f"done on {', '.join(done)}" if done else "done nowhere"
-        raise UnreachableError(f"{text}; not on, and to be repeated there: {'; '.join(missed)}")
-    for each in others or ([] if done else [each for _, each in refused]):
-        raise each
-    if code == RequestCode.AUTH_CREATE_USER:
-        for address, each in refused:
-            if each.remark.endswith(IS_THERE):  # perhaps with another password
-                cluster.call(address, RequestCode.AUTH_UPDATE_USER, fields, body)
-    return done
 
 
 def _is_asker(fields: Mapping[str, str]) -> bool:
@@ -172,11 +188,6 @@ def _is_about_asker(error: RemoteError) -> bool:
     return error.remark.endswith(ends)
 
 
-def _servers(cluster: ClusterView) -> list[str]:
-    found = [address for broker in cluster.brokers() for address in broker.addresses.values()]
-    return list(dict.fromkeys([*found, *cluster.name_servers]))
-
-
 def _is_harmless(error: RemoteError) -> bool:
     """This server keeps no accounts, or is as it shall be."""
     return (
@@ -184,14 +195,3 @@ def _is_harmless(error: RemoteError) -> bool:
         or "accounts are not in use here" in error.remark
         or error.remark.endswith((IS_THERE, *IS_ABSENT))
     )
-
-
-def _list(
-    cluster: ClusterView, code: RequestCode, fields: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Of the first broker; the others have the same."""
-    address = cluster.masters()[0].master
-    assert address is not None
-    reply = cluster.call(address, code, fields)
-    found = fastjson.loads(reply.body) if reply.body else []
-    return found if isinstance(found, list) else []

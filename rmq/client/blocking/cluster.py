@@ -29,6 +29,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, field_texts
 
+NO_NAME_SERVER = "a broker or a controller, and no name server?"
 GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
 
 __all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueData", "Route"]
@@ -108,7 +109,7 @@ class ClusterView:
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
-                text = f"{address}: {error.remark.strip()}; a broker, and no name server?"
+                text = f"{address}: {error.remark.strip()}; {NO_NAME_SERVER}"
                 raise RemoteError(error.code, text) from None
         raise UnreachableError("no name server answers: " + "; ".join(failures))
 

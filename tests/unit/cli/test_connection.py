@@ -107,6 +107,8 @@ def test_a_broker_that_is_taken_for_a_name_server_is_named() -> None:
             {105: lambda request: request.reply(3, " request type 105 not supported")}
         ) as peer,
         Cluster(peer.address) as cluster,
-        pytest.raises(RemoteError, match=f"{peer.address}: .*; a broker, and no name server"),
+        pytest.raises(
+            RemoteError, match=f"{peer.address}: .*; a broker or a controller, and no name server"
+        ),
     ):
         cluster.route("orders")

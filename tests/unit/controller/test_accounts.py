@@ -6,14 +6,19 @@ by innerClientAuthenticationCredentials.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
+from support.command_line import rmq
 from support.controllers import NAME, Replica, controller, in_sync
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 
+from rmq.client.blocking.credentials import NAME as ACCESS
+from rmq.client.blocking.credentials import SECRET
 from rmq.codes import RequestCode, ResponseCode
 from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
@@ -139,3 +144,61 @@ async def test_who_is_deleted_is_refused_at_once(tmp_path: Path) -> None:
             assert (await root.call(1005)).code == 0
             assert (await admin.call(3003, username="root")).code == 0
             assert (await root.call(1005)).code == ResponseCode.NO_PERMISSION
+
+
+async def command(*words: str, code: int = 0) -> str:
+    """What it says."""
+    done = await asyncio.to_thread(rmq, *words)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def as_admin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ACCESS, "admin")
+    monkeypatch.setenv(SECRET, "top secret")
+    monkeypatch.setenv("RMQ_NEW_PASSWORD", "wonderland")
+
+
+@pytest.mark.usefixtures("as_admin")
+@in_loop
+async def test_commands_make_users_at_all_controllers_that_are_named(tmp_path: Path) -> None:
+    """Each has accounts of its own."""
+    async with (
+        controller(tmp_path / "1", **ARMED) as one,
+        controller(tmp_path / "2", **ARMED) as two,
+        Signing(one.port, 1, ADMIN) as broker,
+    ):
+        named = ("--controller", f"{one.address};{two.address}")
+        said = await command("user", "create", "alice", *named)
+        assert said == f"alice: made on {one.address}, {two.address}\n"
+        entry = ("alice", "Cluster:*", "--actions", "Get")
+        assert "alice may Get Cluster:*" in await command("acl", "allow", *entry, *named)
+        for each in (one, two):
+            alone = ("--controller", each.address, "--json")
+            users = json.loads(await command("user", "list", *alone))
+            assert [user["user"] for user in users] == ["admin", "alice"]
+            (row,) = json.loads(await command("acl", "list", *alone))
+            assert (row["resource"], row["actions"]) == ("Cluster:*", "Get")
+        await broker.join()
+        async with Signing(two.port, 1, ALICE) as alice:
+            assert (await alice.call(1005)).code == 0
+            await command("user", "update", "alice", "--disable", *named)
+            assert (await alice.call(1005)).code == ResponseCode.NO_PERMISSION
+        await command("user", "delete", "alice", "--yes", *named)
+        assert "alice" not in await command("user", "list", "--controller", one.address)
+
+
+@pytest.mark.usefixtures("as_admin")
+@in_loop
+async def test_commands_say_where_the_accounts_of_a_controller_are(tmp_path: Path) -> None:
+    async with controller(tmp_path / "1", **ARMED) as one, controller(tmp_path / "2") as open_one:
+        for words in (("user", "list"), ("user", "create", "alice"), ("acl", "list")):
+            text = await command(*words, "-n", one.address, code=1)
+            assert f"the accounts of a controller are its own: --controller {one.address}" in text
+        text = await command("user", "create", "alice", "--controller", open_one.address, code=1)
+        assert "accounts are not in use here; start with authenticationEnabled=true" in text
+    text = await command("user", "list", "--controller", one.address, code=3)
+    assert "Start one with `rmq controller`" in text
+    text = await command("user", "list", "--controller", "nonsense", code=2)
+    assert "nonsense" in text

@@ -1,0 +1,45 @@
+"""Account servers: whose accounts `rmq user` and `rmq acl` are about.
+
+-n HOST:PORT            all brokers and name servers of the clusters there
+--controller HOST:PORT  these controllers alone: each has accounts of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from rmq.cli.options import ADDRESSES, namesrv_option
+from rmq.client.blocking.accounts import Accounts
+from rmq.client.blocking.cluster import NO_NAME_SERVER, Cluster
+from rmq.errors import NoControllerError, RemoteError, UnreachableError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def account_servers_option(command: Command) -> Command:
+    """`namesrv` and `controller`, for accounts_of()."""
+    option = click.option(
+        "--controller", type=ADDRESSES, metavar="HOST:PORT[;...]",
+        help="The accounts of these controllers, in place of those of brokers and name servers.",
+    )  # fmt: skip
+    return namesrv_option(option(command))
+
+
+@contextmanager
+def accounts_of(namesrv: str, controller: str | None) -> Iterator[Accounts]:
+    with Cluster(namesrv) as cluster:
+        try:
+            yield Accounts(cluster, controller.split(";") if controller else ())
+        except UnreachableError as error:
+            if controller is None:
+                raise
+            raise NoControllerError(str(error)) from None
+        except RemoteError as error:
+            if not error.remark.endswith(NO_NAME_SERVER):
+                raise
+            hint = f"the accounts of a controller are its own: --controller {namesrv}"
+            raise RemoteError(error.code, f"{error.remark}\n  {hint}") from None
