@@ -22,6 +22,7 @@
     user, acl           users, and what they may do
     account_servers     whose accounts these are
     setup               setup security: the files of a secured server
+    generate            generate systemd, compose, k8s, helm, grafana
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
     dlq                 dead letters: shown, and sent again

@@ -22,7 +22,7 @@ from rmq import __version__
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 # They serve, or are about files: no cluster that was chosen for other commands is theirs.
 WITHOUT_CONTEXT = {"standalone", "namesrv", "broker", "controller", "demo", "store", "check",
-                   "setup", "context", "completion"}  # fmt: skip
+                   "setup", "generate", "context", "completion"}  # fmt: skip
 # In click's meta: what --context says; whether -n stands before the command; what the environment
 # was before a context.
 NAMED, IS_ADDRESSED, BEFORE = "rmq.context", "rmq.addressed", "rmq.before"
@@ -41,6 +41,10 @@ COMMANDS = {
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
     "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),
+    "generate": (
+        "rmq.cli.generate", "generate",
+        "Make files for systemd, containers, Kubernetes and Grafana."
+    ),
     "replica": (
         "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
     ),

@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import shlex
 import ssl
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.command_line import rmq
 from support.machine import machine
-from support.source_tree import ROOT
 from support.waiting import HANG_S, wait_until
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
@@ -200,42 +198,6 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
         ]  # fmt: skip
         total = rmq("top", "--once", "--interval", "0.2", "-n", both.namesrv).stdout.splitlines()
         assert total[-1].split()[:4] == ["total", "2", "of", "2"]
-
-
-def test_the_units_of_systemd_start_what_their_samples_say(tmp_path: Path) -> None:
-    """ExecStart's own words, with the samples' directories and ports moved out of the way."""
-    folder = ROOT / "tools" / "systemd"
-    moved = {"/var/lib/rmq": str(tmp_path), "=9876": "=0", "metricsPromExporterPort=5557":
-             "metricsPromExporterPort=0", ":9876": ":1"}  # fmt: skip
-    started = []
-    try:
-        for name in ("namesrv", "broker"):
-            text = (folder / f"{name}.conf").read_text() + "\nmappedFileSizeCommitLog=4194304\n"
-            if name == "namesrv":
-                text = text.rpartition("mapped")[0]
-            else:
-                text += "listenPort=0\n"
-            for old, new in moved.items():
-                text = text.replace(old, new)
-            (tmp_path / f"{name}.conf").write_text(text)
-            unit = (folder / f"rmq-{name}.service").read_text()
-            line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
-            words = shlex.split(line.removeprefix("ExecStart="))
-            assert words[0] == "/opt/rmq/bin/rmq"
-            words = [sys.executable, "-m", "rmq", *words[1:]]
-            words[words.index("-c") + 1] = str(tmp_path / f"{name}.conf")
-            started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-            assert started[-1].stdout is not None
-            assert "ready" in started[-1].stdout.readline()
-        assert (tmp_path / "store" / "commitlog").is_dir()
-    finally:
-        for process in started:
-            process.terminate()
-        codes = [process.wait(HANG_S) for process in started]
-        for process in started:
-            assert process.stdout is not None
-            process.stdout.close()
-    assert codes == [0, 0]
 
 
 def test_status_shows_the_pools_and_the_arena_they_are_in(tmp_path: Path) -> None:

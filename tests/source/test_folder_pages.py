@@ -19,6 +19,7 @@ PAGES = (
     "rmq/arrow",
     *("rmq/serving", "rmq/controller", "rmq/backup", "rmq/scaling"),
     *("rmq/auth", "rmq/client", "rmq/aio", "rmq/setup", "rmq/takeover", "rmq/demo", "rmq/load"),
+    "rmq/generate",
     "rmq/client/blocking",
 )
 

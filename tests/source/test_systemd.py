@@ -1,4 +1,5 @@
-"""The systemd units and the sample settings beside them are such that one can start with them."""
+"""The systemd units and the settings beside them, as `rmq generate systemd` makes them, are such
+that one can start with them."""
 
 import configparser
 import shlex
@@ -8,35 +9,34 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.source_tree import ROOT
 from support.waiting import HANG_S
 
 from rmq.cli.addresses import settle_addresses
 from rmq.cli.main import cli
 from rmq.config import load_properties
+from rmq.generate.systemd import systemd_files
 
-FOLDER = ROOT / "tools" / "systemd"
-UNITS = sorted(FOLDER.glob("*.service"))
+MADE = {file.name: file.text for file in systemd_files("/opt/rmq", "rmq", "/etc/rmq")}
+UNITS = sorted(name for name in MADE if name.endswith(".service"))
 
 
-def parsed(path: Path) -> configparser.RawConfigParser:
+def parsed(name: str) -> configparser.RawConfigParser:
     unit = configparser.RawConfigParser(strict=True)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read_string(path.read_text())
+    unit.read_string(MADE[name])
     return unit
 
 
 def test_there_is_a_unit_for_each_server() -> None:
-    assert [path.name for path in UNITS] == ["rmq-broker.service", "rmq-namesrv.service"]
+    assert UNITS == ["rmq-broker.service", "rmq-namesrv.service"]
 
 
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(path: Path) -> None:
-    service = parsed(path)["Service"]
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(name: str) -> None:
+    service = parsed(name)["Service"]
     words = shlex.split(service["ExecStart"])
     assert words[0] == "/opt/rmq/bin/rmq"
-    conf = FOLDER / Path(words[words.index("-c") + 1]).name
-    assert conf.exists()
+    assert Path(words[words.index("-c") + 1]).name in MADE
     done = CliRunner().invoke(cli, [words[1], "--help"])
     assert done.exit_code == 0 and "-c FILE" in done.output
     for option in words[2:]:
@@ -46,13 +46,12 @@ def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(path: Path) ->
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_systemd_takes_the_unit(path: Path, tmp_path: Path) -> None:
-    copies = [tmp_path / unit.name for unit in UNITS]
-    for unit, copy in zip(UNITS, copies, strict=True):
-        copy.write_text(unit.read_text().replace("/opt/rmq/bin/rmq", "/bin/true"))
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_takes_the_unit(name: str, tmp_path: Path) -> None:
+    for unit in UNITS:
+        (tmp_path / unit).write_text(MADE[unit].replace("/opt/rmq/bin/rmq", "/bin/true"))
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / path.name)],
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)],
         capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if "rmq-" in line]
@@ -80,19 +79,28 @@ def calls_of(names: str) -> set[str]:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_no_call_that_is_made_is_filtered(path: Path) -> None:
-    service = parsed(path)["Service"]
+@pytest.mark.parametrize("name", UNITS)
+def test_no_call_that_is_made_is_filtered(name: str) -> None:
+    service = parsed(name)["Service"]
     assert set(CALLS) <= calls_of(service["SystemCallFilter"])
     assert service["SystemCallErrorNumber"] == "EPERM", "what is forgotten fails, and kills nothing"
 
 
-def test_the_samples_load_listen_here_only_and_every_key_does_something() -> None:
-    for name, namesrv in (("broker.conf", False), ("namesrv.conf", True)):
-        settings = load_properties(FOLDER / name, server="namesrv" if namesrv else "broker")
+def test_the_samples_load_listen_here_only_and_every_key_does_something(tmp_path: Path) -> None:
+    for name in ("broker.conf", "namesrv.conf"):
+        (tmp_path / name).write_text(MADE[name])
+        settings = load_properties(tmp_path / name, server=name.removesuffix(".conf"))
         settle_addresses(settings, insecure=False)
         assert settings.without_effect() == []
         assert settings.bindAddress == "127.0.0.1"
-    broker = load_properties(FOLDER / "broker.conf")
+    broker = load_properties(tmp_path / "broker.conf")
     assert Path(broker.storePathRootDir).is_relative_to("/var/lib/rmq")
     assert broker.metricsExporterType == "PROM"
+
+
+def test_places_users_and_folders_are_where_they_are_said() -> None:
+    made = {file.name: file.text for file in systemd_files("/srv/rmq", "bus", "/etc/bus")}
+    for name in UNITS:
+        assert "/opt/rmq" not in made[name] and "/etc/rmq" not in made[name]
+        assert "ExecStart=/srv/rmq/bin/rmq " in made[name] and " -c /etc/bus/" in made[name]
+        assert "User=bus\nGroup=bus\n" in made[name]

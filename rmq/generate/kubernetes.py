@@ -1,0 +1,126 @@
+"""Kubernetes: manifests of name servers and brokers, as StatefulSets with volumes of their own.
+
+    manifests(places(Cluster(image="registry.example.org/rmq:0.1.0")))    file -> YAML
+
+The manifests are templates: with values of a Cluster in their places `kubectl apply` takes them,
+with expressions of Helm (rmq/generate/helm.py) they are a chart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from rmq.generate.accounts import Accounts
+from rmq.generate.output import GeneratedFile
+from rmq.generate.server_settings import ADMIN, METRICS, ServerSettings, in_containers
+from rmq.generate.template import filled
+
+CONFIGURATION = "configuration.yaml"
+SERVERS = ("namesrv", "broker")
+INSECURE = "- --insecure"
+HEADER = """\
+# Name servers and brokers of rmq; made by `rmq generate k8s`.
+"""
+SECRET_HEADER = """\
+# Passwords are in the Secret {secret}, which `rmq generate k8s --out DIR` makes as
+# DIR/accounts/secret.json: apply that first. Who is let in: `rmq user create`, `rmq acl allow`.
+"""
+VARIABLE = """\
+- name: {variable}
+  valueFrom:
+    secretKeyRef:
+      name: {secret}
+      key: {key}
+"""
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What is to run; rmq/generate/checks.py has seen the texts. memory, storage: such as 2Gi."""
+
+    image: str
+    name: str = "rmq"
+    cluster: str = "DefaultCluster"
+    name_servers: int = 2
+    brokers: int = 2
+    cores: str = "1"
+    memory: str = "2Gi"
+    storage: str = "20Gi"
+    storage_class: str = ""  # empty: the cluster's default
+    secret: str = ""  # empty: NAME-accounts
+    insecure: bool = False
+
+    @property
+    def accounts_secret(self) -> str:
+        return self.secret or f"{self.name}-accounts"
+
+
+def kubernetes_files(cluster: Cluster) -> list[GeneratedFile]:
+    header = HEADER
+    accounts = []
+    if not cluster.insecure:
+        header += SECRET_HEADER.format(secret=cluster.accounts_secret)
+        accounts = Accounts.make().for_kubernetes(cluster.accounts_secret)
+    text = "---\n".join(manifests(places(cluster)).values())
+    return [GeneratedFile("rmq.yaml", header + text), *accounts]
+
+
+def manifests(values: Mapping[str, str]) -> dict[str, str]:
+    """file -> YAML, of one or several documents."""
+    found = {CONFIGURATION: filled(f"kubernetes/{CONFIGURATION}", values)}
+    for server in SERVERS:
+        labels = {
+            "app.kubernetes.io/name": "rmq",
+            "app.kubernetes.io/instance": values["name"],
+            "app.kubernetes.io/component": server,
+        }
+        text = "\n".join(f"{key}: {value}" for key, value in labels.items())
+        found[f"{server}.yaml"] = filled(f"kubernetes/{server}.yaml", {**values, "labels": text})
+    return found
+
+
+def places(cluster: Cluster) -> dict[str, str]:
+    """What stands in the places of the templates."""
+    name = cluster.name
+    servers = ";".join(f"{name}-namesrv-{at}.{name}-namesrv:9876"
+                       for at in range(cluster.name_servers))  # fmt: skip
+    settings = in_containers(cluster.cluster, "", servers, insecure=cluster.insecure)
+    texts = {key: str(value) for key, value in msgspec.structs.asdict(cluster).items()}
+    secret = "" if cluster.insecure else cluster.accounts_secret
+    return {
+        **texts,
+        **settings_places(settings),
+        "settings_sum": _sum_of(settings),
+        "storage_class": storage_class(cluster.storage_class) if cluster.storage_class else "",
+        "insecure": INSECURE if cluster.insecure else "",
+        "broker_environment": broker_environment(secret) if secret else "",
+        "namesrv_environment": namesrv_environment(secret) if secret else "",
+    }
+
+
+def settings_places(settings: ServerSettings) -> dict[str, str]:
+    return {"broker_conf": settings.broker_conf(), "namesrv_conf": settings.namesrv_conf()}
+
+
+def storage_class(name: str) -> str:
+    return f"storageClassName: {name}"
+
+
+def broker_environment(secret: str) -> str:
+    return _variable(ADMIN, secret, "admin") + _variable(METRICS, secret, "metrics")
+
+
+def namesrv_environment(secret: str) -> str:
+    lines = _variable(ADMIN, secret, "admin").splitlines()
+    return "\n".join(["env:", *(f"  {line}" for line in lines)])
+
+
+def _variable(variable: str, secret: str, key: str) -> str:
+    return VARIABLE.format(variable=variable, secret=secret, key=key)
+
+
+def _sum_of(settings: ServerSettings) -> str:
+    text = settings.broker_conf() + settings.namesrv_conf()
+    return hashlib.sha256(text.encode()).hexdigest()

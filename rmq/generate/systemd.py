@@ -1,0 +1,23 @@
+"""systemd: units of a broker and a name server, and the settings they name.
+
+The store is below /var/lib/rmq, which systemd makes and gives to the user.
+"""
+
+from __future__ import annotations
+
+from rmq.generate.output import GeneratedFile
+from rmq.generate.server_settings import ServerSettings
+from rmq.generate.template import filled
+
+UNITS = ("rmq-broker.service", "rmq-namesrv.service")
+
+
+def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
+    """prefix: where rmq is installed; config: the folder that the settings are in."""
+    values = {"prefix": prefix, "user": user, "config": config}
+    settings = ServerSettings(config=config)
+    return [
+        *(GeneratedFile(name, filled(f"systemd/{name}", values)) for name in UNITS),
+        GeneratedFile("broker.conf", settings.broker_conf()),
+        GeneratedFile("namesrv.conf", settings.namesrv_conf()),
+    ]

@@ -1,0 +1,288 @@
+"""What `rmq generate` makes starts servers that take messages, and its dashboard shows them.
+
+Goal: words, settings and passwords of units, containers and pods belong together; every metric and
+label that the dashboard or an alert names is one that a broker gives. Method: the very words and
+files, with directories and ports moved out of the way and every address on the loopback. Cannot
+prove: systemd (tests/source/test_systemd.py), a container, Kubernetes
+(tests/compat/test_generated.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.broker_process import PATIENT, broker_process
+from support.command_line import rmq
+from support.waiting import HANG_S, wait_until
+
+from rmq import Message, Producer, PullConsumer
+from rmq.generate.alerts import RULES
+from rmq.generate.dashboard import chosen
+from rmq.generate.panels import ROWS
+
+yaml = pytest.importorskip("yaml")
+
+IMAGE = ("--image", "registry.example.org/rmq:0.1.0")
+SERVERS = ("namesrv", "broker")
+LOOPBACK = "127.0.0.1"
+
+
+class Generated:
+    """What servers are started by: words behind `rmq`, settings, passwords in the environment."""
+
+    def __init__(self, folder: Path, noun: str, *options: str) -> None:
+        self.folder = folder
+        done = rmq("generate", noun, *options, "--out", str(folder))
+        assert done.returncode == 0, done.stderr
+        self.words: dict[str, list[str]] = {}
+        self.settings: dict[str, str] = {}
+        self.environment: dict[str, str] = {}
+        getattr(self, f"_read_{noun}")()
+        admin = folder / "accounts" / "admin.json"
+        self.credentials = ["--credentials", str(admin)] if admin.exists() else []
+
+    def _read_systemd(self) -> None:
+        for server in SERVERS:
+            unit = (self.folder / f"rmq-{server}.service").read_text()
+            (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+            program, *self.words[server] = shlex.split(line)
+            assert program == "/opt/rmq/bin/rmq"
+        self._read_settings()
+
+    def _read_compose(self) -> None:
+        services = yaml.safe_load((self.folder / "compose.yaml").read_text())["services"]
+        for server in SERVERS:
+            self.words[server] = services[server]["command"]
+            for file in services[server].get("env_file", ()):
+                for line in (self.folder / file).read_text().splitlines():
+                    name, _, value = line.partition("=")
+                    self.environment[name] = value.strip("'")
+        self._read_settings()
+
+    def _read_settings(self) -> None:
+        for server in SERVERS:
+            self.settings[server] = (self.folder / f"{server}.conf").read_text()
+
+    def _read_k8s(self) -> None:
+        found = list(yaml.safe_load_all((self.folder / "rmq.yaml").read_text()))
+        self.settings = {
+            name.removesuffix(".conf"): text for name, text in found[0]["data"].items()
+        }
+        secret = self.folder / "accounts" / "secret.json"
+        data = json.loads(secret.read_text())["stringData"] if secret.exists() else {}
+        for each in found:
+            if each["kind"] == "StatefulSet":
+                (container,) = each["spec"]["template"]["spec"]["containers"]
+                self.words[container["name"]] = [
+                    word.replace("$(POD_IP)", LOOPBACK).replace("$(POD_NAME)", "rmq-broker-0")
+                    for word in container["args"]
+                ]
+                for variable in container.get("env", ()):
+                    if "secretKeyRef" in variable["valueFrom"]:
+                        key = variable["valueFrom"]["secretKeyRef"]["key"]
+                        self.environment[variable["name"]] = data[key]
+
+
+class Started:
+    """The two servers of it, as processes on free ports of the loopback."""
+
+    def __init__(self, ends: ExitStack, made: Generated, folder: Path) -> None:
+        self._ends, self._made, self._folder = ends, made, folder
+        self._logs: dict[str, Path] = {}
+        line = self._start("namesrv", [])
+        found = re.search(r"name server (\d\S+:\d+)", line)
+        assert found is not None, line
+        self.namesrv = found[1].rstrip(",")
+        line = self._start("broker", ["--port", "0", *PATIENT])
+        found = re.search(r"broker (\S+) at ", line)
+        assert found is not None, line
+        self.broker = found[1]
+        wait_until(lambda: re.search(r"metrics at http://", self.log("broker")))
+        found = re.search(r"metrics at (http://[\w.:]+)/metrics", self.log("broker"))
+        assert found is not None
+        self.metrics = found[1]
+
+    def log(self, server: str) -> str:
+        return self._logs[server].read_text()
+
+    def _start(self, server: str, more: list[str]) -> str:
+        settings = self._folder / f"{server}.conf"
+        settings.write_text(self._moved(self._made.settings[server]))
+        words = list(self._made.words[server])
+        assert words[words.index("-c") + 1] == f"/etc/rmq/{server}.conf"
+        words[words.index("-c") + 1] = str(settings)
+        self._logs[server] = self._folder / f"{server}.txt"
+        with self._logs[server].open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rmq", *words, *more], stdout=subprocess.PIPE, stderr=log,
+                text=True, env={**os.environ, **self._made.environment},
+            )  # fmt: skip
+        self._ends.callback(_stop, process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "ready" in line, self.log(server)
+        return line
+
+    def _moved(self, text: str) -> str:
+        """Directories and ports out of the way. `rmqLogFormat` is left: its lines are read, too."""
+        text = text.replace("/var/lib/rmq", str(self._folder)).replace("=0.0.0.0", f"={LOOPBACK}")
+        text = text.replace("listenPort=9876", "listenPort=0").replace("Port=5557", "Port=0")
+        if "namesrvAddr=" in text:
+            text = re.sub("namesrvAddr=.*", f"namesrvAddr={self.namesrv}", text)
+            text += "mappedFileSizeCommitLog=4194304\n"
+        return text
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    code = process.wait(HANG_S)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert code == 0
+
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def status_of(url: str, *secret: str) -> int:
+    asked = urllib.request.Request(url)
+    if secret:
+        token = base64.b64encode(":".join(secret).encode()).decode()
+        asked.add_header("Authorization", f"Basic {token}")
+    try:
+        with urllib.request.urlopen(asked, timeout=HANG_S) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+WAYS = {
+    "systemd": ("systemd",),
+    "compose": ("compose",),
+    "compose-outside": ("compose", "--address", "10.0.0.1"),
+    "k8s": ("k8s", *IMAGE),
+    "k8s-insecure": ("k8s", *IMAGE, "--insecure"),
+}
+WITH_ACCOUNTS = ("compose-outside", "k8s")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_servers_start_by_it_and_take_messages(way: str, tmp_path: Path, ends: ExitStack) -> None:
+    made = Generated(tmp_path / "made", *WAYS[way])
+    for words in made.words.values():  # the address that is not of this machine
+        words[:] = [word.replace("10.0.0.1", LOOPBACK) for word in words]
+    started = Started(ends, made, tmp_path)
+    assert started.broker == ("rmq-broker-0" if way.startswith("k8s") else "broker-a")
+    assert (tmp_path / "store" / "commitlog").is_dir()
+    asked = ("-n", started.namesrv, *made.credentials)
+    done = rmq("send", "greetings", "hello", *asked)
+    assert done.returncode == 0, done.stderr + started.log("broker")
+    done = rmq("consume", "greetings", "--json", *asked)
+    assert [json.loads(line)["body"] for line in done.stdout.splitlines()] == ["hello"]
+    wait_until(lambda: status_of(started.metrics + "/readyz") == 200)
+    assert status_of(started.metrics + "/healthz") == 200
+    if way not in WITH_ACCOUNTS:
+        assert not made.credentials and not made.environment
+        assert status_of(started.metrics + "/metrics") == 200
+        return
+    stranger = rmq("send", "greetings", "hello", "-n", started.namesrv)
+    assert stranger.returncode == 1 and "say who asks" in stranger.stderr
+    assert status_of(started.metrics + "/metrics") == 401
+    metrics = json.loads(made.environment["RMQ_METRICS"])
+    secret = (metrics["username"], metrics["password"])
+    assert status_of(started.metrics + "/metrics", *secret) == 200
+    if way == "compose-outside":
+        (job,) = yaml.safe_load((made.folder / "prometheus.yml").read_text())["scrape_configs"]
+        assert job["basic_auth"]["username"] == secret[0]
+        assert (made.folder / "accounts" / "metrics-password").read_text() == secret[1]
+        assert job["basic_auth"]["password_file"] in (made.folder / "compose.yaml").read_text()
+
+
+def families(text: str) -> dict[str, list[dict[str, str]]]:
+    """metric -> labels of its samples; a metric of which there is no sample yet has none."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    found: dict[str, list[dict[str, str]]] = {}
+    for family in parser.text_string_to_metric_families(text):
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+        for ending in endings.get(family.type, ("",)):
+            found.setdefault(family.name + ending, [])
+        for row in family.samples:
+            found.setdefault(row.name, []).append(dict(row.labels))
+    return found
+
+
+def expressions() -> dict[str, str]:
+    """What it is of -> PromQL, with values where Grafana puts some."""
+    found = {rule.name: rule.expression.replace("@{job}", "rmq") for rule in RULES}
+    for row, panels in ROWS.items():
+        for panel in panels:
+            for at, (expression, _) in enumerate(panel.queries):
+                text = chosen(expression).replace("$__rate_interval", "5m")
+                text = text.replace("$cluster", ".*").replace("$broker", ".*")
+                found[f"{row}: {panel.title} {at}"] = text
+    return found
+
+
+def selectors(expression: str) -> list[tuple[str, set[str]]]:
+    """(metric, labels by which it is selected) of each; ValueError where it is no PromQL."""
+    promql = pytest.importorskip("promql_parser")
+    found = []
+
+    def visit(node: object) -> bool:
+        if isinstance(node, promql.VectorSelector):
+            found.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
+        return True
+
+    promql.walk(promql.parse(expression), visit)
+    return found
+
+
+def test_every_metric_and_label_is_one_that_a_broker_gives(tmp_path: Path) -> None:
+    options = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0",
+               "--set", "mappedFileSizeCommitLog=4194304")  # fmt: skip
+    with broker_process(tmp_path, options) as broker:
+        address = {"namesrv_addr": broker.namesrv}
+        with Producer("p", **address) as producer:
+            for at in range(4):
+                producer.send(Message("orders", f"{at}"))
+            producer.send(Message("orders", "late", delay_level=1))
+        first = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
+        with PullConsumer("billing", **address, **first) as consumer:
+            consumer.subscribe("orders")
+            assert consumer.poll(timeout_ms=60_000)
+            consumer.commit()
+            url = broker.logged(r"metrics at (http://\S+/metrics)")[1]
+            with urllib.request.urlopen(url, timeout=HANG_S) as answer:
+                given = families(answer.read().decode())
+    named = set()
+    for of, expression in expressions().items():
+        for metric, labels in selectors(expression):
+            if metric == "up":  # Prometheus' own
+                continue
+            named.add(metric)
+            assert metric in given, f"{of}: no broker gives {metric}"
+            for sample in given[metric]:
+                assert labels <= sample.keys(), f"{of}: {metric} has no {labels - sample.keys()}"
+    shown = {metric for metric in named if given[metric]}
+    assert len(named) > 50 and len(shown) > 30, "the broker has something to show"
+
+
+def test_a_metric_that_is_none_and_what_is_no_promql_are_found() -> None:
+    assert selectors('sum(rate(no_such_total{topic="a"}[5m]))') == [("no_such_total", {"topic"})]
+    with pytest.raises(ValueError):
+        selectors("sum by (node_id) rate(rmq_pulls_total[5m])")

@@ -1,0 +1,121 @@
+"""Manifests against the schemas of Kubernetes, and what the schemas do not see.
+
+Goal: `kubectl apply` takes them, and what refers to something finds it. Method: every document by
+the schemas of the oldest and the newest version at hand, unknown fields refused. Cannot prove:
+that a cluster has room. The chart: tests/compat/test_generated.py, by Helm itself.
+"""
+
+from typing import Any
+
+import pytest
+from support.command_line import rmq
+
+from rmq.generate.helm import schema
+
+kubernetes_validate = pytest.importorskip("kubernetes_validate")
+yaml = pytest.importorskip("yaml")
+
+OLDEST = "1.27"  # policy/v1, and probes by a port's name
+WAYS = {
+    "default": (),
+    "insecure": ("--insecure",),
+    "all": ("--name", "orders", "--name-servers", "3", "--brokers", "5", "--storage", "100Gi",
+            "--storage-class", "fast", "--memory", "512Mi", "--cores", "500m", "--secret", "mine",
+            "--cluster", "Other_1"),
+}  # fmt: skip
+
+
+def documents(*options: str) -> list[dict[str, Any]]:
+    done = rmq("generate", "k8s", "--image", "registry.example.org/rmq:0.1.0", *options)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def by_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in found if each["kind"] == kind]
+
+
+@pytest.mark.parametrize("version", [OLDEST, kubernetes_validate.latest_version()])
+@pytest.mark.parametrize("way", WAYS)
+def test_kubernetes_knows_every_field(way: str, version: str) -> None:
+    found = documents(*WAYS[way])
+    assert [each["kind"] for each in found] == [
+        "ConfigMap", *["Service", "StatefulSet", "PodDisruptionBudget"] * 2,
+    ]  # fmt: skip
+    for each in found:
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_a_field_that_does_not_exist_is_found() -> None:
+    spoilt = by_kind(documents(), "StatefulSet")[0]
+    spoilt["spec"]["replicaz"] = 2
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(spoilt, OLDEST, strict=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_refers_to_something_finds_it(way: str) -> None:
+    found = documents(*WAYS[way])
+    names = {(each["kind"], each["metadata"]["name"]) for each in found}
+    for each in by_kind(found, "StatefulSet"):
+        spec = each["spec"]
+        assert ("Service", spec["serviceName"]) in names
+        labels = spec["template"]["metadata"]["labels"]
+        assert spec["selector"]["matchLabels"] == labels
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        claimed = {claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes | claimed
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            (action,) = container[probe].keys() & {"httpGet", "tcpSocket"}
+            assert container[probe][action]["port"] in ports
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in names
+        for service in by_kind(found, "Service"):
+            if service["spec"]["selector"] == labels:
+                offered = {port["targetPort"] for port in service["spec"]["ports"]}
+                assert offered <= set(ports)
+                break
+        else:
+            raise AssertionError(f"no service selects {labels}")
+        budgets = by_kind(found, "PodDisruptionBudget")
+        assert any(each["spec"]["selector"]["matchLabels"] == labels for each in budgets)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_brokers_know_every_name_server_by_its_own_name(way: str) -> None:
+    found = documents(*WAYS[way])
+    (configuration,) = by_kind(found, "ConfigMap")
+    line = next(line for line in configuration["data"]["broker.conf"].splitlines()
+                if line.startswith("namesrvAddr="))  # fmt: skip
+    server = next(each for each in by_kind(found, "StatefulSet")
+                  if each["metadata"]["name"].endswith("-namesrv"))  # fmt: skip
+    name = server["metadata"]["name"]
+    pods = [f"{name}-{at}.{server['spec']['serviceName']}:9876"
+            for at in range(server["spec"]["replicas"])]  # fmt: skip
+    assert line == f"namesrvAddr={';'.join(pods)}"
+
+
+def test_pods_start_anew_when_settings_change_and_not_otherwise() -> None:
+    def sums(*options: str) -> set[str]:
+        return {each["spec"]["template"]["metadata"]["annotations"]["rmq/settings"]
+                for each in by_kind(documents(*options), "StatefulSet")}  # fmt: skip
+
+    assert len(sums()) == 1
+    assert sums() == sums("--brokers", "7") != sums("--cluster", "Other")
+
+
+def test_the_charts_schema_has_the_values_of_the_chart() -> None:
+    done = rmq("generate", "helm", "values.yaml", "--image", "rmq:1")
+    values = yaml.safe_load(done.stdout)
+    described = schema()
+    assert values.keys() == set(described["required"])
+    assert values["broker"].keys() == set(described["properties"]["broker"]["required"])
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(values, described)
+    for broken in ({"image": "a b"}, {"nameServers": 0}, {"unknown": 1}, {"insecure": "no"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**values, **broken}, described)
