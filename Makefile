@@ -26,15 +26,17 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-replicas bench-client bench-spark lint docs debug clean
+.PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-replicas bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
 	@echo 'make run          a broker with a name server on 127.0.0.1, store in ./store'
+	@echo 'make wheel        a wheel of this Python in dist/, of what make build compiled; make sdist'
 	@echo 'make test         all tests but the two sets below'
 	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
 	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
+	@echo 'make test-wheel   the wheel in an empty environment without a compiler'
 	@echo 'make test-ha      30 rounds of faults on brokers and replicas, judged by a checker (RMQ_HA_ROUNDS)'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
@@ -92,6 +94,26 @@ compile:
 run: build
 	@$(BIN)/rmq standalone --store store
 
+# Of what make build compiled, and with the libraries that it needs: OpenSSL's. Who compiles it anew,
+# for many machines: .github/workflows/wheels.yml.
+WHEEL_TOOLS := $(VENV)/.wheel-tools
+$(WHEEL_TOOLS): $(INSTALLED)
+	@echo 'installing what puts libraries into wheels'
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[wheel]'
+	@touch $@
+
+wheel: build $(WHEEL_TOOLS)
+	@rm -rf build/wheel
+	@RMQ_BUILD=compiled $(BIN)/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		--wheel-dir build/wheel/plain .
+	@PATH="$(abspath $(BIN)):$$PATH" auditwheel repair --wheel-dir dist build/wheel/plain/*.whl \
+		>build/wheel/repair.log 2>&1 || { cat build/wheel/repair.log; exit 1; }
+	@ls -t dist/*.whl | head -n 1
+
+sdist: build
+	@$(BIN)/python setup.py --quiet sdist --dist-dir dist
+	@ls -t dist/*.tar.gz | head -n 1
+
 # Every worker reads all tests. What pytest makes of them is kept in bytecode: one makes it first.
 # All of tests/compat is for test-compat; left unread, it saves each worker a tenth of that.
 QUICK := -m 'not compat and not slow' --ignore tests/compat
@@ -112,12 +134,15 @@ test-repeat: tools $(COLLECTED)
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
 		$(BIN)/python -m pytest -q $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
+test-wheel: wheel sdist tools
+	$(BIN)/python -m pytest -m slow -s tests/wheel $(PYTEST_ARGS)
+
 test-compat: tools
 	@tools/need.sh jdk maven go
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: tools
-	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py --deselect tests/ha --deselect tests/wheel $(PYTEST_ARGS)
 	RMQ_VOLUME=full $(BIN)/python -m pytest -m 'not slow and not compat' \
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 

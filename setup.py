@@ -4,7 +4,8 @@ Those of cext/testing are for tests alone, and no part of a wheel.
 
 Environment:
     RMQ_BUILD     release (default) | debug | asan | tsan | none: what stands in cext/ is used,
-                  where pip install -e would compile all of it again, in a folder of its own
+                  where pip install -e would compile all of it again, in a folder of its own |
+                  compiled: it goes into a wheel as it is, if it is a release build of this tree
     RMQ_ANNOTATE  1 writes Cython's HTML reports beside the generated C (build/cython)
     RMQ_JOBS      number of parallel compilers (default: the cores this process may use)
     RMQ_PROGRESS  number of an open descriptor, which gets a line "[ 37/159] cext/flow/turn" for
@@ -21,6 +22,7 @@ import multiprocessing
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -201,6 +203,31 @@ class BuildModules(build_ext):
         return out.stat().st_mtime_ns != before
 
 
+class TakeModules(build_ext):
+    """Each module as it stands in the tree. `make build` saw to it that it is up to date."""
+
+    def build_extension(self, extension: Extension) -> None:
+        built = ROOT / self.get_ext_filename(extension.name)
+        source = ROOT / extension.sources[0]
+        if not built.exists() or built.stat().st_mtime_ns < source.stat().st_mtime_ns:
+            raise SystemExit(f"{built.relative_to(ROOT)} is not there or too old: make build")
+        out = Path(self.get_ext_fullpath(extension.name))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(built, out)
+
+
+def set_up_compiled() -> None:
+    """In a folder of its own: what compiling left elsewhere may be of modules that are gone."""
+    stamp = ROOT / "cext" / "_build.py"
+    if 'PROFILE = "release"' not in (stamp.read_text() if stamp.exists() else ""):
+        raise SystemExit("RMQ_BUILD=compiled: cext/ has no release build: make build")
+    setup(
+        ext_modules=extensions("release"),
+        cmdclass={"build_ext": TakeModules},
+        options={"build": {"build_base": "build/wheel/base"}},
+    )
+
+
 def at_once(jobs: int, numbers: list[int]) -> Iterator[tuple[int, bool]]:
     """build_one() of each, in any order; the first failure ends it all."""
     if jobs == 1:
@@ -229,7 +256,8 @@ def tell(line: str) -> None:
 def compile_and_set_up(profile: str) -> None:
     """Raises SystemExit when there is no such profile."""
     if profile not in PROFILES:
-        raise SystemExit(f"RMQ_BUILD={profile}: choose one of {', '.join(PROFILES)}, none")
+        known = ", ".join((*PROFILES, "none", "compiled"))
+        raise SystemExit(f"RMQ_BUILD={profile}: choose one of {known}")
     force = force_after_profile_change(profile)
     write_build_stamp(profile)
     setup(
@@ -248,5 +276,7 @@ if __name__ == "__main__":
         write_build_stamp(profile)
     elif profile == "none":
         setup()
+    elif profile == "compiled":
+        set_up_compiled()
     else:
         compile_and_set_up(profile)

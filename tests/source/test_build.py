@@ -184,3 +184,28 @@ def test_the_stamp_says_which_commit_was_built(small_tree: Path) -> None:
     (small_tree / "setup.py").open("a").write("# changed\n")
     build(small_tree, jobs=1)
     assert re.search(r'^COMMIT = "[0-9a-f]{8}\+"$', stamp.read_text(), re.MULTILINE)
+
+
+def test_a_wheel_of_what_is_compiled_needs_a_release_build_that_is_up_to_date(
+    tmp_path: Path,
+) -> None:
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "rmq/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "cext").mkdir()
+    (tmp_path / "cext" / "one.pyx").write_text("x = 1\n")
+    stamp = tmp_path / "cext" / "_build.py"
+
+    def said() -> str:
+        done = subprocess.run(
+            [sys.executable, "setup.py", "-q", "build"], cwd=tmp_path, capture_output=True,
+            text=True, env={**os.environ, "RMQ_BUILD": "compiled"},
+        )  # fmt: skip
+        assert done.returncode == 1
+        return done.stderr
+
+    assert "no release build: make build" in said()
+    stamp.write_text('PROFILE = "asan"\n')
+    assert "no release build: make build" in said()
+    stamp.write_text('PROFILE = "release"\n')
+    assert "not there or too old: make build" in said()
