@@ -31,7 +31,8 @@ def pipeline(line: str) -> list[list[str]]:
 
 def pages() -> list[Path]:
     """Every page of the site, and those at the root that lead to it."""
-    return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md",
+    names = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    return [*(ROOT / name for name in names),
             *sorted(DOCS.rglob("*.md"))]  # fmt: skip
 
 

@@ -1,0 +1,81 @@
+"""What runs elsewhere names what is here: workflows of GitHub, and cibuildwheel's settings.
+
+Cannot prove: that they run there.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.source_tree import ROOT
+
+yaml = pytest.importorskip("yaml")
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PATH = re.compile(r"(?:^|[\s/}])((?:tools|tests)/[\w/.-]+)")
+
+
+def jobs(path: Path) -> dict[str, dict[str, Any]]:
+    found = yaml.safe_load(path.read_text())["jobs"]
+    assert isinstance(found, dict)
+    return found
+
+
+def supported() -> set[str]:
+    """Pythons, as "3.10"."""
+    least, below = re.findall(r"3\.(\d+)", PROJECT["project"]["requires-python"])
+    return {f"3.{minor}" for minor in range(int(least), int(below))}
+
+
+def test_there_are_two() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "wheels.yml"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_what_is_run_is_here(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    ran = 0
+    for name, job in jobs(path).items():
+        assert job["timeout-minutes"] <= 180, name
+        for step in job["steps"]:
+            text = step.get("run", "")
+            for target in re.findall(r"^make ([\w-]+)", text, re.MULTILINE):
+                assert target in targets
+                ran += 1
+            for file in PATH.findall(text):
+                assert (ROOT / file).exists(), file
+            ran += "cibuildwheel" in text or "-m build" in text
+    assert ran
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_nobody_may_write_to_the_repository(path: Path) -> None:
+    assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
+    assert all("permissions" not in job for job in jobs(path).values())
+
+
+def test_the_oldest_and_the_newest_python_are_tested_and_each_gets_a_wheel() -> None:
+    tested = jobs(WORKFLOWS[0])["test"]["strategy"]["matrix"]["python"]
+    by_age = sorted(supported(), key=lambda version: int(version.partition(".")[2]))
+    assert tested == [by_age[0], by_age[-1]]
+    built = re.findall(r"cp3(\d+)-", PROJECT["tool"]["cibuildwheel"]["build"])
+    assert {f"3.{minor}" for minor in built} == supported()
+    listed = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
+    assert set(listed) == supported()
+
+
+def test_scripts_of_the_wheels_are_here() -> None:
+    settings = PROJECT["tool"]["cibuildwheel"]
+    for words in (settings["test-command"], settings["linux"]["before-all"]):
+        (file,) = PATH.findall(words)
+        assert (ROOT / file).is_file(), file
+    script = ROOT / PATH.findall(settings["linux"]["before-all"])[0]
+    assert script.stat().st_mode & 0o111, "it is run by its name"
+    assert set(settings["linux"]["archs"]) == {"x86_64", "aarch64"}
