@@ -12,7 +12,6 @@
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
     keys                q ends what draws again and again
-    broker_samples      the samples both of these show
     check               check: the machine
     store               store check, store dump
     store_backup        store backup, store restore
@@ -28,7 +27,6 @@
     dlq                 dead letters: shown, and sent again
     config              settings of running servers
     export, import_file     a topic into a file, and a file into a topic
-    json_lines          a message as a JSON object, printed and sent again
     message_format      what consume --format prints
     message, message_show   messages found again; one with all there is to it
     trace               what clients traced of messages
@@ -37,10 +35,10 @@
     context, contexts   clusters by name, and the file that has them
     completion          what a shell completes by
     account_options     whose requests a command sends
-    times               moments and durations as people write them
+    times               moments, durations and places in queues as options
     options, addresses  options that commands share; which addresses are served
     output              tables, JSON, and errors with a way out
 
-A command prints; what it prints comes from rmq/client, rmq/offline, rmq/backup, rmq/system and
-others.
+A command prints; what it prints comes from rmq/operations, rmq/client, rmq/offline, rmq/backup,
+rmq/system and others.
 """

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
-from rmq import java_properties
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
-from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ConfigError, RemoteError
-
-# Of one broker alone: where it is, and who it is.
-OWN = re.compile(
-    "brokerName|brokerId|brokerIP1|brokerIP2|listenPort|haListenPort|fastListenPort|.*[Pp]ath.*"
-    "|metricsPromExporterPort|haMasterAddress|controllerAddr|rmqShard.*|bindAddress"
-)
-Settings = Mapping[str, str]
+from rmq.operations.server_settings import change, differing, settings_of
 
 broker_option = click.option(
     "--broker", help="Of this broker name; default: of all that have a master, which is asked."
@@ -43,7 +34,7 @@ def get(
 ) -> None:
     """Show settings: all of them, or the named ones (* and ? stand for letters)."""
     with Cluster(namesrv) as cluster:
-        found = _settings(cluster, broker, name_servers)
+        found = settings_of(cluster, broker, name_servers=name_servers)
     wanted = [re.compile(_pattern(key)) for key in keys]
     known = sorted({key for settings in found.values() for key in settings})
     chosen = [key for key in known if not wanted or any(each.fullmatch(key) for each in wanted)]
@@ -82,7 +73,7 @@ def set_settings(
             raise click.UsageError(f"{pair!r} is not of the form KEY=VALUE")
         changes[key] = value
     with Cluster(namesrv) as cluster:
-        before = _settings(cluster, broker, name_servers)
+        before = settings_of(cluster, broker, name_servers=name_servers)
         rows = [
             (server, key, settings.get(key), value)
             for server, settings in before.items()
@@ -95,15 +86,9 @@ def set_settings(
         show_rows(("SERVER", "SETTING", "IS", "TO BE"), rows, False)
         if not yes:
             click.confirm("Change them?", abort=True)
-        body = java_properties.format(changes.items()).encode()
-        code = RequestCode.UPDATE_NAMESRV_CONFIG if name_servers else (
-            RequestCode.UPDATE_BROKER_CONFIG)  # fmt: skip
         for server in dict.fromkeys(row[0] for row in rows):
-            try:
-                reply = cluster.call(_address(cluster, server, name_servers), code, body=body)
-            except RemoteError as error:
-                raise RemoteError(error.code, f"{server}: {error.remark}") from None
-            click.echo(f"{server}: changed" + (f"; {reply.remark}" if reply.remark else ""))
+            remark = change(cluster, server, changes, name_servers=name_servers)
+            click.echo(f"{server}: changed" + (f"; {remark}" if remark else ""))
 
 
 @config.command()
@@ -115,45 +100,14 @@ def set_settings(
 def diff(with_own: bool, name_servers: bool, namesrv: str, as_json: bool) -> None:
     """Show settings in which servers differ. Exits with 1 when there are some."""
     with Cluster(namesrv) as cluster:
-        found = _settings(cluster, None, name_servers)
-    known = sorted({key for settings in found.values() for key in settings})
+        found = settings_of(cluster, name_servers=name_servers)
     rows = [
         (key, *(settings.get(key) for settings in found.values()))
-        for key in known
-        if (with_own or not OWN.fullmatch(key))
-        and len({settings.get(key) for settings in found.values()}) > 1
+        for key in differing(found, with_own=with_own)
     ]
     show_rows(("SETTING", *found), rows, as_json)
     if rows:
         raise click.exceptions.Exit(1)
-
-
-def _settings(cluster: Cluster, broker: str | None, name_servers: bool) -> dict[str, Settings]:
-    """Server -> its settings."""
-    code = RequestCode.GET_NAMESRV_CONFIG if name_servers else RequestCode.GET_BROKER_CONFIG
-    servers = list(cluster.name_servers)
-    if not name_servers:
-        servers = [each.name for each in cluster.masters() if broker in (None, each.name)]
-        if not servers:
-            raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no broker {broker} is registered")
-    found = {}
-    for server in servers:
-        reply = cluster.call(_address(cluster, server, name_servers), code)
-        found[server] = _parsed(reply.body.decode("utf-8", "replace"))
-    return found
-
-
-def _parsed(text: str) -> Settings:
-    """rmq writes properties as Java reads them; RocketMQ as they are, backslashes and all."""
-    try:
-        return java_properties.parse(text)
-    except ConfigError:
-        pairs = (line.partition("=") for line in text.splitlines())
-        return {name.strip(): value for name, equals, value in pairs if equals}
-
-
-def _address(cluster: Cluster, server: str, is_name_server: bool) -> str:
-    return server if is_name_server else cluster.address_of(server)
 
 
 def _pattern(key: str) -> str:

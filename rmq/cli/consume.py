@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import click
 
-from rmq.cli.json_lines import as_text, members
 from rmq.cli.message_format import MessageFormat
 from rmq.cli.options import Parsed, json_option, namesrv_option
-from rmq.cli.output import show_json, time_text
-from rmq.cli.times import MOMENTS, moment_ms
+from rmq.cli.output import show_json
+from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
-
-
-def parse_start(text: str) -> Start:
-    """Where each queue is begun: by name, offset or time."""
-    if text in ("first", "start"):
-        return Start("first")
-    if text in ("last", "end"):
-        return Start("last")
-    if re.fullmatch("[0-9]{1,9}", text):
-        return Start("offset", int(text))
-    if re.fullmatch("-[0-9]{1,9}", text):
-        return Start("back", -int(text))
-    if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", text):
-        first, end = int(found[1]), int(found[2]) if found[2] else None
-        if end is not None and end <= first:
-            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
-        return Start("offset", first, end)
-    try:
-        return Start("time", moment_ms(text.removeprefix("@")))
-    except ValueError:
-        raise ValueError(
-            f"{text!r}: first, last, an offset, N:M for those from N to before M, -N for the last "
-            f"N of each queue, or a time: {MOMENTS}"
-        ) from None
-
-
-START = Parsed("START", parse_start)
-LINE_CHARACTERS_MAX = 60  # of a body in a table
+from rmq.operations.json_lines import members
+from rmq.operations.texts import shown_body, time_text
 
 
 @click.command()
@@ -128,19 +100,3 @@ def _show(message: ReceivedMessage, form: MessageFormat | None, as_json: bool) -
         if value := message.properties.get(name):
             marks.append(f"{mark}={value}")
     click.echo("  ".join([*marks, shown_body(message)]))
-
-
-def shown_line(message: ReceivedMessage) -> str:
-    """The same in a cell of a table: one line, and not all of it."""
-    text = shown_body(message).replace("\n", " ")
-    return text if len(text) <= LINE_CHARACTERS_MAX else text[: LINE_CHARACTERS_MAX - 3] + "..."
-
-
-def shown_body(message: ReceivedMessage) -> str:
-    """The body as text, or what it is."""
-    text = as_text(message.body) if message.packing is None else None
-    return (
-        text
-        if text is not None
-        else f"({len(message.body)} bytes, {message.packing or 'not text'})"
-    )

@@ -19,15 +19,14 @@ from typing import Any
 
 import click
 
-from rmq.cli.consume import START
 from rmq.cli.options import namesrv_option
-from rmq.cli.output import counted
 from rmq.cli.store_places import progress_bar
-from rmq.cli.times import MOMENT
+from rmq.cli.times import MOMENT, START
 from rmq.client.blocking.admin import max_offset
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start, first_offset
 from rmq.errors import ConfigError, RmqError
+from rmq.operations.texts import counted
 
 FORMS = {"parquet": "parquet", "arrow": "arrow", "feather": "arrow", "jsonl": "jsonl",
          "ndjson": "jsonl"}  # fmt: skip
@@ -233,7 +232,7 @@ def _write_json(file: Any, batches: Iterator[Any]) -> int:
 
 def _members(row: dict[str, Any]) -> dict[str, Any]:
     """As json_lines.members() of the same message."""
-    from rmq.cli.json_lines import body_members
+    from rmq.operations.json_lines import body_members
 
     return {
         "broker": row["brokerName"],

@@ -6,7 +6,7 @@ import click
 
 from rmq.cli.group_offsets import clone, reset, skip
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows, time_text
+from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import ResponseCode
@@ -18,6 +18,7 @@ from rmq.names import (
     SYSTEM_GROUP_PREFIX,
     TOOLS_CONSUMER_GROUP,
 )
+from rmq.operations.texts import time_text
 
 # Groups that every broker has from its first start, for its own use and that of tools.
 SYSTEM_GROUPS = frozenset((TOOLS_CONSUMER_GROUP, FILTER_SERVER_GROUP, SELF_TEST_GROUP))

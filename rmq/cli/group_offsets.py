@@ -7,19 +7,15 @@ go there as well: the broker tells them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 
-from rmq.cli.consume import START
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows
-from rmq.client.blocking import admin
+from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import Start, first_offset
-from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
-from rmq.format.fastjson import MessageQueue
+from rmq.client.blocking.tail import Start
+from rmq.operations.offset_moves import Move, carry_out, moves_after, moves_to, summary
 
 COLUMNS = ("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
 
@@ -28,23 +24,6 @@ queue_option = click.option(
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 dry_option = click.option("--dry-run", is_flag=True, help="Show it, and change nothing.")
-
-
-@dataclass(frozen=True)
-class Move:
-    """A group in one queue: where it is (None: it never committed) and where it is to be."""
-
-    queue: MessageQueue
-    at: int | None
-    to: int
-
-    @property
-    def skipped(self) -> int:
-        return max(self.to - self.at, 0) if self.at is not None else 0
-
-    @property
-    def again(self) -> int:
-        return max(self.at - self.to, 0) if self.at is not None else 0
 
 
 @click.command()
@@ -105,11 +84,7 @@ def _move(
     if place.end is not None:
         raise click.UsageError("a group goes on at one offset, not at N:M")
     with Cluster(namesrv) as cluster:
-        admin.require_groups(cluster, name)
-        moves = [
-            Move(queue, admin.committed_offset(cluster, name, queue), _place(cluster, queue, place))
-            for queue in _queues(cluster, topic, queue_ids)
-        ]
+        moves = moves_to(cluster, name, topic, place, queue_ids)
         _apply(cluster, name, moves, yes, dry_run, as_json)
 
 
@@ -126,31 +101,10 @@ def clone(
 ) -> None:
     """Have the group OTHER go on where the group NAME is in a topic."""
     with Cluster(namesrv) as cluster:
-        admin.require_groups(cluster, name, other)
-        moves = []
-        for queue in _queues(cluster, topic, ()):
-            to = admin.committed_offset(cluster, name, queue)
-            if to is not None:
-                to = max(to, admin.min_offset(cluster, queue))
-                moves.append(Move(queue, admin.committed_offset(cluster, other, queue), to))
+        moves = moves_after(cluster, name, other, topic)
         if not moves:
             raise click.ClickException(f"group {name} has committed nothing of topic {topic}")
         _apply(cluster, other, moves, yes, dry_run, as_json)
-
-
-def _queues(cluster: Cluster, topic: str, queue_ids: Sequence[int]) -> list[MessageQueue]:
-    readable = cluster.route(topic).readable()
-    found = [each for each in readable if not queue_ids or each.queue_id in queue_ids]
-    if missing := sorted(set(queue_ids) - {each.queue_id for each in found}):
-        raise RemoteError(
-            ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {missing[0]}"
-        )
-    return sorted(found)
-
-
-def _place(cluster: Cluster, queue: MessageQueue, place: Start) -> int:
-    end = admin.max_offset(cluster, queue)
-    return min(first_offset(cluster, queue, place, end), end)
 
 
 def _apply(
@@ -163,13 +117,8 @@ def _apply(
     if not yes and not dry_run:
         if not as_json:
             show_rows(COLUMNS, rows, False)
-        skipped, again = sum(each.skipped for each in moves), sum(each.again for each in moves)
-        click.confirm(
-            f"Group {name} skips {skipped} messages and gets {again} again. Go on?",
-            abort=True, err=as_json,
-        )  # fmt: skip
+        click.confirm(f"{summary(name, moves)} Go on?", abort=True, err=as_json)
     if not dry_run:
-        for each in moves:
-            admin.move_offset(cluster, name, each.queue, each.to)
+        carry_out(cluster, name, moves)
     if as_json or dry_run or yes:
         show_rows(COLUMNS, rows, as_json)

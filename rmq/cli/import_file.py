@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 import click
 
 from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
-from rmq.cli.json_lines import message_of
 from rmq.cli.options import namesrv_option
-from rmq.cli.output import counted
 from rmq.cli.store_places import progress_bar
 from rmq.errors import MessageError, RmqError
+from rmq.operations.json_lines import message_of
+from rmq.operations.texts import counted
 
 LINES_AT_ONCE = 4096
 

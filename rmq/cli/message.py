@@ -7,15 +7,15 @@ import sys
 
 import click
 
-from rmq.cli.consume import shown_line
-from rmq.cli.json_lines import members
 from rmq.cli.message_show import direct, show
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows, time_text
+from rmq.cli.output import show_json, show_rows
 from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
 from rmq.client.blocking.tail import ReceivedMessage
+from rmq.operations.json_lines import members
+from rmq.operations.texts import shown_line, time_text
 
 COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from rmq.cli.output import time_text
 from rmq.client.blocking.tail import ReceivedMessage
+from rmq.operations.texts import time_text
 
 Part = Callable[[ReceivedMessage], bytes]
 _TOKEN = re.compile(r"%p\{([^}]*)\}|%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)

@@ -14,7 +14,6 @@ address; 4 the store is held by another process; 130 interrupted.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from rmq.errors import (
     StoreLockedError,
     UnreachableError,
 )
+from rmq.operations.texts import printable
 
 _EXIT_CODES: list[tuple[type[RmqError], int]] = [
     (ConfigError, 2),
@@ -92,25 +92,6 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:.1f}"
     return printable(str(cell))
-
-
-def counted(count: int, noun: str) -> str:
-    """Example: 1 message, 3 messages."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def printable(text: str, kept: str = "") -> str:
-    """Without what would be a command to a terminal; `kept`: control characters that stay."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)
-
-
-def time_text(ms: int) -> str | None:
-    """Local time of a moment in milliseconds; None for never (0 and below)."""
-    if ms <= 0:
-        return None
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000)) + f".{ms % 1000:03d}"
 
 
 # The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.

@@ -27,6 +27,7 @@ from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
+from rmq.operations.replica_sets import controllers_of, replica_sets
 
 COLUMNS = ("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END", "LAG",
            "BEHIND MS")  # fmt: skip
@@ -62,9 +63,7 @@ def status(
     replica is down or not in sync; 3 when nobody answers.
     """
     with _found(namesrv, controller) as (replicas, entries):
-        sets = replicas.sets(broker_names) if replicas.controllers else []
-        plain = [each for each in entries if each.name not in {found.name for found in sets}]
-        sets += [replicas.plain_set(each) for each in plain if _is_wanted(each, broker_names)]
+        sets = replica_sets(replicas, entries, broker_names)
         states = replicas.states()
     missing = sorted(set(broker_names) - {each.name for each in sets})
     if as_json:
@@ -82,11 +81,6 @@ def status(
         raise ConfigError(f"no broker {', '.join(missing)}; `rmq replica status` shows all")
     if any(_is_ill(found) for found in sets):
         sys.exit(1)
-
-
-def _is_wanted(entry: BrokerEntry, names: tuple[str, ...]) -> bool:
-    """Without names: of those without a controller the ones that have slaves."""
-    return entry.name in names if names else len(entry.addresses) > 1
 
 
 def _is_ill(found: ReplicaSet) -> bool:
@@ -306,24 +300,8 @@ def _found(namesrv: str, controller: str | None) -> Iterator[tuple[Replicas, lis
                 raise
             entries = []
         if not given:
-            replicas.controllers = _named_by(replicas, entries)
+            replicas.controllers = controllers_of(replicas, entries)
         yield replicas, entries
-
-
-def _named_by(replicas: Replicas, entries: list[BrokerEntry]) -> list[str]:
-    """The controllers that brokers name; one broker of each name that answers is enough."""
-    found: dict[str, None] = {}
-    for entry in entries:
-        for _, address in sorted(entry.addresses.items()):
-            try:
-                settings = replicas.settings(address)
-            except (UnreachableError, RemoteError, ProtocolError):
-                continue
-            if settings.get("enableControllerMode") == "true":
-                named = settings.get("controllerAddr", "").split(";")
-                found |= dict.fromkeys(each.strip() for each in named if each.strip())
-            break
-    return list(found)
 
 
 def _controlled(replicas: Replicas, name: str) -> ReplicaSet:

@@ -11,7 +11,6 @@ import click
 from cext.client.message import Message
 from cext.client.result import SendResult
 from rmq.cli.account_options import asker
-from rmq.cli.json_lines import message_of
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
 from rmq.cli.times import DURATION, MOMENT
@@ -20,6 +19,7 @@ from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import CLIENT_PRODUCER_GROUP
+from rmq.operations.json_lines import message_of
 
 
 @click.command()

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
+from rmq.operations.broker_samples import BrokerSamples
+from rmq.operations.texts import span
 
 COLUMNS = ("BROKER", "ADDRESS", "STATE", "ROLE", "EPOCH", "IN SYNC", "VERSION", "PID", "UP",
            "CONNECTIONS", "LAG", "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
@@ -89,16 +90,3 @@ def _cells(row: Figures) -> tuple[object, ...]:
         None if row.rss_mb is None else f"{row.rss_mb:.0f} MB",
         None if row.disk is None else f"{row.disk:.0%}",
     )
-
-
-def span(seconds: float | None) -> str | None:
-    """A time as its two largest units: 3d 4h, 12m 5s."""
-    if seconds is None:
-        return None
-    left = int(seconds)
-    parts: list[str] = []
-    for letter, unit in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        if left >= unit or parts or unit == 1:
-            parts.append(f"{left // unit}{letter}")
-            left %= unit
-    return " ".join(parts[:2])

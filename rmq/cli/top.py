@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.keys import Pause, quit_key
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
+from rmq.operations.broker_samples import BrokerSamples
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import counted, show_rows, time_text
+from rmq.cli.output import show_rows
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
-from rmq.codes import PERM_READ, PERM_WRITE
+from rmq.codes import PERM_READ
 from rmq.names import is_dead_letter, is_retry
+from rmq.operations.texts import time_text
+from rmq.operations.topic_changes import PERMS, check_change, described, perm_text, unread
 
-PERMS = {"r": PERM_READ, "w": PERM_WRITE, "rw": PERM_READ | PERM_WRITE}
 QUEUES = click.IntRange(1, 65535)
 
 cluster_option = click.option(
@@ -67,7 +68,7 @@ def create(
         there = [state for _, state in found if state is not None]
         if there and not if_not_exists:
             raise click.ClickException(
-                f"topic {name} exists: {'; '.join(map(_described, there))}. Change it with `rmq "
+                f"topic {name} exists: {'; '.join(map(described, there))}. Change it with `rmq "
                 "topic update`, or leave it as it is with --if-not-exists"
             )
         missing = [broker for broker, state in found if state is None]
@@ -79,7 +80,7 @@ def create(
         where = ", ".join(broker.name for broker in missing)
         click.echo(f"{name}: {queues} queues on {where}")
     for state in there:
-        click.echo(f"{name}: exists, {_described(state)}")
+        click.echo(f"{name}: exists, {described(state)}")
 
 
 @topic.command()
@@ -127,62 +128,13 @@ def update(
         if not there:
             cluster.route(name)  # says that it does not exist
             raise click.ClickException(f"topic {name} is on no broker of cluster {cluster_name}")
-        for state in there:
-            if state.is_static:
-                raise click.ClickException(
-                    f"topic {name} is a static one: its queues lie on several brokers, and "
-                    "`mqadmin updateStaticTopic` changes them together"
-                )
-            reads = named.get("read_queues", state.read_queues)
-            if reads < named.get("write_queues", state.write_queues):
-                raise click.ClickException(
-                    f"new messages would go to queues that nobody reads: {_described(state)}. Take "
-                    f"--write-queues down as well, to {reads} at most"
-                )
-        if not yes and (lost := _unread(cluster, there, named)):
+        check_change(there, named)
+        if not yes and (lost := unread(cluster, there, named)):
             for line in lost:
                 click.echo(line, err=True)
             click.confirm("They stay in the store, and can be read again. Go on?", abort=True)
         for state in there:
-            click.echo(f"{name}: {_described(topics.change(cluster, state, **named))}")
-
-
-def _unread(cluster: Cluster, there: list[topics.TopicState], named: dict[str, Any]) -> list[str]:
-    """What would be read no more, a line for each broker."""
-    lines = []
-    for state in there:
-        count = named.get("read_queues", state.read_queues)
-        if not named.get("perm", PERM_READ) & PERM_READ:
-            count = 0
-        if count >= state.read_queues or not state.perm & PERM_READ:
-            continue
-        going = [
-            each
-            for each in admin.queue_ranges(cluster, state.topic, state.broker.name)
-            if count <= each.queue.queue_id < state.read_queues
-        ]
-        messages = sum(each.max_offset - each.min_offset for each in going)
-        if messages:
-            lines.append(
-                f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold "
-                f"{counted(messages, 'message')}, which nobody reads any more."
-            )
-    return lines
-
-
-def _described(state: topics.TopicState) -> str:
-    """Example: broker-a has 8 queues, rw."""
-    count = f"{state.read_queues} queues"
-    if state.read_queues != state.write_queues:
-        count = f"{state.read_queues} queues to read, {state.write_queues} to write"
-    order = ", ordered" if state.order else ""
-    perm = perm_text(state.perm) or "neither read nor written"
-    return f"{state.broker.name} has {count}, {perm}{order}"
-
-
-def perm_text(perm: int) -> str:
-    """Example: 6 is rw."""
-    return ("r" if perm & PERM_READ else "") + ("w" if perm & PERM_WRITE else "")
+            click.echo(f"{name}: {described(topics.change(cluster, state, **named))}")
 
 
 @topic.command()

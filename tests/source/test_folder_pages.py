@@ -17,6 +17,7 @@ PAGES = (
     *(f"rmq/broker/{folder.parent.name}" for folder in (ROOT / "rmq/broker").glob("*/__init__.py")),
     *("rmq/format", "rmq/namesrv", "rmq/observe", "rmq/offline", "rmq/system", "rmq/spark"),
     "rmq/arrow",
+    "rmq/operations",
     *("rmq/serving", "rmq/controller", "rmq/backup", "rmq/scaling"),
     *("rmq/auth", "rmq/client", "rmq/aio", "rmq/setup", "rmq/takeover", "rmq/demo", "rmq/load"),
     "rmq/generate",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmq.cli.json_lines import members, message_of
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
 from rmq.format.message import StoredMessage
 from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.operations.json_lines import members, message_of
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=("Cs",)), min_size=1)
 NAMES = TEXT.filter(lambda name: name not in {*OWN_PROPERTIES, "TAGS", "KEYS"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rmq.cli.message_format import MessageFormat
-from rmq.cli.output import time_text
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.format.message import StoredMessage, encode_properties
+from rmq.operations.texts import time_text
 
 PROPERTIES = {"KEYS": "7 8", "TAGS": "paid", "UNIQ_KEY": "AB", "region": "eu"}
 BODY = b"hello\xff\n"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rmq.cli.times import duration_ms, moment_ms
+from rmq.operations.times import duration_ms, moment_ms
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import msgspec
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
 from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.operations.texts import as_text
 
 if TYPE_CHECKING:
     from cext.client.message import Message
@@ -53,13 +54,6 @@ def body_members(body: bytes, packing: str | None = None) -> dict[str, str]:
         return {"body": text}
     found = {"body_base64": base64.b64encode(body).decode()}
     return found if packing is None else {**found, "packing": packing}
-
-
-def as_text(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def message_of(line: bytes, topic: str) -> Message:

@@ -1,0 +1,16 @@
+"""Operations: what an operator looks at and changes, for the command line and the web console.
+
+    broker_samples      of every broker what it does, in an interval
+    replica_sets        who copies whom
+    topic_changes       what a change of a topic would do
+    offset_moves        where a group goes on, before it is moved
+    dead_letters        messages that a group gave up, found and sent again
+    message_facts       one message with all there is to it
+    trace_rows          what clients traced of it, in words
+    server_settings     settings of servers that run
+    json_lines          a message as a JSON object
+    times               moments, durations and places in queues, as people write them
+    texts               moments, counts and bodies, as people read them
+
+All of it asks by the blocking client (rmq/client/blocking) and prints nothing.
+"""

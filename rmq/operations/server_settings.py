@@ -1,0 +1,76 @@
+"""Server settings: of brokers and name servers that run, as they say them themselves.
+
+    found = settings_of(cluster)                    {"broker-a": {"listenPort": "10911", ..}}
+    change(cluster, "broker-a", {"fileReservedTime": "48"})
+    differing(found)                                keys in which servers differ
+
+What may not be changed while a server runs is refused by the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from rmq import java_properties
+from rmq.client.blocking.cluster import Cluster
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ConfigError, RemoteError
+
+# Of one broker alone: where it is, and who it is.
+OWN = re.compile(
+    "brokerName|brokerId|brokerIP1|brokerIP2|listenPort|haListenPort|fastListenPort|.*[Pp]ath.*"
+    "|metricsPromExporterPort|haMasterAddress|controllerAddr|rmqShard.*|bindAddress"
+)
+Settings = Mapping[str, str]
+
+
+def settings_of(
+    cluster: Cluster, broker: str | None = None, *, name_servers: bool = False
+) -> dict[str, Settings]:
+    """Server -> its settings."""
+    code = RequestCode.GET_NAMESRV_CONFIG if name_servers else RequestCode.GET_BROKER_CONFIG
+    servers = list(cluster.name_servers)
+    if not name_servers:
+        servers = [each.name for each in cluster.masters() if broker in (None, each.name)]
+        if not servers:
+            raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no broker {broker} is registered")
+    found = {}
+    for server in servers:
+        reply = cluster.call(_address(cluster, server, name_servers), code)
+        found[server] = _parsed(reply.body.decode("utf-8", "replace"))
+    return found
+
+
+def _parsed(text: str) -> Settings:
+    """rmq writes properties as Java reads them; RocketMQ as they are, backslashes and all."""
+    try:
+        return java_properties.parse(text)
+    except ConfigError:
+        pairs = (line.partition("=") for line in text.splitlines())
+        return {name.strip(): value for name, equals, value in pairs if equals}
+
+
+def _address(cluster: Cluster, server: str, is_name_server: bool) -> str:
+    return server if is_name_server else cluster.address_of(server)
+
+
+def change(
+    cluster: Cluster, server: str, changes: Mapping[str, str], *, name_servers: bool = False
+) -> str:
+    """All of them or none; what the server says to it. RemoteError names the server."""
+    body = java_properties.format(changes.items()).encode()
+    code = RequestCode.UPDATE_NAMESRV_CONFIG if name_servers else RequestCode.UPDATE_BROKER_CONFIG
+    try:
+        reply = cluster.call(_address(cluster, server, name_servers), code, body=body)
+    except RemoteError as error:
+        raise RemoteError(error.code, f"{server}: {error.remark}") from None
+    return reply.remark or ""
+
+
+def differing(found: Mapping[str, Settings], *, with_own: bool = False) -> Iterator[str]:
+    """Settings in which servers differ; with_own: also what each has for itself."""
+    for key in sorted({key for settings in found.values() for key in settings}):
+        values = {settings.get(key) for settings in found.values()}
+        if len(values) > 1 and (with_own or not OWN.fullmatch(key)):
+            yield key

@@ -1,0 +1,69 @@
+"""Times: moments, durations and places in queues, as people write them.
+
+    2025-06-01T08:30 | 2025-06-01 | 1763726400000 | 1763726400 | now | -1h     a moment
+    500ms | 10s | 5m | 2h | 1d                                                 a duration
+    first | last | 17 | 17:40 | -10 | a moment                                 where to begin
+
+Local time, as clocks on the wall show it; seconds and milliseconds since 1970 are told apart by
+their digits.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from rmq.client.blocking.tail import Start
+
+FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+MOMENTS = "milliseconds, a local time such as 2025-06-01T08:30, now, or -1h for an hour ago"
+DURATIONS = "a time such as 500ms, 10s, 5m, 2h or 1d"
+
+
+def moment_ms(text: str) -> int:
+    """Milliseconds since 1970; ValueError with what is wanted."""
+    if re.fullmatch("[0-9]{10,13}", text):
+        return int(text) * (1000 if len(text) == 10 else 1)
+    if text == "now":
+        return int(time.time() * 1000)
+    if text.startswith("-"):
+        return int(time.time() * 1000) - duration_ms(text[1:])
+    for form in FORMS:
+        try:
+            return int(time.mktime(time.strptime(text, form)) * 1000)
+        except ValueError:
+            continue
+    raise ValueError(f"{text!r}: {MOMENTS}")
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds; ValueError with what is wanted."""
+    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([a-z]+)", text)
+    if found is None or found[2] not in UNITS:
+        raise ValueError(f"{text!r}: {DURATIONS}")
+    return round(float(found[1]) * UNITS[found[2]])
+
+
+def parse_start(text: str) -> Start:
+    """Where each queue is begun: by name, offset or time."""
+    if text in ("first", "start"):
+        return Start("first")
+    if text in ("last", "end"):
+        return Start("last")
+    if re.fullmatch("[0-9]{1,9}", text):
+        return Start("offset", int(text))
+    if re.fullmatch("-[0-9]{1,9}", text):
+        return Start("back", -int(text))
+    if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", text):
+        first, end = int(found[1]), int(found[2]) if found[2] else None
+        if end is not None and end <= first:
+            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
+        return Start("offset", first, end)
+    try:
+        return Start("time", moment_ms(text.removeprefix("@")))
+    except ValueError:
+        raise ValueError(
+            f"{text!r}: first, last, an offset, N:M for those from N to before M, -N for the last "
+            f"N of each queue, or a time: {MOMENTS}"
+        ) from None

@@ -1,0 +1,76 @@
+"""Topic changes: what a change of a topic would do, before it is made.
+
+    check_change(states, {"write_queues": 4})                       RmqError: what is against it
+    for line in unread(cluster, states, {"read_queues": 4}): ...    messages out of sight
+    for state in states: described(state)                           broker-a has 8 queues, rw
+
+States are those of rmq/client/blocking/topics.py, one for each broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.topics import TopicState
+from rmq.codes import PERM_READ, PERM_WRITE
+from rmq.errors import RmqError
+from rmq.operations.texts import counted
+
+PERMS = {"r": PERM_READ, "w": PERM_WRITE, "rw": PERM_READ | PERM_WRITE}
+
+
+def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
+    """named: fields of TopicState by their name. RmqError: it cannot be, or nobody would read."""
+    for state in there:
+        if state.is_static:
+            raise RmqError(
+                f"topic {state.topic} is a static one: its queues lie on several brokers, and "
+                "`mqadmin updateStaticTopic` changes them together"
+            )
+        reads = named.get("read_queues", state.read_queues)
+        if reads < named.get("write_queues", state.write_queues):
+            raise RmqError(
+                f"new messages would go to queues that nobody reads: {described(state)}. Take "
+                f"--write-queues down as well, to {reads} at most"
+            )
+
+
+def unread(cluster: Cluster, there: Sequence[TopicState], named: Mapping[str, Any]) -> list[str]:
+    """What would be read no more, a line for each broker."""
+    lines = []
+    for state in there:
+        count = named.get("read_queues", state.read_queues)
+        if not named.get("perm", PERM_READ) & PERM_READ:
+            count = 0
+        if count >= state.read_queues or not state.perm & PERM_READ:
+            continue
+        going = [
+            each
+            for each in admin.queue_ranges(cluster, state.topic, state.broker.name)
+            if count <= each.queue.queue_id < state.read_queues
+        ]
+        messages = sum(each.max_offset - each.min_offset for each in going)
+        if messages:
+            lines.append(
+                f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold "
+                f"{counted(messages, 'message')}, which nobody reads any more."
+            )
+    return lines
+
+
+def described(state: TopicState) -> str:
+    """Example: broker-a has 8 queues, rw."""
+    count = f"{state.read_queues} queues"
+    if state.read_queues != state.write_queues:
+        count = f"{state.read_queues} queues to read, {state.write_queues} to write"
+    order = ", ordered" if state.order else ""
+    perm = perm_text(state.perm) or "neither read nor written"
+    return f"{state.broker.name} has {count}, {perm}{order}"
+
+
+def perm_text(perm: int) -> str:
+    """Example: 6 is rw."""
+    return ("r" if perm & PERM_READ else "") + ("w" if perm & PERM_WRITE else "")
