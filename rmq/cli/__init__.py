@@ -32,6 +32,7 @@
     trace               what clients traced of messages
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
+    console             the web console
     context, contexts   clusters by name, and the file that has them
     completion          what a shell completes by
     account_options     whose requests a command sends

@@ -16,13 +16,10 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
-
-if TYPE_CHECKING:
-    from rmq.client.parameters.keywords import ClientKeywords
 
 _TLS_FILES = (
     ("--tls-ca", "RMQ_TLS_CA", "trust these authorities"),
@@ -54,22 +51,6 @@ def account_options(command: Command) -> Command:
             help=f"Speak TLS, and {text} (PEM).  [env: {variable}]",
         )(command)  # fmt: skip
     return user(file(tls(command)))
-
-
-def asker() -> ClientKeywords:
-    """The same for a client with an engine of its own."""
-    from rmq.client.blocking import credentials, encryption
-
-    found: ClientKeywords = {}
-    present = credentials.present()
-    if present is not None:
-        found["access_key"], found["secret_key"] = present.access_key, present.secret_key
-    said = encryption.client_tls()
-    if said is not None:
-        found["use_tls"], found["tls_verify"] = True, said.verify
-        found["tls_ca_file"], found["tls_cert_file"] = said.ca_file, said.cert_file
-        found["tls_key_file"], found["tls_key_password"] = said.key_file, said.key_password
-    return found
 
 
 def _user(context: click.Context, parameter: click.Parameter, name: str | None) -> None:

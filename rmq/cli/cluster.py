@@ -10,6 +10,7 @@ from rmq.cli.output import show_rows
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.errors import UnreachableError
+from rmq.operations.broker_samples import first_number, recent_rates
 
 
 @click.group()
@@ -44,19 +45,9 @@ def _figures(
         info = admin.runtime_info(found, BrokerEntry(entry.name, entry.cluster, {0: address}))
     except UnreachableError:
         return "unreachable", None, None, None
-    ratio = _first_number(info.get("commitLogDiskRatio", ""))
-    out = info.get("getTransferredTps") or info.get("getTransferedTps") or ""
+    ratio = first_number(info.get("commitLogDiskRatio", ""))
     return (
         f"rmq {ours}" if (ours := info.get("rmqVersion")) else info.get("brokerVersionDesc", "?"),
-        _first_number(info.get("putTps", "")),
-        _first_number(out),
+        *recent_rates(info),
         None if ratio is None else f"{ratio:.0%}",
     )
-
-
-def _first_number(text: str) -> float | None:
-    """RocketMQ gives rates as "10s 1min 10min": the first of them."""
-    try:
-        return float(text.split()[0])
-    except (IndexError, ValueError):
-        return None

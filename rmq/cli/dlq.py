@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import click
 
-from rmq.cli.account_options import asker
 from rmq.cli.export import export as export_topic
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
@@ -17,6 +16,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
 from rmq.errors import RmqError
 from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
+from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
     chosen,
@@ -146,7 +146,7 @@ def resend(
             return
         if not yes:
             click.confirm(f"Send {said} at {namesrv}?", abort=True)
-        keywords = asker()
+        keywords = client_keywords()
         keywords["namesrv_addr"] = namesrv
         count_sent = 0
         try:

@@ -124,9 +124,9 @@ def export(
 def reader_access(namesrv: str) -> dict[str, Any]:
     """Who asks, and where, as the functions of tables take it."""
     from rmq.arrow.arguments import BROKER
-    from rmq.cli.account_options import asker
+    from rmq.operations.client_keywords import client_keywords
 
-    given = {word: value for word, value in asker().items() if word in BROKER}
+    given = {word: value for word, value in client_keywords().items() if word in BROKER}
     return {**given, "namesrv_addr": namesrv}
 
 

@@ -65,6 +65,7 @@ COMMANDS = {
     "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
+    "console": ("rmq.cli.console", "console", "Run the web console."),
     "context": (
         "rmq.cli.context", "context", "Name clusters, and choose the one that commands ask."
     ),

@@ -10,7 +10,6 @@ import click
 
 from cext.client.message import Message
 from cext.client.result import SendResult
-from rmq.cli.account_options import asker
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
 from rmq.cli.times import DURATION, MOMENT
@@ -19,6 +18,7 @@ from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import CLIENT_PRODUCER_GROUP
+from rmq.operations.client_keywords import client_keywords
 from rmq.operations.json_lines import message_of
 
 
@@ -104,7 +104,7 @@ def send(
             for body in _bodies(bodies, path, is_read):
                 yield Message(topic, body)
 
-    given = asker()
+    given = client_keywords()
     given["namesrv_addr"] = namesrv
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)

@@ -5,10 +5,12 @@
     topic_changes       what a change of a topic would do
     offset_moves        where a group goes on, before it is moved
     dead_letters        messages that a group gave up, found and sent again
+    browsing            a page of messages
     message_facts       one message with all there is to it
     trace_rows          what clients traced of it, in words
     server_settings     settings of servers that run
     json_lines          a message as a JSON object
+    client_keywords     for a client with an engine, as whom the process asks
     times               moments, durations and places in queues, as people write them
     texts               moments, counts and bodies, as people read them
 

@@ -3,15 +3,18 @@
     samples = BrokerSamples(cluster)
     samples.poll()        [Figures, ..] since the last poll, unreachable ones among them
 
+    sample_of(cluster, entry, address, "tables")    one broker's, and RocketMQ's table
+
 A broker that is not rmq, or an older one, shows what RocketMQ's runtime table holds.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from rmq.client.blocking import admin
-from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.client.blocking.cluster import BrokerEntry, Cluster, ClusterView
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.observe.rates import Figures, figures, from_table, unreachable
 from rmq.observe.sample import Sample, decode
@@ -31,7 +34,7 @@ class BrokerSamples:
         for entry in self._cluster.brokers():
             for address in [entry.addresses[number] for number in sorted(entry.addresses)]:
                 try:
-                    sample = self._sample(entry, address)
+                    sample, _ = sample_of(self._cluster, entry, address)
                 except (UnreachableError, RemoteError, ProtocolError):
                     rows.append(unreachable(entry.name, address))
                     continue
@@ -44,14 +47,32 @@ class BrokerSamples:
         """The samples of the last poll; brokers that are not rmq's give none."""
         return [sample for sample in self._last.values() if sample.pools]
 
-    def _sample(self, entry: BrokerEntry, address: str) -> Sample:
-        single = BrokerEntry(entry.name, entry.cluster, {0: address})
-        table = admin.runtime_info(self._cluster, single, "brief")
-        text = table.get("rmqSample")
-        if text is None:
-            now = str(int(time.time() * 1000))
-            return from_table(entry.name, address, table | {"rmqNowMs": now})
-        try:
-            return decode(text)
-        except ValueError as error:
-            raise ProtocolError(f"{address}: a sample that cannot be read: {error}") from None
+
+def sample_of(
+    cluster: ClusterView, entry: BrokerEntry, address: str, detail: str = "brief"
+) -> tuple[Sample, dict[str, str]]:
+    """The broker's sample, and its runtime table; detail: how much of rmq's sample is wanted."""
+    single = BrokerEntry(entry.name, entry.cluster, {0: address})
+    table = admin.runtime_info(cluster, single, detail)
+    text = table.pop("rmqSample", None)
+    if text is None:
+        now = str(int(time.time() * 1000))
+        return from_table(entry.name, address, table | {"rmqNowMs": now}), table
+    try:
+        return decode(text), table
+    except ValueError as error:
+        raise ProtocolError(f"{address}: a sample that cannot be read: {error}") from None
+
+
+def recent_rates(table: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """Messages in and out a second, as the broker itself says of its last ten seconds."""
+    out = table.get("getTransferredTps") or table.get("getTransferedTps") or ""
+    return first_number(table.get("putTps", "")), first_number(out)
+
+
+def first_number(text: str) -> float | None:
+    """RocketMQ gives rates as "10s 1min 10min": the first of them."""
+    try:
+        return float(text.split()[0])
+    except (IndexError, ValueError):
+        return None

@@ -58,15 +58,7 @@ def tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[tuple[str, str]
     """Each group that reads the topic: passed, not yet, or unknown."""
     stored = found.stored
     queue = MessageQueue(stored.topic, found.broker_name, stored.queue_id)
-    groups: set[str] = set()
-    for broker in cluster.masters():
-        assert broker.master is not None
-        reply = cluster.ask(
-            broker.master, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": stored.topic}
-        )
-        if reply.code == ResponseCode.SUCCESS:
-            groups.update(map(str, fastjson.loads_object(reply.body).get("groupList") or []))
-    for group in sorted(groups):
+    for group in admin.groups_of_topic(cluster, stored.topic):
         offset = admin.committed_offset(cluster, group, queue)
         state = "unknown" if offset is None else (
             "passed" if offset > stored.queue_offset else "not yet")  # fmt: skip

@@ -18,6 +18,8 @@ PAGES = (
     *("rmq/format", "rmq/namesrv", "rmq/observe", "rmq/offline", "rmq/system", "rmq/spark"),
     "rmq/arrow",
     "rmq/operations",
+    "rmq/console",
+    "rmq/console/pages",
     *("rmq/serving", "rmq/controller", "rmq/backup", "rmq/scaling"),
     *("rmq/auth", "rmq/client", "rmq/aio", "rmq/setup", "rmq/takeover", "rmq/demo", "rmq/load"),
     "rmq/generate",

@@ -4,8 +4,8 @@ by name).
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 
 With the field rmqDetail=true, which mqadmin does not send, the table has one entry more, rmqSample:
-the whole rmq/observe/sample.py as JSON, for `rmq top` and `rmq broker status`; with brief the same
-without its tables.
+the whole rmq/observe/sample.py as JSON; with tables the same without the ages of what waits, which
+are read from the log; with brief, for `rmq top` and `rmq broker status`, without its tables, too.
 
 The plain table is made at most five times a second (body_cache.py). All values are text. The
 numbers come from the core's counters (COUNTERS names them), from samples of them every 10 s, and
@@ -87,8 +87,8 @@ class Context(Protocol):
 def get_runtime_info(context: Context, request: Request) -> "Reply | Awaitable[Reply]":
     """The table is made once for all requests of the same moment."""
     detail = request.command.fields.get("rmqDetail")
-    if detail == "brief":
-        sample = encode(context.sampler.take(brief=True)).decode()
+    if detail in ("brief", "tables"):
+        sample = encode(context.sampler.take(brief=detail == "brief")).decode()
         return request.command.reply(body=fastjson.dumps({"table": _table(context, sample)}))
     if detail == "true":
         return _with_all(context, request)

@@ -10,6 +10,7 @@
     accounts            users and what they may do, as an operator changes them
     replicas            who copies whom; elections, as an operator asks for them
     tail, trace         messages as they come; what became of one
+    reads               some messages of one queue
 
 It is slower than rmq.client, and enough for people's questions.
 """

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from rmq.client.blocking import credentials
 from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
@@ -137,7 +136,7 @@ class Accounts:
             else:
                 text = f"{address}: {reply.remark or 'no reason'}"
                 refused.append((address, RemoteError(reply.code, text)))
-        changes_own = bool(done) and _is_asker(fields)
+        changes_own = bool(done) and _is_asker(self._cluster, fields)
         others = [
             each for _, each in refused
             if not _is_harmless(each) and not (changes_own and _is_about_asker(each))
@@ -176,10 +175,10 @@ def _type(is_super: bool) -> str:
     return "Super" if is_super else "Normal"
 
 
-def _is_asker(fields: Mapping[str, str]) -> bool:
+def _is_asker(cluster: ClusterView, fields: Mapping[str, str]) -> bool:
     """Whether the change is one of the account that asks for it."""
-    present = credentials.present()
-    return present is not None and fields.get("username") == present.access_key
+    asker = cluster.asker
+    return asker is not None and fields.get("username") == asker.access_key
 
 
 def _is_about_asker(error: RemoteError) -> bool:

@@ -22,6 +22,8 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.names import AUTO_CREATE_TOPIC
 
+CLIENT_TIMEOUT_S = 15.0  # a broker waits for its client for ten seconds
+
 
 @dataclass(frozen=True)
 class QueueRange:
@@ -114,10 +116,11 @@ def queue_ranges(
     return sorted(found, key=lambda each: each.queue.queue_id)
 
 
-def system_topics(cluster: ClusterView) -> set[str]:
-    """Topics that rmq and RocketMQ keep for themselves, cluster and broker names among them."""
+def system_topics(cluster: ClusterView, brokers: list[BrokerEntry] | None = None) -> set[str]:
+    """Topics that rmq and RocketMQ keep for themselves, cluster and broker names among them; of
+    these brokers, or of all."""
     found: set[str] = set()
-    for broker in cluster.masters():
+    for broker in cluster.masters() if brokers is None else brokers:
         reply = _call(cluster, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         found.update(map(str, fastjson.loads_object(reply.body).get("topicList") or []))
     return found
@@ -177,13 +180,17 @@ def require_groups(cluster: ClusterView, *names: str) -> None:
             raise RemoteError(code, f"no consumer group {name}")
 
 
-def group_progress(cluster: ClusterView, group: str) -> tuple[list[QueueProgress], float]:
-    """(progress per queue, messages consumed per second) over all masters."""
+def group_progress(
+    cluster: ClusterView, group: str, topic: str | None = None
+) -> tuple[list[QueueProgress], float]:
+    """(progress per queue, messages consumed per second) over all masters; of one topic, or of
+    all."""
+    fields = {"consumerGroup": group, **({"topic": topic} if topic is not None else {})}
     found: list[QueueProgress] = []
     rate = 0.0
     for broker in cluster.masters():
         try:
-            reply = _call(cluster, broker, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+            reply = _call(cluster, broker, RequestCode.GET_CONSUME_STATS, fields)
         except RemoteError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 continue  # this broker has no topic of the group
@@ -225,6 +232,46 @@ def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
                 row for row in data.get("connectionSet") or [] if row.get("clientId") not in known
             ]
     return merged
+
+
+def groups_of_topic(cluster: ClusterView, topic: str) -> list[str]:
+    """Consumer groups that subscribe to the topic or have offsets in it, by name."""
+    found: set[str] = set()
+    for broker in cluster.masters():
+        assert broker.master is not None
+        reply = cluster.ask(broker.master, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
+        if reply.code == ResponseCode.SUCCESS:
+            found.update(map(str, fastjson.loads_object(reply.body).get("groupList") or []))
+    return sorted(found)
+
+
+def producers(cluster: ClusterView) -> dict[str, list[dict[str, Any]]]:
+    """Producer group -> its clients, by RocketMQ's names, over all masters; each client once."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for broker in cluster.masters():
+        reply = _call(cluster, broker, RequestCode.GET_ALL_PRODUCER_INFO)
+        for group, clients in (fastjson.loads_object(reply.body).get("data") or {}).items():
+            for client in clients or []:
+                found.setdefault(str(group), {})[str(client.get("clientId"))] = client
+    return {group: list(clients.values()) for group, clients in sorted(found.items())}
+
+
+def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, Any]:
+    """What a member of a group says of itself: properties, subscriptions, queues, rates."""
+    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
+    refusal: RemoteError | None = None
+    for broker in cluster.masters():
+        assert broker.master is not None
+        try:
+            reply = cluster.call(
+                broker.master, RequestCode.GET_CONSUMER_RUNNING_INFO, fields,
+                timeout_s=CLIENT_TIMEOUT_S,
+            )  # fmt: skip
+            return fastjson.loads_object(reply.body)
+        except RemoteError as error:
+            refusal = error  # it may be connected to another one
+    assert refusal is not None
+    raise refusal
 
 
 # ---- offsets

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport, Transport
 from rmq.client.connection.replicas import Purpose, Replica, Replicas
@@ -28,6 +30,7 @@ from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, field_texts
+from rmq.format.signature import Credentials
 
 NO_NAME_SERVER = "a broker or a controller, and no name server?"
 GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
@@ -47,6 +50,7 @@ class ClusterView:
             raise ProtocolError("no name server given: host:port, several separated by ';'")
         self._transport = transport
         self._brokers: dict[str, BrokerEntry] = {}
+        self.asker: Credentials | None = None  # who asks, where that is known here
         self.replicas = replicas if replicas is not None else Replicas(GONE_S)
 
     def ask(
@@ -188,10 +192,13 @@ class Cluster(ClusterView):
         namesrv: str,
         sockets: SocketTransport | None = None,
         replicas: Replicas | None = None,
+        account: Credentials | None = None,
     ) -> None:
-        self._sockets = sockets if sockets is not None else SocketTransport()
+        """account: who asks, over sockets of this view's own; None: as the process does."""
+        self._sockets = sockets or SocketTransport(partial(Connection, account=account))
         addresses = [part.strip() for part in namesrv.split(";") if part.strip()]
         super().__init__(addresses, self._sockets, replicas)
+        self.asker = account if account is not None else credentials.present()
 
     def close(self) -> None:
         self._sockets.close()

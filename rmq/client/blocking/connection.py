@@ -26,6 +26,7 @@ from rmq.format import remoting
 from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command
+from rmq.format.signature import Credentials
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
@@ -46,9 +47,17 @@ class Connection:
 
     _tls_options = encryption.COMMAND  # what errors call them
 
-    def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        address: str,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        *,
+        account: Credentials | None = None,
+    ) -> None:
+        """account: who asks; None: as the process does."""
         self.address = address
-        self.credentials = credentials.present()  # what requests are signed with, if with anything
+        # What requests are signed with, if with anything.
+        self.credentials = account if account is not None else credentials.present()
         self._opaque = 0
         self._frames = FrameReader()
         self._has_heard = False

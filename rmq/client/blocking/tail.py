@@ -44,6 +44,13 @@ BATCH = 32
 HOLD_MS = 15_000
 HOLD_S = HOLD_MS / 1000 + 5  # until an answer has to be here
 RECONNECT_PAUSE = 1.0
+# Codes of a pull that say where to go on.
+PULLED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 
 
 @dataclass(frozen=True)
@@ -111,9 +118,7 @@ def tail(
         there = ", ".join(sorted(f"{each.broker_name}/{each.queue_id}" for each in readable)[:20])
         raise RemoteError(ResponseCode.INVALID_PARAMETER, f"{topic} has no such queue: {there}")
     positions = [_first_position(cluster, queue, start, follow) for queue in chosen]
-    expression = ("TAG", " || ".join(tags) if tags else "*")
-    if sql is not None:
-        expression = ("SQL92", sql)
+    expression = filter_expression(tags, sql)
     wanted = frozenset(tags)
     while True:
         positions = [position for position in positions if not position.done]
@@ -174,23 +179,40 @@ def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow:
     return _Position(queue, first, None if follow else end)
 
 
-def _submit(
-    cluster: Cluster, position: _Position, expression: tuple[str, str], follow: bool
-) -> None:
-    fields = {
+def pull_fields(
+    queue: MessageQueue,
+    offset: int,
+    expression: tuple[str, str],
+    *,
+    count: int = BATCH,
+    is_held: bool = False,
+) -> dict[str, object]:
+    """Of request 11, by the tools' group. expression: ("TAG", "a || b") or ("SQL92", "x > 1")."""
+    return {
         "consumerGroup": GROUP,
-        "topic": position.queue.topic,
-        "queueId": position.queue.queue_id,
-        "queueOffset": position.next_offset,
-        "maxMsgNums": BATCH,
-        "sysFlag": FLAG_SUBSCRIPTION | (FLAG_SUSPEND if follow else 0),
+        "topic": queue.topic,
+        "queueId": queue.queue_id,
+        "queueOffset": offset,
+        "maxMsgNums": count,
+        "sysFlag": FLAG_SUBSCRIPTION | (FLAG_SUSPEND if is_held else 0),
         "commitOffset": 0,
         "suspendTimeoutMillis": HOLD_MS,
         "subVersion": 0,
         "subscription": expression[1],
         "expressionType": expression[0],
-        "bname": position.queue.broker_name,
+        "bname": queue.broker_name,
     }
+
+
+def filter_expression(tags: Sequence[str], sql: str | None) -> tuple[str, str]:
+    """As pull_fields() takes it."""
+    return ("SQL92", sql) if sql is not None else ("TAG", " || ".join(tags) if tags else "*")
+
+
+def _submit(
+    cluster: Cluster, position: _Position, expression: tuple[str, str], follow: bool
+) -> None:
+    fields = pull_fields(position.queue, position.next_offset, expression, is_held=follow)
     position.replica = _replica(cluster, position)
     position.connection = cluster.connect(position.replica.address)
     position.opaque = position.connection.submit(RequestCode.PULL_MESSAGE, fields)
@@ -227,12 +249,7 @@ def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Po
 
 def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[ReceivedMessage]:
     """Moves the position by this answer; the messages in it."""
-    if reply.code not in (
-        ResponseCode.SUCCESS,
-        ResponseCode.PULL_NOT_FOUND,
-        ResponseCode.PULL_RETRY_IMMEDIATELY,
-        ResponseCode.PULL_OFFSET_MOVED,
-    ):
+    if reply.code not in PULLED:
         raise RemoteError(reply.code, reply.remark or "no reason given")
     end = None if position.follows else position.end_offset
     if reply.code == ResponseCode.PULL_NOT_FOUND and end is not None:

@@ -12,7 +12,7 @@ many as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +56,7 @@ def states(
     """Of every master (of one cluster), what the topic is there; None: it is not."""
     for broker in cluster.masters(cluster_name):
         members = _members(cluster, broker, topic)
-        yield broker, _state(broker, topic, members) if members is not None else None
+        yield broker, state_of(broker, topic, members) if members is not None else None
 
 
 def _members(cluster: ClusterView, broker: BrokerEntry, topic: str) -> dict[str, Any] | None:
@@ -70,13 +70,19 @@ def _members(cluster: ClusterView, broker: BrokerEntry, topic: str) -> dict[str,
             return None
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-    reply = cluster.call(broker.master, RequestCode.GET_ALL_TOPIC_CONFIG)  # RocketMQ 4 has no other
+    return configs(cluster, broker).get(topic)  # RocketMQ 4 has no other
+
+
+def configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[str, Any]]:
+    """Of all topics of a broker, by name, with RocketMQ's members."""
+    assert broker.master is not None
+    reply = cluster.call(broker.master, RequestCode.GET_ALL_TOPIC_CONFIG)
     table = fastjson.loads_object(reply.body).get("topicConfigTable") or {}
-    found = table.get(topic)
-    return found if isinstance(found, dict) else None
+    return {str(name): members for name, members in table.items() if isinstance(members, dict)}
 
 
-def _state(broker: BrokerEntry, topic: str, members: dict[str, Any]) -> TopicState:
+def state_of(broker: BrokerEntry, topic: str, members: Mapping[str, Any]) -> TopicState:
+    """Of RocketMQ's members."""
     return TopicState(
         broker, topic, int(members.get("readQueueNums", 0)), int(members.get("writeQueueNums", 0)),
         int(members.get("perm", 0)), bool(members.get("order")),

@@ -1,0 +1,152 @@
+"""`rmq console`: the web console, of rmq's brokers and RocketMQ's."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+from rmq.cli.addresses import is_loopback
+from rmq.cli.options import Parsed, namesrv_option
+from rmq.errors import ConfigError, NotBuiltError, RmqError
+
+if TYPE_CHECKING:
+    from rmq.client.blocking.cluster import Cluster
+    from rmq.console.settings import ConsoleSettings
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+PASSWORD_MIN = 8
+
+
+def _listen(text: str) -> tuple[str, int]:
+    from rmq.client.blocking.connection import split_address
+    from rmq.errors import ProtocolError
+
+    try:
+        host, port = split_address(text)
+        if host != "localhost":
+            ipaddress.ip_address(host)
+    except (ProtocolError, ValueError) as error:
+        raise ValueError(f"{error}: an IP address and a port, such as 127.0.0.1:8080") from None
+    return ("127.0.0.1" if host == "localhost" else host), port
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"{text}: where browsers see the console, such as https://rmq.example.com")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@click.command()
+@click.option("--listen", type=Parsed("HOST:PORT", _listen), default="127.0.0.1:8380",
+              show_default=True, help="Where browsers connect to.")  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Show everything, and change nothing.")
+@click.option("--password-file", type=FILE,
+              help="Ask for this password (the file's first line) in place of an account of the "
+                   "brokers.")  # fmt: skip
+@click.option("--https-cert", type=FILE, help="Serve HTTPS, with this certificate (PEM).")
+@click.option("--https-key", type=FILE, help="Its key (PEM).")
+@click.option("--origin", type=Parsed("URL", _origin),
+              help="Where browsers see the console, if it is behind a proxy: "
+                   "https://rmq.example.com.")  # fmt: skip
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Allow an address beyond this machine also without a login and HTTPS.",
+)
+@namesrv_option
+def console(
+    listen: tuple[str, int],
+    read_only: bool,
+    password_file: Path | None,
+    https_cert: Path | None,
+    https_key: Path | None,
+    origin: str | None,
+    insecure: bool,
+    namesrv: str,
+) -> None:
+    """Run the web console.
+
+    Where brokers ask for accounts a browser logs in with one, and sees and does what that account
+    may. With --user or --credentials the console asks as that account for browsers that log in by
+    --password-file, and for the history of lags; others have to log in with their own.
+    """
+    try:
+        from rmq.console.server import serve
+        from rmq.console.settings import ConsoleSettings
+    except ImportError as error:
+        raise NotBuiltError(f"the console needs {error.name}: pip install 'rmq[console]'") from None
+    from rmq.client.blocking import credentials
+
+    if (https_cert is None) != (https_key is None):
+        raise ConfigError("--https-cert and --https-key: give both or none")
+    host, port = listen
+    is_near = is_loopback(host)
+    settings = ConsoleSettings(
+        namesrv, host, port, read_only=read_only, password=_password(password_file),
+        origin=origin or "", certificate=https_cert, key=https_key,
+        hosts=_hosts(host, origin or "") if is_near else (),
+        needs_login=password_file is not None or credentials.present() is not None
+        or not (is_near or insecure),
+    )  # fmt: skip
+    if not is_near and not insecure:
+        _require_safe(settings)
+    serve(settings)
+
+
+def _hosts(host: str, origin: str) -> tuple[str, ...]:
+    seen = urlsplit(origin).hostname
+    return (*LOOPBACK_NAMES, host, *((seen,) if seen else ()))
+
+
+def _password(path: Path | None) -> str:
+    if path is None:
+        return ""
+    lines = path.read_text("utf-8", "replace").splitlines()
+    found = lines[0].strip() if lines else ""
+    if len(found) < PASSWORD_MIN:
+        raise ConfigError(f"{path}: its first line has {len(found)} characters; a password of at "
+                          f"least {PASSWORD_MIN}")  # fmt: skip
+    return found
+
+
+def _require_safe(settings: ConsoleSettings) -> None:
+    """ConfigError: other machines could use the console without a login, or listen to one."""
+    where = f"--listen {settings.host}"
+    if settings.certificate is None:
+        raise ConfigError(
+            f"{where}: passwords would go over the network in the clear. Listen on 127.0.0.1 "
+            "behind a proxy that speaks HTTPS (--origin); or give --https-cert and --https-key; "
+            "or add --insecure"
+        )
+    if not settings.password and _asks_nobody(settings.namesrv):
+        raise ConfigError(
+            f"{where}: other machines could connect, and these brokers ask nobody for an "
+            "account. Give --password-file; or add --insecure if everybody who can reach this port "
+            "may read, write and administer"
+        )
+
+
+def _asks_nobody(namesrv: str) -> bool:
+    """Whether brokers answer whoever asks; False too where none answers now: a login is needed."""
+    from rmq.client.blocking.cluster import Cluster
+    from rmq.format.signature import Credentials
+
+    nobody = Credentials("nobody-of-this-name", "no-password")
+    with Cluster(namesrv, account=nobody) as cluster:
+        return _is_answered(cluster)
+
+
+def _is_answered(cluster: Cluster) -> bool:
+    from rmq.client.blocking import admin
+
+    try:
+        admin.runtime_info(cluster, cluster.masters()[0])
+        return True
+    except RmqError:
+        return False

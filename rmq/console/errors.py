@@ -1,0 +1,81 @@
+"""Errors: what a page says when brokers refuse or do not answer, and what helps.
+
+    explained(error).status, .text, .remedy
+
+Who is not logged in where brokers want to know who asks is sent to the login. A page whose brokers
+are away says so, and draws itself anew until they are back.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rmq.codes import ResponseCode
+from rmq.console.console import console_of
+from rmq.console.gate import login_first
+from rmq.console.page import page, refusal_page
+from rmq.errors import RemoteError, RmqError, UnreachableError
+
+# About who asks, by the ends of what servers say (rmq/errors.py has them all).
+NOT_KNOWN = ("username cannot be null.", "is not found.", "is disabled.", "check signature failed.")
+NOT_ALLOWED = {
+    "no matched policies.": "Whoever is Super can allow it to this account, under Accounts.",
+    "the decision is deny.": "An entry forbids it to this account: see Accounts.",
+}
+NOT_THERE = (
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    ResponseCode.QUERY_NOT_FOUND,
+    ResponseCode.BROKER_NOT_EXIST,
+)
+
+
+class Explained(msgspec.Struct):
+    status: int
+    text: str
+    remedy: str = ""
+    is_lost: bool = False  # brokers are away, and may come back
+
+
+def explained(error: RmqError) -> Explained:
+    if isinstance(error, UnreachableError):
+        return Explained(
+            503, str(error), "This page looks again by itself, and goes on when they are back.",
+            is_lost=True,
+        )  # fmt: skip
+    if isinstance(error, RemoteError):
+        if (remedy := error.of_access(NOT_ALLOWED)) is not None:
+            return Explained(403, error.remark.strip(), remedy)
+        status = 404 if error.code in NOT_THERE else 502
+        return Explained(status, error.remark.strip())
+    return Explained(400, str(error))
+
+
+def is_unknown_asker(error: RmqError) -> bool:
+    """Whether servers did not let in who asked."""
+    return isinstance(error, RemoteError) and (
+        error.of_access(dict.fromkeys(NOT_KNOWN, "")) is not None
+    )
+
+
+async def on_rmq_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RmqError)
+    console = console_of(request)
+    if is_unknown_asker(error) and not console.settings.password:
+        console.sessions.end(request.state.cookie)
+        request.state.session = None
+        return login_first(request)
+    said = explained(error)
+    return page(
+        request, "refusal.html", said.status, text=said.text, remedy=said.remedy,
+        is_lost=said.is_lost,
+    )  # fmt: skip
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = "There is no such page." if error.status_code == 404 else str(error.detail)
+    return refusal_page(request, error.status_code, text)

@@ -1,0 +1,156 @@
+"""Login: an account of the brokers, or the console's own password.
+
+    GET  /login?next=/topics        name and password
+    POST /login                     asked of a broker, signed with them; then the session has them
+    POST /logout
+
+Whether a password is right only a broker knows: it is asked something, and what it says of the
+signature counts, not whether the account may ask it. Brokers that ask nobody who he is have no
+accounts to log in with. Who fails FAILURES_MAX times from one address waits.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from rmq.base import clock
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.console.console import Console, console_of
+from rmq.console.errors import explained, is_unknown_asker
+from rmq.console.page import page
+from rmq.console.sessions import new_cookie
+from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.format.signature import Credentials
+
+log = logging.getLogger("rmq.console")
+FAILURES_MAX = 5
+WAIT_S = 60.0
+ADDRESSES_MAX = 1024
+
+
+class Pace:
+    """Failed logins by address; so many that one has to wait, or not."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[int, float]] = {}
+
+    def must_wait(self, address: str) -> bool:
+        count, last = self._failures.get(address, (0, 0.0))
+        return count >= FAILURES_MAX and clock.monotonic() - last < WAIT_S
+
+    def failed(self, address: str) -> None:
+        count, last = self._failures.pop(address, (0, 0.0))
+        if clock.monotonic() - last > WAIT_S:
+            count = 0
+        self._failures[address] = (count + 1, clock.monotonic())
+        if len(self._failures) > ADDRESSES_MAX:
+            self._failures.pop(next(iter(self._failures)))
+
+    def succeeded(self, address: str) -> None:
+        self._failures.pop(address, None)
+
+
+class Login:
+    """The two pages; owned by the event loop."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/login", self._show, methods=["GET"], name="login"),
+            Route("/login", self._enter, methods=["POST"]),
+            Route("/logout", self._leave, methods=["POST"]),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        return _login_page(request, after(request.query_params.get("next", "")))
+
+    async def _enter(self, request: Request) -> Response:
+        console = console_of(request)
+        given = {name: values[-1] for name, values in request.state.form.items()}
+        name, password = given.get("name", "").strip(), given.get("password", "")
+        target = after(given.get("next", ""))
+        where = request.client.host if request.client is not None else ""
+        if self._pace.must_wait(where):
+            text = f"Too many failed logins from {where}: wait a minute."
+            return _login_page(request, target, name, text, 429)
+        fault = await _fault(console, name, password)
+        if fault is not None:
+            self._pace.failed(where)
+            log.warning("login of %r from %s failed: %s", name[:100], where, fault)
+            return _login_page(request, target, name, fault, 403)
+        self._pace.succeeded(where)
+        console.sessions.end(request.state.cookie)
+        account = None if console.settings.password else Credentials(name, password)
+        cookie = console.sessions.begin(name if account is not None else "", account)
+        log.info("login of %s from %s", name or "the console's password", where)
+        return _moved(console, target, cookie)
+
+    async def _leave(self, request: Request) -> Response:
+        console = console_of(request)
+        console.sessions.end(request.state.cookie)
+        return _moved(console, "/login", new_cookie())
+
+
+def after(target: str) -> str:
+    """A page of this console, whatever was asked for."""
+    is_own = target.startswith("/") and not target.startswith(("//", "/\\", "/login", "/logout"))
+    return target if is_own and target.isprintable() else "/"
+
+
+def _moved(console: Console, target: str, cookie: str) -> Response:
+    answer = RedirectResponse(target, 303)
+    answer.headers["Set-Cookie"] = console.cookie_line(cookie)
+    return answer
+
+
+def _login_page(
+    request: Request, target: str, name: str = "", fault: str = "", status: int = 200
+) -> Response:
+    return page(request, "login.html", status, target=target, name=name, fault=fault)
+
+
+async def _fault(console: Console, name: str, password: str) -> str | None:
+    """What is wrong with it; None: it is right."""
+    settings = console.settings
+    if settings.password:
+        is_right = hmac.compare_digest(password.encode(), settings.password.encode())
+        return None if is_right else "The password is another one."
+    if not name or not password:
+        return "Name and password are both needed."
+    try:
+        if await _is_let_in(console, Credentials(name, password)):
+            # Another password would have done as well where nobody looks at it.
+            if await _is_let_in(console, Credentials(name, secrets.token_urlsafe(16))):
+                return "These brokers ask nobody for an account: there is nothing to log in with."
+            return None
+    except RmqError as error:
+        return explained(error).text
+    return "There is no such account with this password, or it is disabled."
+
+
+async def _is_let_in(console: Console, account: Credentials) -> bool:
+    return await console.brokers.ask(account, _asked_who)
+
+
+def _asked_who(cluster: Cluster) -> bool:
+    """Whether the first broker that answers knows who asks."""
+    missed: UnreachableError | None = None
+    for entry in cluster.brokers():
+        for address in entry.addresses.values():
+            try:
+                admin.runtime_info(cluster, BrokerEntry(entry.name, entry.cluster, {0: address}))
+                return True
+            except UnreachableError as error:
+                missed = error
+            except RemoteError as error:
+                return not is_unknown_asker(error)
+    raise missed or UnreachableError("no broker is registered: nobody can say who you are")

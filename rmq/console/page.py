@@ -1,0 +1,137 @@
+"""Page: templates into answers, and how numbers are shown in them.
+
+    page(request, "topics.html", rows=rows)         an HTML answer
+    url("/topic", topic="a&b")                      "/topic?topic=a%26b"
+
+Everything that goes into a template is escaped there (autoescape), whoever it comes from; a page
+has no script and no style of its own (gate.py). A name that a template does not know is an error.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from rmq import __version__
+from rmq.operations.texts import counted, printable, span, time_text
+
+HERE = Path(__file__).parent
+NOTHING = "–"
+EVERY_S = 2  # a live part of a page
+BYTES_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+# Path, what it is called, and the beginnings of paths that belong to it.
+SECTIONS = (
+    ("/", "Overview", ()),
+    ("/brokers", "Brokers", ("/broker",)),
+    ("/topics", "Topics", ("/topic",)),
+    ("/messages", "Messages", ("/message",)),
+    ("/groups", "Groups", ("/group", "/client")),
+    ("/dead-letters", "Dead letters", ("/dead-letters",)),
+    ("/later", "Delayed and pending", ("/later",)),
+    ("/accounts", "Accounts", ("/account", "/acl")),
+    ("/config", "Settings", ("/config",)),
+)
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    console = request.state.console
+    cookie = request.state.cookie
+    text = _environment().get_template(template).render(
+        request=request,
+        settings=console.settings,
+        session=request.state.session,
+        csrf=console.sessions.token(cookie),
+        # A part of a page that is drawn anew says nothing: the browser does not show it.
+        note="" if request.headers.get("hx-request") else console.take_note(cookie),
+        is_live=request.query_params.get("live") != "off",
+        may_change=not console.settings.read_only,
+        **values,
+    )  # fmt: skip
+    return HTMLResponse(text, status)
+
+
+def refusal_page(request: Request, status: int, text: str) -> Response:
+    """What says no, and why."""
+    return page(request, "refusal.html", status, text=text, remedy="", is_lost=False)
+
+
+def url(path: str, **parameters: Any) -> str:
+    """With the parameters that are not None."""
+    kept = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def this_page(request: Request, **changes: Any) -> str:
+    """The URL of this page with other parameters; None takes one away."""
+    return url(request.url.path, **{**request.query_params, **changes})
+
+
+def is_section(request: Request, path: str, beginnings: tuple[str, ...]) -> bool:
+    here = request.url.path
+    return here == path or any(here.startswith(each) for each in beginnings)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(
+        url=url, this_page=this_page, is_section=is_section, sections=SECTIONS, version=__version__,
+        counted=counted, every_s=EVERY_S,
+    )  # fmt: skip
+    made.filters.update(
+        number=number, rate=rate, percent=percent, size=size, moment=moment, span=_span,
+        printable=printable, yes=yes,
+    )  # fmt: skip
+    return made
+
+
+def number(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def rate(value: float | None) -> str:
+    """A small one with a tenth."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.0%}"
+
+
+def size(value: float | None) -> str:
+    """Bytes in a unit that fits."""
+    if value is None:
+        return NOTHING
+    amount, unit = float(value), BYTES_UNITS[0]
+    for larger in BYTES_UNITS[1:]:
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:,.0f} {unit}" if unit == BYTES_UNITS[0] else f"{amount:,.1f} {unit}"
+
+
+def moment(ms: int) -> str:
+    return time_text(ms) or NOTHING
+
+
+def yes(value: bool | None) -> str:
+    return NOTHING if value is None else "yes" if value else "no"
+
+
+def _span(seconds: float | None) -> str:
+    return span(seconds) or NOTHING

@@ -1,0 +1,17 @@
+"""Pages of the console, one subject a file: what it asks, what it changes, its answers to browsers.
+
+    overview            the cluster at one moment
+    brokers             brokers, shards and replicas
+    topics              topics: list, create
+    topic               one topic: queues, consumers, producers; update, delete, send
+    messages            messages of a topic: browsed, looked up, as they come
+    message             one message: body, properties, trace, progress of groups
+    groups              consumer groups: list, create
+    group               one group: lag, members, a member's running info; move, update, delete
+    dead_letters        what groups gave up: searched, sent again, exported
+    later               delayed and timed messages, open transactions
+    accounts            users, and what they may do
+    server_settings     settings, and how they differ from defaults and among servers
+
+Each has ROUTES, path -> endpoint, and CHANGES (rmq/console/change.py); routes.py joins them.
+"""

@@ -1,0 +1,214 @@
+"""Dead letters: what groups gave up: counted, searched, sent again, exported.
+
+How far they were sent again is kept at the brokers, and `rmq dlq` goes by the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import ReceivedMessage, Start
+from rmq.console.change import Change, Plan
+from rmq.console.console import console_of
+from rmq.console.forms import Field, group_name, place, text, topic_name, whole
+from rmq.console.forms import read as read_form
+from rmq.console.page import page, url
+from rmq.console.pages.messages import Row, row_of
+from rmq.console.paging import Paging
+from rmq.errors import RmqError
+from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
+from rmq.operations.client_keywords import client_keywords
+from rmq.operations.dead_letters import (
+    ORIGIN,
+    chosen,
+    letters_of,
+    origin_of,
+    require_all,
+    send_again,
+    topic_of,
+)
+from rmq.operations.json_lines import members
+from rmq.operations.texts import counted
+
+SHOWN, SHOWN_MAX = 50, 500
+RESEND_MAX = 1000  # at a time
+EXPORT_MAX = 10_000
+
+SEARCH = (
+    Field("group", "Group", group_name, "hidden"),
+    Field("from", "From", place, is_required=False,
+          help="first, an offset, -N for the last N of each queue, or a time. Nothing: those that "
+               "were not sent again."),
+    Field("key", "Key", text, is_required=False),
+    Field("id", "Unique id", text, is_required=False),
+    Field("count", "At most", whole(1, SHOWN_MAX), "number", default=str(SHOWN)),
+)  # fmt: skip
+
+
+class GroupRow(msgspec.Struct):
+    group: str
+    letters: int
+    waiting: int
+    last_ms: int
+
+
+class Letter(msgspec.Struct):
+    row: Row
+    origin: str | None
+    id: str
+
+
+def dead_letter_groups(cluster: Cluster) -> list[str]:
+    return [each.removeprefix(DLQ_PREFIX) for each in cluster.topics() if is_dead_letter(each)]
+
+
+def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupRow]:
+    rows = []
+    for group in groups:
+        found = letters_of(cluster, dlq_topic(group))
+        rows.append(GroupRow(
+            group, sum(each.count for each in found), sum(each.waiting for each in found),
+            max((each.last_stored_ms for each in found), default=0),
+        ))  # fmt: skip
+    return rows
+
+
+def letters(
+    cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int
+) -> list[ReceivedMessage]:
+    ids = (id_,) if id_ is not None else ()
+    return list(chosen(cluster, topic_of(cluster, group), start, key, ids, count))
+
+
+async def dead_letters(request: Request) -> Response:
+    console = console_of(request)
+    paging = Paging.of(request, await console.ask(request, dead_letter_groups))
+    paging.rows = await console.ask(request, group_rows, tuple(paging.rows))
+    return page(request, "dead_letters.html", paging=paging)
+
+
+async def of_group(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    form = read_form(SEARCH, {"count": [str(SHOWN)], **{n: asked.getlist(n) for n in asked}})
+    found: list[ReceivedMessage] = []
+    if not form.faults:
+        values = form.values
+        found = await console.ask(
+            request, letters, values["group"], values["from"], values["key"], values["id"],
+            values["count"],
+        )  # fmt: skip
+    rows = [
+        Letter(row_of(each), origin_of(each), each.properties.get("UNIQ_KEY", "")) for each in found
+    ]
+    return page(
+        request, "dead_letter_group.html", 422 if form.faults else 200, fields=SEARCH, form=form,
+        group=form.texts["group"], letters=rows, is_full=len(rows) == form.values.get("count"),
+    )  # fmt: skip
+
+
+async def export(request: Request) -> Response:
+    """JSON lines, as `rmq send --json-lines` takes them."""
+    console, asked = console_of(request), request.query_params
+    form = read_form(SEARCH[:4], {name: asked.getlist(name) for name in asked})
+    if form.faults:
+        raise RmqError("; ".join(form.faults.values()))
+    values = form.values
+    start = values["from"] or Start("first")
+    found = await console.ask_now(
+        request, letters, values["group"], start, values["key"], values["id"], EXPORT_MAX
+    )
+    lines = b"".join(_line(each) for each in found)
+    headers = {"Content-Disposition": 'attachment; filename="dead-letters.jsonl"'}
+    return Response(lines, headers=headers, media_type="application/x-ndjson")
+
+
+def _line(message: ReceivedMessage) -> bytes:
+    return msgspec.json.encode({**members(message), "topic": origin_of(message)}) + b"\n"
+
+
+# ---- sent again
+
+
+def _chosen(cluster: Cluster, values: Mapping[str, Any]) -> list[ReceivedMessage]:
+    group, ids = values["group"], values["id"] or []
+    found = list(chosen(cluster, topic_of(cluster, group), None, None, ids, RESEND_MAX))
+    require_all(found, None, ids)
+    return found
+
+
+def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
+    target = _target(values)
+    if target not in (None, ORIGIN):
+        cluster.route(target)  # says that it does not exist
+    found = _chosen(cluster, values)
+    if not found:
+        raise RmqError("All dead letters of this group were sent again already.")
+    where = "where each came from, for all groups that read it"
+    if target is None:
+        where = f"group {values['group']} alone"
+    elif target != ORIGIN:
+        where = f"topic {target}"
+    lines = [f"{counted(len(found), 'dead letter')} of {values['group']} go to {where}.",
+             "They stay among the dead letters until they expire."]  # fmt: skip
+    if not values["id"]:
+        lines.insert(1, "It is noted that they were sent again.")
+    return Plan(lines)
+
+
+def _target(values: Mapping[str, Any]) -> str | None:
+    return {"group": None, "origin": ORIGIN}.get(values["to"], values["topic"])
+
+
+def _resend(cluster: Cluster, values: Mapping[str, Any]) -> str:
+    found = _chosen(cluster, values)
+    keywords = client_keywords(cluster.asker)
+    keywords["namesrv_addr"] = ";".join(cluster.name_servers)
+    count = 0
+    sent = send_again(
+        cluster, values["group"], found, keywords, target=_target(values),
+        is_rest=not values["id"],
+    )  # fmt: skip
+    try:
+        for _ in sent:
+            count += 1
+    except RmqError as error:
+        before = f"{counted(count, 'dead letter')} of {len(found)} went out before"
+        raise RmqError(f"{before}: {error}") from error
+    return f"{counted(count, 'dead letter')} of {values['group']} went out again."
+
+
+def _check(values: Mapping[str, Any]) -> dict[str, str]:
+    needs = values["to"] == "topic" and values["topic"] is None
+    return {"topic": "it is needed"} if needs else {}
+
+
+def _destinations(value: str) -> str:
+    if value not in ("group", "origin", "topic"):
+        raise ValueError("group, origin or topic")
+    return value
+
+
+RESEND = Change(
+    "/dead-letters/resend", "Send dead letters again", "Send them",
+    (
+        Field("group", "Group", group_name, "hidden"),
+        Field("id", "Unique ids", text, "hidden", is_required=False, is_list=True),
+        Field("to", "To", _destinations, "select", default="group",
+              choices=(("group", "the group alone, by its retry topic"),
+                       ("origin", "where each came from, for all groups"),
+                       ("topic", "the topic below"))),
+        Field("topic", "Topic", topic_name, is_required=False),
+    ),
+    plan=_plan, carry_out=_resend, check=_check,
+    back=lambda values: url("/dead-letters/group", group=values["group"]),
+)  # fmt: skip
+
+ROUTES = {"/dead-letters": dead_letters, "/dead-letters/group": of_group,
+          "/dead-letters/export": export}  # fmt: skip
+CHANGES = (RESEND,)

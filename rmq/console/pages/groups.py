@@ -1,0 +1,138 @@
+"""Groups: the list of all consumer groups, and a new one.
+
+Members and lags are those of the survey, where brokers tell them all in one answer. Of RocketMQ's
+brokers they are asked for the groups of the page that is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.codes import RequestCode, ResponseCode
+from rmq.console.change import Change, Plan
+from rmq.console.console import console_of
+from rmq.console.forms import Field, flag, group_name, whole
+from rmq.console.page import page
+from rmq.console.pages.topics import page_of
+from rmq.console.paging import Paging
+from rmq.console.survey import GroupSight
+from rmq.errors import RmqError, UnreachableError
+from rmq.format import fastjson
+from rmq.names import is_system_group
+
+INT_MAX = 2**31 - 1
+
+
+class GroupRow(msgspec.Struct):
+    name: str
+    sight: GroupSight | None  # None: nothing is known of it
+    is_enabled: bool
+    is_ordered: bool
+
+
+def group_configs(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    return admin.groups(cluster)
+
+
+def group_sights(cluster: Cluster, names: Sequence[str]) -> dict[str, GroupSight]:
+    """Asked for each of these groups, many requests at a time."""
+    found = {name: GroupSight() for name in names}
+    asked = [{"consumerGroup": name} for name in names]
+    for broker in cluster.masters():
+        try:
+            stats = cluster.ask_all(broker.name, RequestCode.GET_CONSUME_STATS, asked)
+            online = cluster.ask_all(broker.name, RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
+        except UnreachableError:
+            continue
+        for name, progress, members in zip(names, stats, online, strict=True):
+            if progress.code == ResponseCode.SUCCESS:
+                _add_lags(found[name], progress.body)
+            if members.code == ResponseCode.SUCCESS:
+                connected = fastjson.loads_object(members.body).get("connectionSet") or []
+                found[name].members = max(found[name].members, len(connected))
+    return found
+
+
+def _add_lags(sight: GroupSight, body: bytes) -> None:
+    for queue, row in admin.queue_table(body).items():
+        lag = int(row.get("brokerOffset", 0)) - max(0, int(row.get("consumerOffset", 0)))
+        sight.lags[queue.topic] = sight.lags.get(queue.topic, 0) + max(0, lag)
+
+
+async def groups(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    part, with_system = asked.get("part", "").strip(), asked.get("system") == "yes"
+    configs = await console.ask(request, group_configs)
+    survey = await console.survey(request)
+    names = sorted({*configs, *survey.groups})
+    rows = [
+        GroupRow(name, survey.groups.get(name), _is(configs, name, "consumeEnable", True),
+                 _is(configs, name, "consumeMessageOrderly", False))
+        for name in names
+        if part.lower() in name.lower() and (with_system or not is_system_group(name))
+    ]  # fmt: skip
+    if asked.get("sort") == "lag":
+        rows.sort(key=lambda row: -(row.sight.lag if row.sight is not None else 0))
+    paging = Paging.of(request, rows)
+    if not survey.tells_groups:
+        shown = tuple(row.name for row in paging.rows)
+        sights = await console.ask(request, group_sights, shown)
+        for row in paging.rows:
+            row.sight = sights[row.name]
+    return page(
+        request, "groups.html", paging=paging, part=part, with_system=with_system,
+        sort=asked.get("sort", ""), left_out=survey.left_out,
+    )  # fmt: skip
+
+
+def _is(configs: Mapping[str, Mapping[str, Any]], name: str, key: str, default: bool) -> bool:
+    return bool(configs.get(name, {}).get(key, default))
+
+
+# ---- a new one
+
+SETTINGS = (
+    Field("consumeEnable", "It may consume", flag, "checkbox", default="yes", is_required=False),
+    Field("consumeMessageOrderly", "It consumes in order", flag, "checkbox", is_required=False),
+    Field("consumeBroadcastEnable", "It may broadcast", flag, "checkbox", default="yes",
+          is_required=False),
+    Field("retryMaxTimes", "Tries before a message is a dead letter", whole(0, INT_MAX), "number",
+          default="16"),
+    Field("retryQueueNums", "Queues of its retry topic", whole(1, 65535), "number", default="1"),
+    Field("consumeTimeoutMinute", "Minutes that consuming a message may take", whole(1, INT_MAX),
+          "number", default="15"),
+)  # fmt: skip
+
+
+def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: values[each.name] for each in SETTINGS}
+
+
+def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
+    name = values["group"]
+    if name in admin.groups(cluster):
+        raise RmqError(f"Group {name} exists: its page can change it.")
+    brokers = ", ".join(each.name for each in cluster.masters())
+    return Plan([f"Group {name} is created on {brokers}."])
+
+
+def _create(cluster: Cluster, values: Mapping[str, Any]) -> str:
+    admin.create_group(cluster, values["group"], settings_of(values))
+    return f"Group {values['group']} was created."
+
+
+CREATE = Change(
+    "/group/create", "Create a consumer group", "Create it",
+    (Field("group", "Name", group_name, help="Letters, digits, % | - and _"), *SETTINGS),
+    plan=_plan, carry_out=_create, back=page_of("group"),
+)  # fmt: skip
+
+ROUTES = {"/groups": groups}
+CHANGES = (CREATE,)

@@ -1,0 +1,221 @@
+"""Messages of a topic: the newest, from a place on, by key or id, and as they come.
+
+    /messages?topic=t                           the newest of all queues
+    /messages?topic=t&from=-1h&tag=paid         from a place on: an offset, a time, first, -N
+    /messages?topic=t&key=order-7               by the brokers' index; unique=.. and id=.. too
+    /messages/tail?topic=t                      as they come
+
+A tail is drawn on by the browser, which says up to where it has seen each queue: nothing of it is
+kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from rmq.base import clock
+from rmq.client.blocking import admin
+from rmq.client.blocking.admin import QueueRange
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.lookup import KEY, UNIQUE, by_key
+from rmq.client.blocking.reads import read
+from rmq.client.blocking.tail import ReceivedMessage, Start
+from rmq.codes import ResponseCode
+from rmq.console.change import Change
+from rmq.console.console import console_of
+from rmq.console.forms import Field, Form, filled, place, text, whole
+from rmq.console.forms import read as read_form
+from rmq.console.page import page, url
+from rmq.errors import ProtocolError, RemoteError, RmqError
+from rmq.format.fastjson import MessageQueue
+from rmq.operations.browsing import Browsed, Filter, newest, onwards
+from rmq.operations.texts import shown_line
+
+LOOK_S = 3.0  # how long brokers look through messages for one page
+COUNT, COUNT_MAX = 20, 200
+TAIL_QUEUES_MAX = 64
+TAIL_ROWS_MAX = 1000
+TAIL_COUNT = 32  # of a queue at a time
+
+FIELDS = (
+    Field("topic", "Topic", text),
+    Field("queue", "Queue", text, "select", is_required=False),
+    Field("from", "From", place, is_required=False,
+          help="first, an offset, -N for the last N of each queue, or a time: "
+               "2025-06-01T08:30, -1h. Nothing: the newest."),
+    Field("count", "Messages", whole(1, COUNT_MAX), "number", default=str(COUNT)),
+    Field("tag", "Tag", text, is_required=False),
+    Field("sql", "SQL92 filter", text, is_required=False, help="amount > 100 AND region = 'eu'"),
+    Field("key", "Key", text, is_required=False),
+    Field("unique", "Unique key", text, is_required=False,
+          help="The id that the sender's client made."),
+    Field("id", "Offset id", text, is_required=False,
+          help="A broker's address and a place in its log."),
+)  # fmt: skip
+
+
+class Row(msgspec.Struct):
+    """A message in a table."""
+
+    link: str
+    broker: str
+    queue: int
+    offset: int
+    stored_ms: int
+    tag: str
+    keys: str
+    line: str
+
+
+def row_of(message: ReceivedMessage) -> Row:
+    stored, properties = message.stored, message.properties
+    link = url(
+        "/message", topic=stored.topic, broker=message.broker_name, queue=stored.queue_id,
+        offset=stored.queue_offset,
+    )  # fmt: skip
+    return Row(
+        link, message.broker_name, stored.queue_id, stored.queue_offset, stored.store_timestamp_ms,
+        properties.get("TAGS", ""), properties.get("KEYS", ""), shown_line(message),
+    )  # fmt: skip
+
+
+def queue_name(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+def ranges_of(cluster: Cluster, topic: str, queue: str | None = None) -> list[QueueRange]:
+    """Of all queues, or of one. RemoteError: there is no such topic or queue."""
+    found = admin.topic_queues(cluster, topic)
+    if queue is None:
+        return found
+    chosen = [each for each in found if queue_name(each.queue) == queue]
+    if not chosen:
+        raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {queue}")
+    return chosen
+
+
+def browsed(
+    cluster: Cluster, topic: str, queue: str | None, start: Start | None, count: int,
+    wanted: Filter,
+) -> Browsed:  # fmt: skip
+    ranges, until = ranges_of(cluster, topic, queue), clock.monotonic() + LOOK_S
+    if start is None:
+        return newest(cluster, ranges, count, wanted, until)
+    return onwards(cluster, ranges, start, count, wanted, until)
+
+
+def looked_up(cluster: Cluster, topic: str, text_: str, kind: str, count: int) -> Browsed:
+    found = by_key(cluster, topic, text_, kind, count=min(count, 64))
+    return Browsed(found[::-1])
+
+
+async def messages(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    if "topic" not in asked:
+        form = filled(FIELDS, {})
+        return page(request, "messages.html", **_shown(form, [], None, ""))
+    given = {"count": [str(COUNT)], **{name: asked.getlist(name) for name in asked}}
+    form = read_form(FIELDS, given)
+    if form.faults:
+        return page(request, "messages.html", 422, **_shown(form, [], None, ""))
+    values = form.values
+    if values["id"] is not None:
+        return RedirectResponse(url("/message", id=values["id"]), 303)
+    queues = await console.ask(request, ranges_of, values["topic"])
+    try:
+        found = await _found(request, values)
+    except RmqError as error:
+        if not isinstance(error, RemoteError | ProtocolError):
+            raise
+        return page(request, "messages.html", 422, **_shown(form, queues, None, str(error)))
+    return page(request, "messages.html", **_shown(form, queues, found, ""))
+
+
+async def _found(request: Request, values: dict[str, Any]) -> Browsed:
+    console, topic, count = console_of(request), values["topic"], values["count"]
+    for name, kind in (("key", KEY), ("unique", UNIQUE)):
+        if values[name] is not None and values["from"] is None:
+            return await console.ask(request, looked_up, topic, values[name], kind, count)
+    tags = (values["tag"],) if values["tag"] is not None else ()
+    wanted = Filter(tags, values["sql"], values["key"])
+    return await console.ask(
+        request, browsed, topic, values["queue"], values["from"], count, wanted
+    )
+
+
+def _shown(
+    form: Form, ranges: Sequence[QueueRange], found: Browsed | None, fault: str
+) -> dict[str, Any]:
+    names = [(queue_name(each.queue), each.max_offset - each.min_offset) for each in ranges]
+    choices = [("", "all queues"), *((name, f"{name}, {held:,}") for name, held in names)]
+    rows = [row_of(each) for each in found.messages] if found is not None else None
+    return {
+        "fields": FIELDS, "form": form, "choices": choices, "rows": rows, "found": found,
+        "fault": fault, "topic": form.texts.get("topic", ""),
+    }  # fmt: skip
+
+
+# ---- as they come
+
+
+def ends(cluster: Cluster, topic: str) -> dict[str, int]:
+    """Where each queue ends; of those to which something came last, where they are many."""
+    found = sorted(admin.topic_queues(cluster, topic), key=lambda each: -each.last_stored_ms)
+    return {queue_name(each.queue): each.max_offset for each in found[:TAIL_QUEUES_MAX]}
+
+
+def news(
+    cluster: Cluster, topic: str, seen: dict[str, int], tag: str | None
+) -> tuple[list[ReceivedMessage], dict[str, int]]:
+    """What came since, and up to where that is."""
+    tags = (tag,) if tag is not None else ()
+    after, found = dict(seen), []
+    for each in admin.topic_queues(cluster, topic):
+        name = queue_name(each.queue)
+        begin = max(seen.get(name, each.max_offset), each.min_offset)
+        if begin < each.max_offset and name in seen:
+            part = read(cluster, each.queue, begin, count=TAIL_COUNT, tags=tags)
+            found += part.messages
+            after[name] = max(part.next_offset, begin)
+    found.sort(key=lambda message: message.stored.store_timestamp_ms)
+    return found, after
+
+
+async def tail(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    topic, tag = asked.get("topic", ""), asked.get("tag") or None
+    if "seen" not in asked:
+        seen = await console.ask(request, ends, topic)
+        return page(request, "tail.html", topic=topic, tag=tag, **_tail([], seen, 0))
+    found, after = await console.ask_now(request, news, topic, _seen(asked["seen"]), tag)
+    shown = asked.get("shown", "0")
+    before = int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 7 else 0
+    return page(request, "tail_rows.html", topic=topic, tag=tag, **_tail(found, after, before))
+
+
+def _tail(found: list[ReceivedMessage], seen: dict[str, int], before: int) -> dict[str, Any]:
+    text_ = msgspec.json.encode(seen).decode()
+    shown = before + len(found)
+    return {
+        "rows": [row_of(each) for each in found], "seen": text_, "shown": shown,
+        "is_over": shown >= TAIL_ROWS_MAX,
+    }  # fmt: skip
+
+
+def _seen(said: str) -> dict[str, int]:
+    try:
+        found = msgspec.json.decode(said, type=dict[str, int])
+    except msgspec.DecodeError:
+        raise ProtocolError("up to where the messages were seen cannot be read") from None
+    if len(found) > TAIL_QUEUES_MAX:
+        raise ProtocolError(f"a tail shows {TAIL_QUEUES_MAX} queues at most")
+    return found
+
+
+ROUTES = {"/messages": messages, "/messages/tail": tail}
+CHANGES: tuple[Change, ...] = ()

@@ -1,0 +1,154 @@
+"""Server settings: of brokers and name servers, against the defaults and against each other.
+
+    /config                     what is no default, or differs among servers
+    /config?show=all&part=flush all settings whose names hold this
+    /config?servers=names       of the name servers
+
+Defaults are RocketMQ's, as rmq/config_table.py has them; where RocketMQ knows a key and rmq does
+not, none is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.config import format_value
+from rmq.config_table import MASK, table_of
+from rmq.console.change import Change, Plan
+from rmq.console.console import console_of
+from rmq.console.forms import Field, chosen, text
+from rmq.console.page import page, url
+from rmq.errors import RmqError
+from rmq.operations.server_settings import OWN, change, settings_of
+
+SERVERS = {"brokers": "broker", "names": "namesrv"}
+SHOWS = ("changed", "differing", "all")
+
+
+class SettingRow(msgspec.Struct):
+    key: str
+    default: str | None  # None: not known
+    values: list[str | None]  # of each server
+    is_changed: bool
+    is_differing: bool
+
+
+def shown_settings(cluster: Cluster, servers: str) -> dict[str, Mapping[str, str]]:
+    return dict(settings_of(cluster, name_servers=servers == "names"))
+
+
+@cache
+def _defaults(server: str) -> dict[str, str]:
+    return {key: format_value(row.default) for key, row in table_of(server).items()}
+
+
+@cache
+def _secrets(server: str) -> frozenset[str]:
+    return frozenset(key for key, row in table_of(server).items() if row.secret)
+
+
+def rows_of(found: Mapping[str, Mapping[str, str]], server: str) -> list[SettingRow]:
+    """By name. Of a secret there is never more than that it is set, whatever a server says."""
+    rows = []
+    for key in sorted({key for settings in found.values() for key in settings}):
+        values = [settings.get(key) for settings in found.values()]
+        if key in _secrets(server):
+            values = [MASK if value else value for value in values]
+        default = _defaults(server).get(key)
+        is_changed = default is not None and any(
+            value is not None and value != default for value in values
+        )
+        rows.append(SettingRow(key, default, values, is_changed, len(set(values)) > 1))
+    return rows
+
+
+async def config(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    servers = asked.get("servers", "brokers")
+    show, part = asked.get("show", SHOWS[0]), asked.get("part", "").strip()
+    servers = servers if servers in SERVERS else "brokers"
+    found = await console.ask(request, shown_settings, servers)
+    rows = [
+        each
+        for each in rows_of(found, SERVERS[servers])
+        if part.lower() in each.key.lower() and _is_shown(each, show)
+    ]
+    return page(
+        request, "config.html", rows=rows, names=list(found), servers=servers, show=show, part=part
+    )
+
+
+def _is_shown(row: SettingRow, show: str) -> bool:
+    if show == "differing":
+        return row.is_differing and not OWN.fullmatch(row.key)
+    return show == "all" or row.is_changed
+
+
+# ---- changed
+
+
+def key_name(value: str) -> str:
+    if not re.fullmatch(r"[\w.]+", value, re.ASCII):
+        raise ValueError("the name of a setting: letters, digits and points")
+    return value
+
+
+def _wanted(cluster: Cluster, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Server -> its value of the setting, of those that are to be changed."""
+    found = shown_settings(cluster, values["servers"])
+    server = values["server"]
+    if server is not None and server not in found:
+        raise RmqError(f"There is no server {server}; there is {', '.join(found)}.")
+    named = {name: each for name, each in found.items() if server in (None, name)}
+    if not any(values["key"] in each for each in named.values()):
+        raise RmqError(f"No setting is called {values['key']}.")
+    return {name: each.get(values["key"]) for name, each in named.items()}
+
+
+def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
+    value = values["value"] or ""
+    rows = [
+        (name, values["key"], before, value)
+        for name, before in _wanted(cluster, values).items()
+        if before != value
+    ]
+    if not rows:
+        raise RmqError("It is so already: nothing would change.")
+    lines = ["What may not be changed while a server runs is refused by it.",
+             "The change holds until the process ends: the property file is yours."]  # fmt: skip
+    return Plan(lines, [], ("Server", "Setting", "Is", "To be"), rows)
+
+
+def _set(cluster: Cluster, values: Mapping[str, Any]) -> str:
+    key, value, done = values["key"], values["value"] or "", []
+    for server, before in _wanted(cluster, values).items():
+        if before != value:
+            is_names = values["servers"] == "names"
+            remark = change(cluster, server, {key: value}, name_servers=is_names)
+            done.append(f"{server} ({remark})" if remark else server)
+    shown = MASK if key in _secrets(SERVERS[values["servers"]]) else value
+    return f"{key}={shown} holds on {', '.join(done)}."
+
+
+SET = Change(
+    "/config/set", "Change a setting", "Change it",
+    (
+        Field("servers", "Of", chosen(*SERVERS), "hidden"),
+        Field("key", "Setting", key_name),
+        Field("value", "Value", text, is_required=False),
+        Field("server", "Server", text, is_required=False, help="Nothing: all of them."),
+    ),
+    plan=_plan, carry_out=_set,
+    back=lambda values: url("/config", servers=values["servers"], part=values["key"], show="all"),
+)  # fmt: skip
+
+ROUTES = {"/config": config}
+CHANGES = (SET,)

@@ -1,0 +1,146 @@
+"""Topics: the list of all, by kind and by a part of the name; and a new one.
+
+One request to each broker tells all its topics; none is asked for one topic by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rmq.client.blocking import admin, topics
+from rmq.client.blocking.cluster import Cluster
+from rmq.console.change import Change, Plan
+from rmq.console.console import console_of
+from rmq.console.forms import Field, chosen, flag, topic_name, whole
+from rmq.console.page import page, url
+from rmq.console.paging import Paging
+from rmq.console.section import section
+from rmq.errors import RmqError, UnreachableError
+from rmq.names import is_dead_letter, is_retry, is_system
+from rmq.operations.texts import counted
+from rmq.operations.topic_changes import PERMS, described, perm_text
+
+KINDS = ("topics", "retry", "dead letters", "system")
+MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+QUEUES_MAX = 65535
+PERM_CHOICES = (("rw", "read and write"), ("r", "read"), ("w", "write"))
+
+
+class TopicRow(msgspec.Struct):
+    name: str
+    kind: str
+    message_type: str = ""
+    read_queues: int = 0  # of all brokers
+    write_queues: int = 0
+    perms: set[str] = set()
+    brokers: list[str] = []
+
+
+class TopicList(msgspec.Struct):
+    rows: list[TopicRow]
+    missing: list[str]  # brokers that do not answer
+
+
+def topic_list(cluster: Cluster) -> TopicList:
+    """All topics of all brokers, by name."""
+    found: dict[str, TopicRow] = {}
+    missing: list[str] = []
+    for broker in cluster.masters():
+        try:
+            configs = topics.configs(cluster, broker)
+            own = admin.system_topics(cluster, [broker])
+        except UnreachableError as error:
+            missing.append(str(error))
+            continue
+        for name, members in configs.items():
+            row = found.setdefault(name, TopicRow(name, kind_of(name, own)))
+            _add(row, topics.state_of(broker, name, members), members)
+    if missing and not found:
+        raise UnreachableError("; ".join(missing))
+    return TopicList([found[name] for name in sorted(found)], missing)
+
+
+def _add(row: TopicRow, state: topics.TopicState, members: Mapping[str, Any]) -> None:
+    row.read_queues += state.read_queues
+    row.write_queues += state.write_queues
+    row.perms.add(perm_text(state.perm) or "none")
+    row.brokers.append(state.broker.name)
+    attributes = members.get("attributes")
+    if isinstance(attributes, dict):
+        row.message_type = str(attributes.get("message.type") or row.message_type)
+
+
+def kind_of(name: str, system: set[str]) -> str:
+    if is_retry(name):
+        return "retry"
+    if is_dead_letter(name):
+        return "dead letters"
+    return "system" if is_system(name) or name in system else "topics"
+
+
+async def topic_page(request: Request) -> Response:
+    console, asked = console_of(request), request.query_params
+    kind = asked.get("kind", KINDS[0])
+    part = asked.get("part", "").strip()
+    found = await console.ask(request, topic_list)
+    survey = await section(console.survey(request))
+    of_kind = [each for each in found.rows if each.kind == kind]
+    rows = [each for each in of_kind if part.lower() in each.name.lower()]
+    return page(
+        request, "topics.html", paging=Paging.of(request, rows), kinds=_counts(found), kind=kind,
+        part=part, missing=found.missing, sights=survey.value.topics if survey.value else {},
+    )  # fmt: skip
+
+
+def _counts(found: TopicList) -> list[tuple[str, int]]:
+    return [(kind, sum(each.kind == kind for each in found.rows)) for kind in KINDS]
+
+
+# ---- a new one
+
+
+def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
+    there = [state for _, state in topics.states(cluster, values["topic"]) if state is not None]
+    if there:
+        said = "; ".join(map(described, there))
+        raise RmqError(f"Topic {values['topic']} exists: {said}. Its page can change it.")
+    names = ", ".join(each.name for each in cluster.masters())
+    queues = counted(values["queues"], "queue")
+    return Plan([f"Topic {values['topic']} is created with {queues} on each of {names}."])
+
+
+def _create(cluster: Cluster, values: Mapping[str, Any]) -> str:
+    kind = values["message_type"]
+    made = admin.create_topic(
+        cluster, values["topic"], values["queues"], perm=PERMS[values["perm"]],
+        order=values["order"], attributes={"message.type": kind} if kind else None,
+    )  # fmt: skip
+    return f"Topic {values['topic']} was created on {', '.join(each.name for each in made)}."
+
+
+def page_of(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """Where a change goes back to: the page of what this field names."""
+    return lambda values: url(f"/{name}", **{name: values.get(name)})
+
+
+CREATE = Change(
+    "/topic/create", "Create a topic", "Create it",
+    (
+        Field("topic", "Name", topic_name, help="Letters, digits, % | - and _"),
+        Field("queues", "Queues on each broker", whole(1, QUEUES_MAX), "number", default="8"),
+        Field("message_type", "Message type", chosen(*MESSAGE_TYPES), "select",
+              choices=(("", "not said"), *((each, each) for each in MESSAGE_TYPES)),
+              is_required=False, help="Proxies and clients of RocketMQ 5 look at it."),
+        Field("perm", "Permission", chosen(*PERMS), "select", choices=PERM_CHOICES, default="rw"),
+        Field("order", "Ordered: a fixed set of queues", flag, "checkbox", is_required=False),
+    ),
+    plan=_plan, carry_out=_create, back=page_of("topic"),
+)  # fmt: skip
+
+ROUTES = {"/topics": topic_page}
+CHANGES = (CREATE,)

@@ -1,0 +1,53 @@
+"""Pending changes: what was asked for and waits for a yes.
+
+    number = pending.put(cookie, "/topic/delete", values)
+    values = pending.take(cookie, "/topic/delete", number)      once; None: there is none any more
+
+What the page that asks describes is what is done: the values stay here, and the browser has a
+number. They belong to that browser, and are forgotten after WAIT_S.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rmq.base import clock
+
+WAIT_S = 600.0
+PENDING_MAX = 32  # each of which may be as large as a form
+
+Values = Mapping[str, Any]
+
+
+class _Pending(msgspec.Struct):
+    cookie: str
+    path: str
+    values: Values
+    until: float
+
+
+class PendingChanges:
+    """Owned by the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, _Pending] = OrderedDict()
+
+    def put(self, cookie: str, path: str, values: Values) -> str:
+        number = secrets.token_urlsafe(16)
+        self._waiting[number] = _Pending(cookie, path, values, clock.monotonic() + WAIT_S)
+        while len(self._waiting) > PENDING_MAX:
+            self._waiting.popitem(last=False)
+        return number
+
+    def take(self, cookie: str, path: str, number: str) -> Values | None:
+        found = self._waiting.pop(number, None)
+        if found is None or clock.monotonic() > found.until:
+            return None
+        if found.cookie != cookie or found.path != path:
+            return None
+        return found.values

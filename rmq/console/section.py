@@ -1,0 +1,33 @@
+"""Section: a part of a page that may be refused or not be answered, without taking the page along.
+
+    found = await section(console.ask(request, question))
+    found.value, found.problem                  one of them is None
+
+Who may see a topic may perhaps not see its consumers: the page says so in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from rmq.console.errors import explained, is_unknown_asker
+from rmq.errors import RmqError
+
+T = TypeVar("T")
+
+
+class Section(msgspec.Struct, Generic[T]):
+    value: T | None = None
+    problem: str | None = None
+
+
+async def section(answer: Awaitable[T]) -> Section[T]:
+    try:
+        return Section(value=await answer)
+    except RmqError as error:
+        if is_unknown_asker(error):
+            raise
+        return Section(problem=explained(error).text)

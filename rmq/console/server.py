@@ -1,0 +1,73 @@
+"""Server: the console on a port, until it is told to stop.
+
+serve(settings)     prints the ready line, and returns when SIGTERM or SIGINT came
+
+The port is taken before anything is printed, so that a port in use is an error with a way out.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+
+import click
+import uvicorn
+
+from rmq import __version__
+from rmq.console.app import make_app
+from rmq.console.settings import ConsoleSettings
+from rmq.errors import ConfigError
+
+CONNECTIONS_MAX = 512  # at a time; others get 503
+STOP_S = 5  # that answers under way may take
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, line: str) -> None:
+        super().__init__(config)
+        self._line = line
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            click.echo(self._line)
+            sys.stdout.flush()
+
+
+def serve(settings: ConsoleSettings) -> None:
+    """ConfigError: it cannot listen there, or the certificate cannot be read."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("rmq.console").setLevel(logging.INFO)
+    listening = _listening(settings)
+    scheme = "https" if settings.certificate is not None else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    where = f"{scheme}://{host}:{listening.getsockname()[1]}"
+    mode = ", read-only" if settings.read_only else ""
+    line = f"rmq {__version__} console is ready: {where}, name servers {settings.namesrv}{mode}"
+    try:
+        config = uvicorn.Config(
+            make_app(settings), log_config=None, access_log=False, server_header=False,
+            proxy_headers=False, limit_concurrency=CONNECTIONS_MAX,
+            timeout_graceful_shutdown=STOP_S, ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )  # fmt: skip
+        config.load()
+    except OSError as error:  # an SSLError is one
+        raise ConfigError(f"--https-cert {settings.certificate}: {error}") from None
+    # uvicorn sends itself again what stopped it, when it has stopped: that is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    with listening:
+        _Server(config, line).run([listening])
+
+
+def _listening(settings: ConsoleSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=128)
+    except OSError as error:
+        raise ConfigError(
+            f"--listen {settings.host}:{settings.port}: {error.strerror}; name another port"
+        ) from None

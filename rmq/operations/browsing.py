@@ -1,0 +1,133 @@
+"""Browsing: a page of a topic's messages, the newest or from a place on, read within a time.
+
+    ranges = admin.topic_queues(cluster, "orders")
+    found = newest(cluster, ranges, 20, Filter(tags=("paid",)), until)
+    found = onwards(cluster, ranges, Start("time", ms), 20, Filter(), until)
+    found.messages, found.is_cut            there may be more: the time was over, or the queues many
+
+A filter that lets little pass has brokers look through much: what is found until then is shown.
+Of topics of many queues those are read to which something came last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmq.base import clock
+from rmq.client.blocking.admin import QueueRange
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.reads import read
+from rmq.client.blocking.tail import ReceivedMessage, Start, first_offset
+from rmq.errors import MessageError
+from rmq.format.fastjson import MessageQueue
+
+QUEUES_MAX = 16
+WINDOW_MAX = 4096  # messages that are looked through backwards at a time
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Of brokers: tags or an SQL92 expression; `key`: looked for here."""
+
+    tags: tuple[str, ...] = ()
+    sql: str | None = None
+    key: str | None = None
+
+    def check(self) -> None:
+        if self.tags and self.sql is not None:
+            raise MessageError("messages are filtered by a tag or by an SQL92 expression, not both")
+
+    def passes(self, message: ReceivedMessage) -> bool:
+        return self.key is None or self.key in message.properties.get("KEYS", "").split()
+
+
+class Browsed(msgspec.Struct):
+    messages: list[ReceivedMessage]
+    is_cut: bool = False  # not all that was asked for was looked through
+    next_offset: int | None = None  # of a single queue: where it goes on
+
+
+def newest(
+    cluster: Cluster, ranges: Sequence[QueueRange], count: int, wanted: Filter, until: float
+) -> Browsed:
+    """The newest first. until: a moment of clock.monotonic()."""
+    wanted.check()
+    busy = _busiest(ranges)
+    found: list[ReceivedMessage] = []
+    is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
+    for each in busy:
+        messages, is_whole = _backwards(cluster, each, count, wanted, until)
+        found += messages
+        is_cut = is_cut or not is_whole
+    found.sort(key=_moment, reverse=True)
+    return Browsed(found[:count], is_cut)
+
+
+def onwards(
+    cluster: Cluster, ranges: Sequence[QueueRange], start: Start, count: int, wanted: Filter,
+    until: float,
+) -> Browsed:  # fmt: skip
+    """From a place in each queue on, the oldest first."""
+    wanted.check()
+    busy = _busiest(ranges)
+    found: list[ReceivedMessage] = []
+    is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
+    next_offset: int | None = None
+    for each in busy:
+        begin = first_offset(cluster, each.queue, start, each.max_offset)
+        messages, reached = _forwards(
+            cluster, each.queue, begin, each.max_offset, count, wanted, until
+        )
+        found += messages
+        if reached < each.max_offset:
+            is_cut, next_offset = True, reached
+    found.sort(key=_moment)
+    is_single = len(busy) == 1
+    return Browsed(found[:count], is_cut, next_offset if is_single else None)
+
+
+def _busiest(ranges: Sequence[QueueRange]) -> list[QueueRange]:
+    there = [each for each in ranges if each.max_offset > each.min_offset]
+    return sorted(there, key=lambda each: -each.last_stored_ms)[:QUEUES_MAX]
+
+
+def _moment(message: ReceivedMessage) -> tuple[int, int]:
+    return message.stored.store_timestamp_ms, message.stored.queue_offset
+
+
+def _backwards(
+    cluster: Cluster, span: QueueRange, count: int, wanted: Filter, until: float
+) -> tuple[list[ReceivedMessage], bool]:
+    """The last ones of a queue, and whether all that was needed was looked through."""
+    found: list[ReceivedMessage] = []
+    end, window = span.max_offset, count
+    while end > span.min_offset and len(found) < count:
+        begin = max(span.min_offset, end - window)
+        part, reached = _forwards(cluster, span.queue, begin, end, window, wanted, until)
+        found = part + found
+        if reached < end:
+            return found[-count:], False
+        end, window = begin, min(4 * window, WINDOW_MAX)
+    return found[-count:], True
+
+
+def _forwards(
+    cluster: Cluster, queue: MessageQueue, begin: int, end: int, count: int, wanted: Filter,
+    until: float,
+) -> tuple[list[ReceivedMessage], int]:  # fmt: skip
+    """Those from `begin` to before `end`, and up to where was looked."""
+    found: list[ReceivedMessage] = []
+    while begin < end and len(found) < count:
+        if clock.monotonic() >= until:
+            return found, begin
+        part = read(cluster, queue, begin, tags=wanted.tags, sql=wanted.sql)
+        for message in part.messages:
+            if message.stored.queue_offset < end and wanted.passes(message):
+                found.append(message)
+                if len(found) == count:
+                    return found, message.stored.queue_offset + 1
+        if part.next_offset <= begin:
+            return found, end  # nothing more is there, and no way forward
+        begin = part.next_offset
+    return found, begin
