@@ -19,7 +19,7 @@ LINE = re.compile(r"^([ \t]*)@\{([a-z_]+)\}\n", re.MULTILINE)
 
 def filled(name: str, values: Mapping[str, str]) -> str:
     """The template of that name below the folder, with the values in their places."""
-    text = resources.files(__package__).joinpath("templates", name).read_text("utf-8")
+    text = resources.files(__package__).joinpath(f"templates/{name}").read_text("utf-8")
     text = LINE.sub(lambda found: _indented(values[found[2]], found[1]), text)
     return PLACE.sub(lambda found: values[found[1]], text)
 

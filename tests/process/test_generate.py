@@ -28,6 +28,9 @@ from support.command_line import rmq
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
+from rmq.cli.addresses import settle_addresses
+from rmq.config import load_properties
+from rmq.errors import ConfigError
 from rmq.generate.alerts import RULES
 from rmq.generate.dashboard import chosen
 from rmq.generate.panels import ROWS
@@ -211,6 +214,24 @@ def test_servers_start_by_it_and_take_messages(way: str, tmp_path: Path, ends: E
         assert job["basic_auth"]["username"] == secret[0]
         assert (made.folder / "accounts" / "metrics-password").read_text() == secret[1]
         assert job["basic_auth"]["password_file"] in (made.folder / "compose.yaml").read_text()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_settings_are_taken_as_they_are_and_open_ones_are_said_to_be(
+    way: str, tmp_path: Path
+) -> None:
+    made = Generated(tmp_path / "made", *WAYS[way])
+    for server in SERVERS:
+        path = tmp_path / f"{server}.conf"
+        path.write_text(made.settings[server])
+        insecure = "--insecure" in made.words[server]
+        settings = load_properties(path, server=server)
+        assert settings.without_effect() == []
+        settle_addresses(settings, insecure)
+        assert (settings.bindAddress == "127.0.0.1") == (way == "systemd")
+        if insecure:
+            with pytest.raises(ConfigError, match="--insecure"):
+                settle_addresses(load_properties(path, server=server), False)
 
 
 def families(text: str) -> dict[str, list[dict[str, str]]]:
