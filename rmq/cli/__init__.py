@@ -38,7 +38,9 @@
     account_options     whose requests a command sends
     times               moments, durations and places in queues as options
     options, addresses  options that commands share; which addresses are served
-    output              tables, JSON, and errors with a way out
+    output, table       what is printed in each form; rows under named columns
+    broker_figures      the columns of top and broker status
+    errors              what a command says of an error, and its exit code
 
 A command prints; what it prints comes from rmq/operations, rmq/client, rmq/offline, rmq/backup,
 rmq/system and others.

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from rmq.cli.account_servers import account_servers_option, accounts_of
-from rmq.cli.options import json_option
-from rmq.cli.output import show_rows
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 from rmq.client.blocking.accounts import IS_THERE, entry
 from rmq.errors import RemoteError
 
@@ -94,9 +94,9 @@ def delete(
 @click.argument("part", default="")
 @click.option("--resource", default="", metavar="PART", help="Whose resources hold this.")
 @account_servers_option
-@json_option
+@output_option
 def list_acls(
-    part: str, resource: str, namesrv: str, controller: str | None, as_json: bool
+    part: str, resource: str, namesrv: str, controller: str | None, output: Output
 ) -> None:
     """List what users may do, of those whose names hold PART."""
     rows = []
@@ -105,7 +105,7 @@ def list_acls(
             for policy in of_user.get("policies") or []:
                 for each in policy.get("entries") or []:
                     rows.append(_row(str(of_user.get("subject", "")), policy, each))
-    show_rows(("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"), rows, as_json)
+    output.rows(columns("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"), rows)
 
 
 def _row(subject: str, policy: dict[str, Any], entry: dict[str, Any]) -> tuple[Any, ...]:
@@ -113,8 +113,8 @@ def _row(subject: str, policy: dict[str, Any], entry: dict[str, Any]) -> tuple[A
         subject.removeprefix("User:"),
         policy.get("policyType"),
         entry.get("resource"),
-        ",".join(entry.get("actions") or []),
-        ",".join(entry.get("sourceIps") or []) or None,
+        entry.get("actions") or [],
+        entry.get("sourceIps") or [],
         entry.get("decision"),
     )
 

@@ -13,7 +13,6 @@ exist. With an account (--user, --credentials) requests are signed, with --tls t
 coordinated omission).
 """
 
-import json
 import os
 import socket
 import sys
@@ -27,12 +26,13 @@ from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster
+from rmq.cli.output import Output, output_option
 from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
 from rmq.errors import RmqError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
-from rmq.load.report import as_json, as_text
+from rmq.load.report import as_text, members
 from rmq.load.run import Progress, Result, connect, measure, open_popper, open_producer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ where_options = options(
     click.option("--pid", "pids", multiple=True, type=int,
                  help="Print CPU seconds per million messages of this process (repeatable)."),
     click.option("--binary", is_flag=True, help="Binary (ROCKETMQ) headers instead of JSON."),
-    click.option("--json", "json_output", is_flag=True, help="Print one JSON object."),
+    output_option,
     account_options,
 )  # fmt: skip
 send_options = options(
@@ -164,11 +164,11 @@ def pop(**given: Any) -> None:
     "--reply", "reply_bytes", default=230, show_default=True, type=click.IntRange(1, 1 << 20)
 )
 @click.option("--duration", "-d", default=3.0, show_default=True, type=click.FloatRange(0.01))
-@click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
-def pingpong(request_bytes: int, reply_bytes: int, duration: float, json_output: bool) -> None:
+@output_option
+def pingpong(request_bytes: int, reply_bytes: int, duration: float, output: Output) -> None:
     """Bare loopback echo: the floor of every latency on this machine."""
     result = measure_pingpong(request_bytes, reply_bytes, duration)
-    show(result, [], json_output, "echoed")
+    show(result, [], output, "echoed")
 
 
 # ---- doing
@@ -207,7 +207,7 @@ def run_sends(given: dict[str, Any], batch: int) -> None:
         )
     except (OSError, RmqError, MemoryError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    show(result, list(given["pids"]), given["json_output"])
+    show(result, list(given["pids"]), given["output"])
 
 
 def run_pulls(given: dict[str, Any]) -> None:
@@ -229,7 +229,7 @@ def run_pops(given: dict[str, Any]) -> None:
     )  # fmt: skip
     result = measure(loop, given["duration"], given["warmup"], list(given["pids"]),
                      progress(given))  # fmt: skip
-    show(result, list(given["pids"]), given["json_output"], "popped and acknowledged")
+    show(result, list(given["pids"]), given["output"], "popped and acknowledged")
 
 
 def pull_from(
@@ -263,7 +263,7 @@ def pull_from(
     )  # fmt: skip
     result = measure(loop, given["duration"], given["warmup"] if given["loop"] else 0,
                      list(given["pids"]), progress(given))  # fmt: skip
-    show(result, list(given["pids"]), given["json_output"], "pulled")
+    show(result, list(given["pids"]), given["output"], "pulled")
 
 
 def measure_pingpong(
@@ -310,7 +310,7 @@ def spread_addresses(targets: list[control.Target], connections: int) -> list[st
 
 def progress(given: dict[str, Any]) -> Progress | None:
     """A line that overwrites itself, on a terminal only."""
-    if given["json_output"] or not sys.stderr.isatty():
+    if given["output"].is_data or not sys.stderr.isatty():
         return None
 
     def line(seconds: float, stats: dict[str, Any]) -> None:
@@ -322,9 +322,9 @@ def progress(given: dict[str, Any]) -> Progress | None:
     return line
 
 
-def show(result: Result, pids: list[int], json_output: bool, verb: str = "acked") -> None:
-    if json_output:
-        click.echo(json.dumps(as_json(result)))
+def show(result: Result, pids: list[int], output: Output, verb: str = "acked") -> None:
+    if output.is_data:
+        output.value(members(result))
         return
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.options import json_option, parse_pairs
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import parse_pairs
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 
 
 @click.command()
@@ -19,14 +20,14 @@ from rmq.cli.output import show_json, show_rows
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting.")
 @click.option("--strict", is_flag=True, help="Exit code 1 unless everything is as advised.")
 @click.option("--sysctl", is_flag=True, help="Print only lines for a file under /etc/sysctl.d.")
-@json_option
+@output_option
 def check(
     store: Path | None,
     config: Path | None,
     pairs: tuple[str, ...],
     strict: bool,
     sysctl: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Check how this machine is set up for a broker.
 
@@ -41,18 +42,17 @@ def check(
     root = store if store is not None else Path(settings.storePathRootDir).expanduser()
     findings = look(KernelFiles(), root, settings)
     wrong = [finding for finding in findings if finding.good is False]
-    if as_json:
-        show_json(findings)
+    if output.is_data:
+        output.value(findings)
     elif sysctl:
         for finding in wrong:
             if finding.sysctl:
                 click.echo(finding.sysctl)
     else:
         verdicts = {True: "ok", False: "change", None: "unknown"}
-        show_rows(
-            ("WHAT", "NOW", "ADVISED", "VERDICT"),
+        output.rows(
+            columns("WHAT", "NOW", "ADVISED", "VERDICT"),
             [(each.name, each.now, each.advised, verdicts[each.good]) for each in findings],
-            False,
         )
         for finding in wrong:
             click.echo(f"\n{finding.name}: {finding.why}")

@@ -19,8 +19,9 @@ from typing import Any
 import click
 import msgspec
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
 from rmq.scaling import plan as plans
@@ -31,7 +32,7 @@ from rmq.scaling.step import Plan, Step
 from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import Unconsumed
 
-COLUMNS = ("BROKER", "WHAT", "FROM", "TO", "BY")
+COLUMNS = columns("BROKER", "WHAT", "FROM", "TO", "BY")
 
 Given = dict[str, Any]
 Decorator = Callable[[Any], Any]
@@ -69,38 +70,38 @@ def apply() -> None:
 
 
 def _run(verb: Verb, applies: bool, given: Given) -> None:
-    as_json, yes = given["as_json"], given.get("yes", False)
-    if applies and as_json and not yes:
-        raise click.UsageError("--json asks nothing: say --yes as well")
+    output, yes = given["output"], given.get("yes", False)
+    if applies and output.is_data and not yes:
+        raise click.UsageError(f"-o {output.form} asks nothing: say --yes as well")
     with Cluster(given["namesrv"]) as cluster:
         survey = Survey(cluster)
         planned = verb.make(survey, survey.state(), given)
-        if not as_json:
-            _show(planned.plan)
+        if not output.is_data:
+            _show(planned.plan, output)
         if not applies:
-            if as_json:
-                show_json(_plain(planned))
+            if output.is_data:
+                output.value(_plain(planned))
             return
         _do(cluster, survey, planned, given)
 
 
 def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> None:
-    as_json, found = given["as_json"], planned.plan
+    output, found = given["output"], planned.plan
     if found.doable and not given["yes"]:
         click.confirm("Do it?", abort=True)
     execution = Execution(
-        cluster, survey, lambda line: click.echo(line, err=as_json),
+        cluster, survey, lambda line: click.echo(line, err=output.is_data),
         given.get("quiet_s", QUIET_S), given.get("wait_s"), given.get("ignored", ()),
     )  # fmt: skip
     outcome = execution.run(found, planned.state.system)
-    if as_json:
-        show_json(_plain(planned) | _plain_outcome(outcome))
+    if output.is_data:
+        output.value(_plain(planned) | _plain_outcome(outcome))
     problem = _problem(found, outcome)
-    if problem and as_json:
+    if problem and output.is_data:
         sys.exit(1)
     if problem:
         raise RmqError(problem)
-    for name in outcome.drained if not as_json else ():
+    for name in outcome.drained if not output.is_data else ():
         click.echo(f"{name} is drained; it may go: `rmq cluster apply remove {name}`")
 
 
@@ -126,9 +127,9 @@ def _problem(found: Plan, outcome: Outcome) -> str:
 # ---- what is shown
 
 
-def _show(found: Plan) -> None:
+def _show(found: Plan, output: Output) -> None:
     if found.steps:
-        show_rows(COLUMNS, [(*each.row(), _by(each)) for each in found.steps], False)
+        output.rows(COLUMNS, [(*each.row(), _by(each)) for each in found.steps])
     else:
         click.echo("there is nothing to do")
     for note in dict.fromkeys(found.notes):
@@ -275,7 +276,12 @@ def _register(group: click.Group, verb: Verb, applies: bool) -> None:
     def command(**given: Any) -> None:
         _run(verb, applies, given)
 
-    options = [*verb.options, *((*verb.doing, YES) if applies else ()), namesrv_option, json_option]
+    options = [
+        *verb.options,
+        *((*verb.doing, YES) if applies else ()),
+        namesrv_option,
+        output_option,
+    ]
     for option in reversed(options):
         command = option(command)
     group.command(verb.name, help=verb.help)(command)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns
 from rmq.client.blocking.cluster import Cluster
-from rmq.operations.server_settings import change, differing, settings_of
+from rmq.operations.server_settings import Settings, change, differing, settings_of
+
+CHANGES = (*columns("SERVER", "SETTING"), Column("IS", "before"), Column("TO BE", "after"))
 
 broker_option = click.option(
     "--broker", help="Of this broker name; default: of all that have a master, which is asked."
@@ -28,9 +31,9 @@ def config() -> None:
 @broker_option
 @namesrv_flag
 @namesrv_option
-@json_option
+@output_option
 def get(
-    keys: tuple[str, ...], broker: str | None, name_servers: bool, namesrv: str, as_json: bool
+    keys: tuple[str, ...], broker: str | None, name_servers: bool, namesrv: str, output: Output
 ) -> None:
     """Show settings: all of them, or the named ones (* and ? stand for letters)."""
     with Cluster(namesrv) as cluster:
@@ -41,15 +44,11 @@ def get(
     for key, pattern in zip(keys, wanted, strict=True):
         if not any(pattern.fullmatch(each) for each in known):
             raise click.ClickException(f"no setting is called {key}{_near(key, known)}")
-    if as_json:
-        show_json({server: {key: settings[key] for key in chosen if key in settings}
-                   for server, settings in found.items()})  # fmt: skip
+    if output.is_data:
+        output.value({server: {key: settings[key] for key in chosen if key in settings}
+                      for server, settings in found.items()})  # fmt: skip
         return
-    show_rows(
-        ("SETTING", *found),
-        [(key, *(settings.get(key) for settings in found.values())) for key in chosen],
-        False,
-    )
+    output.rows(columns("SETTING", *found), _rows(found, chosen))
 
 
 @config.command("set")
@@ -58,8 +57,14 @@ def get(
 @namesrv_flag
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @namesrv_option
+@output_option
 def set_settings(
-    pairs: tuple[str, ...], broker: str | None, name_servers: bool, yes: bool, namesrv: str
+    pairs: tuple[str, ...],
+    broker: str | None,
+    name_servers: bool,
+    yes: bool,
+    namesrv: str,
+    output: Output,
 ) -> None:
     """Change settings of servers that run.
 
@@ -80,15 +85,18 @@ def set_settings(
             for key, value in changes.items()
             if settings.get(key) != value
         ]
-        if not rows:
+        if not rows and not output.is_data:
             click.echo("so they are")
             return
-        show_rows(("SERVER", "SETTING", "IS", "TO BE"), rows, False)
-        if not yes:
-            click.confirm("Change them?", abort=True)
+        if not output.is_data:
+            output.rows(CHANGES, rows)
+        if not yes and rows:
+            click.confirm("Change them?", abort=True, err=output.is_data)
         for server in dict.fromkeys(row[0] for row in rows):
             remark = change(cluster, server, changes, name_servers=name_servers)
-            click.echo(f"{server}: changed" + (f"; {remark}" if remark else ""))
+            click.echo(f"{server}: changed" + (f"; {remark}" if remark else ""), err=output.is_data)
+    if output.is_data:
+        output.rows(CHANGES, rows)
 
 
 @config.command()
@@ -96,18 +104,23 @@ def set_settings(
               help="Also what each has for itself: names, addresses, paths.")  # fmt: skip
 @namesrv_flag
 @namesrv_option
-@json_option
-def diff(with_own: bool, name_servers: bool, namesrv: str, as_json: bool) -> None:
+@output_option
+def diff(with_own: bool, name_servers: bool, namesrv: str, output: Output) -> None:
     """Show settings in which servers differ. Exits with 1 when there are some."""
     with Cluster(namesrv) as cluster:
         found = settings_of(cluster, name_servers=name_servers)
-    rows = [
-        (key, *(settings.get(key) for settings in found.values()))
-        for key in differing(found, with_own=with_own)
-    ]
-    show_rows(("SETTING", *found), rows, as_json)
-    if rows:
+    keys = list(differing(found, with_own=with_own))
+    if output.is_data:
+        output.value([{"setting": key, "values": dict(zip(found, values, strict=True))}
+                      for key, *values in _rows(found, keys)])  # fmt: skip
+    else:
+        output.rows(columns("SETTING", *found), _rows(found, keys))
+    if keys:
         raise click.exceptions.Exit(1)
+
+
+def _rows(found: Mapping[str, Settings], keys: Sequence[str]) -> list[tuple[str | None, ...]]:
+    return [(key, *(settings.get(key) for settings in found.values())) for key in keys]
 
 
 def _pattern(key: str) -> str:

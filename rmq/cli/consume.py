@@ -7,8 +7,8 @@ import sys
 import click
 
 from rmq.cli.message_format import MessageFormat
-from rmq.cli.options import Parsed, json_option, namesrv_option
-from rmq.cli.output import show_json
+from rmq.cli.options import Parsed, namesrv_option
+from rmq.cli.output import Output, output_option
 from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
@@ -43,7 +43,7 @@ from rmq.operations.texts import shown_body, time_text
     "byte, %l its bytes, %p properties, %p{NAME} one of them, \\n, \\t.",
 )
 @namesrv_option
-@json_option
+@output_option
 def consume(
     topic: str,
     tags: tuple[str, ...],
@@ -57,7 +57,7 @@ def consume(
     body_only: bool,
     form: MessageFormat | None,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Print the messages of a topic.
 
@@ -66,8 +66,8 @@ def consume(
     """
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql cannot be combined; a tag is the property TAGS")
-    if body_only + as_json + (form is not None) > 1:
-        raise click.UsageError("--body, --json and --format: give one of them")
+    if body_only + output.is_data + (form is not None) > 1:
+        raise click.UsageError("--body, --format and -o json or yaml: give one of them")
     if body_only:
         form = MessageFormat("%v\\n")
     start = start or Start("last" if follow else "first")
@@ -79,20 +79,20 @@ def consume(
         ):  # fmt: skip
             if key is not None and key not in message.properties.get("KEYS", "").split():
                 continue
-            _show(message, form, as_json)
+            _show(message, form, output)
             printed += 1
             if printed == count:
                 break
 
 
-def _show(message: ReceivedMessage, form: MessageFormat | None, as_json: bool) -> None:
+def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) -> None:
     if form is not None:
         sys.stdout.buffer.write(form.bytes_of(message))
         sys.stdout.buffer.flush()
         return
     stored = message.stored
-    if as_json:
-        show_json(members(message))
+    if output.is_data:
+        output.value(members(message))
         return
     marks = [f"{message.broker_name}/{stored.queue_id}@{stored.queue_offset}"]
     marks.append(time_text(stored.store_timestamp_ms) or "-")

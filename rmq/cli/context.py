@@ -9,8 +9,9 @@ import click
 
 from rmq.cli.contexts import VARIABLE, Context, contexts_path, read_contexts, write_contexts
 from rmq.cli.main import NAMED
-from rmq.cli.options import ADDRESSES, json_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import ADDRESSES
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns
 from rmq.errors import ConfigError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -85,29 +86,34 @@ def use(name: str | None, is_none: bool) -> None:
 
 
 @context.command("list")
-@json_option
-def list_contexts(as_json: bool) -> None:
+@output_option
+def list_contexts(output: Output) -> None:
     """List clusters; the one in use has a star."""
     contexts = read_contexts()
-    rows = [
-        ("*" if name == contexts.current else None, name, each.namesrv, each.credentials,
-         "tls" if each.tls else None)
-        for name, each in sorted(contexts.contexts.items())
-    ]  # fmt: skip
-    show_rows(("USED", "NAME", "NAMESRV", "CREDENTIALS", "TLS"), rows, as_json)
+    output.rows(
+        (Column("USED", text=lambda is_used: "*" if is_used else None),
+         *columns("NAME", "NAMESRV", "CREDENTIALS", "TLS")),
+        [(name == contexts.current, name, each.namesrv, each.credentials, each.tls)
+         for name, each in sorted(contexts.contexts.items())],
+    )  # fmt: skip
 
 
 @context.command()
 @click.argument("name", required=False)
+@output_option
 @click.pass_context
-def show(context: click.Context, name: str | None) -> None:
+def show(context: click.Context, name: str | None, output: Output) -> None:
     """Show a cluster's settings, of the one in use where none is named."""
     contexts = read_contexts()
     name = name or context.meta.get(NAMED) or os.environ.get(VARIABLE) or contexts.current
     if name is None:
         raise ConfigError(f"no context is in use; {contexts_path()} has {len(contexts.contexts)}")
     found = contexts.get(name)
-    show_json({"name": name, **{key: getattr(found, key) for key in found.__struct_fields__}})
+    members = {"name": name, **{key: getattr(found, key) for key in found.__struct_fields__}}
+    if output.is_data:
+        output.value(members)
+    else:
+        output.rows(columns("SETTING", "VALUE"), list(members.items()))
 
 
 @context.command()

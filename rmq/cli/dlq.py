@@ -9,8 +9,9 @@ from __future__ import annotations
 import click
 
 from rmq.cli.export import export as export_topic
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns, moment
 from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
@@ -27,9 +28,10 @@ from rmq.operations.dead_letters import (
     topic_of,
 )
 from rmq.operations.json_lines import members
-from rmq.operations.texts import counted, shown_line, time_text
+from rmq.operations.texts import counted, shown_line
 
-COLUMNS = ("PLACE", "DIED", "TOPIC", "ID", "TAG", "KEYS", "BODY")
+LISTED = (*columns("GROUP", "DEAD LETTERS", "NOT SENT AGAIN"), moment("LAST DIED"))
+COLUMNS = (Column("PLACE"), moment("DIED"), *columns("TOPIC", "ID", "TAG", "KEYS", "BODY"))
 
 
 @click.group()
@@ -39,8 +41,8 @@ def dlq() -> None:
 
 @dlq.command("list")
 @namesrv_option
-@json_option
-def list_groups(namesrv: str, as_json: bool) -> None:
+@output_option
+def list_groups(namesrv: str, output: Output) -> None:
     """List groups with dead letters, and how many were not sent again."""
     rows = []
     with Cluster(namesrv) as cluster:
@@ -49,9 +51,9 @@ def list_groups(namesrv: str, as_json: bool) -> None:
             rows.append((
                 topic.removeprefix(DLQ_PREFIX), sum(each.count for each in found),
                 sum(each.waiting for each in found),
-                time_text(max((each.last_stored_ms for each in found), default=0)),
+                max((each.last_stored_ms for each in found), default=0),
             ))  # fmt: skip
-    show_rows(("GROUP", "DEAD LETTERS", "NOT SENT AGAIN", "LAST DIED"), rows, as_json)
+    output.rows(LISTED, rows)
 
 
 start_option = click.option(
@@ -73,7 +75,7 @@ count_option = click.option("--count", type=click.IntRange(1), help="At most so 
 @id_option
 @count_option
 @namesrv_option
-@json_option
+@output_option
 def show(
     group: str,
     start: Start | None,
@@ -81,25 +83,25 @@ def show(
     ids: tuple[str, ...],
     count: int | None,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show the dead letters of a group, and where each came from."""
     with Cluster(namesrv) as cluster:
         topic = topic_of(cluster, group)
         found = list(chosen(cluster, topic, start or Start("first"), key, ids, count))
     require_all(found, key, ids)
-    if as_json:
-        show_json([{**members(each), "topic": origin_of(each)} for each in found])
+    if output.is_data:
+        output.value([{**members(each), "origin_topic": origin_of(each)} for each in found])
         return
     rows = []
     for each in found:
         stored = each.stored
         rows.append((
             f"{each.broker_name}/{stored.queue_id}@{stored.queue_offset}",
-            time_text(stored.store_timestamp_ms), origin_of(each), each.properties.get("UNIQ_KEY"),
+            stored.store_timestamp_ms, origin_of(each), each.properties.get("UNIQ_KEY"),
             each.properties.get("TAGS"), each.properties.get("KEYS"), shown_line(each),
         ))  # fmt: skip
-    show_rows(COLUMNS, rows, False)
+    output.rows(COLUMNS, rows)
 
 
 @dlq.command()

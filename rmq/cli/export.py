@@ -31,9 +31,8 @@ from rmq.operations.texts import counted
 FORMS = {"parquet": "parquet", "arrow": "arrow", "feather": "arrow", "jsonl": "jsonl",
          "ndjson": "jsonl"}  # fmt: skip
 PART = ".part"
-_JSON_COLUMNS = ("brokerName", "queueId", "queueOffset", "storeTimestamp", "bornTimestamp",
-                 "bornHost", "uniqueKey", "tags", "keys", "reconsumeTimes", "properties",
-                 "body")  # fmt: skip
+_JSON_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "bornTimestamp",
+                 "bornHost", "reconsumeTimes", "properties", "body")  # fmt: skip
 Offsets = dict[str, dict[str, dict[str, int]]]
 
 
@@ -232,20 +231,21 @@ def _write_json(file: Any, batches: Iterator[Any]) -> int:
 
 def _members(row: dict[str, Any]) -> dict[str, Any]:
     """As json_lines.members() of the same message."""
-    from rmq.operations.json_lines import body_members
+    from rmq.operations.json_lines import body_members, property_members
+    from rmq.operations.times import moment_members
 
+    properties = dict(row["properties"] or ())
     return {
+        "topic": row["topic"],
         "broker": row["brokerName"],
         "queue": row["queueId"],
         "offset": row["queueOffset"],
-        "stored": _ms(row["storeTimestamp"]),
-        "born": _ms(row["bornTimestamp"]),
+        **moment_members("stored", _ms(row["storeTimestamp"])),
+        **moment_members("born", _ms(row["bornTimestamp"])),
         "born_host": row["bornHost"],
-        "id": row["uniqueKey"],
-        "tag": row["tags"],
-        "keys": row["keys"],
+        **property_members(properties),
         "reconsume_times": row["reconsumeTimes"],
-        "properties": dict(row["properties"] or ()),
+        "properties": properties,
         **body_members(row["body"]),
     }
 

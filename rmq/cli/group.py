@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from rmq.cli.group_offsets import clone, reset, skip
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.group_lag import group_lag
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.names import (
@@ -18,10 +22,16 @@ from rmq.names import (
     SYSTEM_GROUP_PREFIX,
     TOOLS_CONSUMER_GROUP,
 )
-from rmq.operations.texts import time_text
 
 # Groups that every broker has from its first start, for its own use and that of tools.
 SYSTEM_GROUPS = frozenset((TOOLS_CONSUMER_GROUP, FILTER_SERVER_GROUP, SELF_TEST_GROUP))
+LISTED = (
+    *columns("GROUP", "MEMBERS", "MODEL", "LAG"), Column("RETRIES", "retry_lag"),
+    Column("DEAD LETTERS"), Column("MSG/S", "messages_per_second"),
+    Column("CONSUMES BY", is_wide=True), Column("FROM WHERE", is_wide=True),
+)  # fmt: skip
+QUEUES = (*columns("TOPIC", "BROKER", "QUEUE", "AT", "END", "LAG"), moment("LAST CONSUMED"))
+LETTERS = (*columns("TOPIC", "BROKER", "QUEUE", "FIRST", "END", "MESSAGES"), moment("LAST DIED"))
 SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 
@@ -37,73 +47,105 @@ for command in (reset, skip, clone):
 @group.command("list")
 @click.option("--all", "with_system", is_flag=True, help="Groups of the system too.")
 @namesrv_option
-@json_option
-def list_groups(namesrv: str, with_system: bool, as_json: bool) -> None:
-    """List consumer groups with members and lag."""
+@output_option
+def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
+    """List consumer groups with members and lag.
+
+    LAG is what they have still to consume of topics, RETRIES what is to come again of messages that
+    failed, DEAD LETTERS what was given up and is kept.
+    """
     with Cluster(namesrv) as cluster:
+        topics = set(cluster.topics())
         rows = []
         for name in sorted(admin.groups(cluster)):
             if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
                 continue
-            members = admin.group_members(cluster, name)
-            progress, rate = admin.group_progress(cluster, name)
+            members = admin.group_members(cluster, name) or {}
+            found = group_lag(cluster, name, topics)
             rows.append(
                 (
                     name,
-                    len((members or {}).get("connectionSet") or []),
-                    (members or {}).get("messageModel"),
-                    sum(each.lag for each in progress),
-                    rate,
+                    len(members.get("connectionSet") or []),
+                    members.get("messageModel"),
+                    found.lag,
+                    found.retry_lag,
+                    found.dead_letters,
+                    found.messages_per_second,
+                    members.get("consumeType"),
+                    members.get("consumeFromWhere"),
                 )
             )
-    show_rows(("GROUP", "MEMBERS", "MODEL", "LAG", "MSG/S"), rows, as_json)
+    output.rows(LISTED, rows)
 
 
 @group.command()
 @click.argument("name")
 @namesrv_option
-@json_option
-def describe(name: str, namesrv: str, as_json: bool) -> None:
-    """Show a group's lag in every queue, its members and subscriptions."""
+@output_option
+def describe(name: str, namesrv: str, output: Output) -> None:
+    """Show a group's lag in every queue, its members and subscriptions.
+
+    Of retries, which come again, and dead letters, which were given up, there are rows of their
+    own, with their topics: %RETRY%NAME and %DLQ%NAME.
+    """
     with Cluster(namesrv) as cluster:
         known = admin.groups(cluster)
-        members = admin.group_members(cluster, name)
-        progress, rate = admin.group_progress(cluster, name)
-    if name not in known and members is None and not progress:
+        members = admin.group_members(cluster, name) or {}
+        found = group_lag(cluster, name, set(cluster.topics()))
+    if name not in known and not members and not found.queues:
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
-    columns = ("TOPIC", "BROKER", "QUEUE", "AT", "END", "LAG", "LAST CONSUMED")
-    rows = [
-        (
-            each.queue.topic,
-            each.queue.broker_name,
-            each.queue.queue_id,
-            each.consumer_offset,
-            each.broker_offset,
-            each.lag,
-            time_text(each.last_consumed_ms),
-        )
-        for each in progress
-    ]
-    connections = (members or {}).get("connectionSet") or []
-    if as_json:
-        keys = [column.lower().replace(" ", "_") for column in columns]
-        show_json(
+    online = [_member(row) for row in members.get("connectionSet") or []]
+    queues, retries = map(_progress, found.queues), map(_progress, found.retry_queues)
+    if output.is_data:
+        table = members.get("subscriptionTable") or {}
+        output.value(
             {
                 "group": name,
-                "lag": sum(each.lag for each in progress),
-                "messages_per_second": rate,
-                "queues": [dict(zip(keys, row, strict=True)) for row in rows],
-                "members": connections,
-                "subscriptions": (members or {}).get("subscriptionTable") or {},
+                "lag": found.lag,
+                "retry_lag": found.retry_lag,
+                "dead_letters": found.dead_letters,
+                "messages_per_second": found.messages_per_second,
+                "queues": records(QUEUES, queues),
+                "retry_queues": records(QUEUES, retries),
+                "dead_letter_queues": records(LETTERS, map(_letters, found.dead_letter_queues)),
+                "members": online,
+                "subscriptions": [_subscription(row) for _, row in sorted(table.items())],
             }
         )
         return
-    show_rows(columns, rows, False)
-    click.echo(f"lag {sum(each.lag for each in progress)}, {rate:.1f} messages a second")
-    if not connections:
+    letters = [(*_letters(each)[:3], None, each.max_offset, each.max_offset - each.min_offset, None)
+               for each in found.dead_letter_queues]  # fmt: skip
+    output.rows(QUEUES, [*queues, *retries, *letters])
+    click.echo(
+        f"lag {found.lag}, retries {found.retry_lag}, dead letters {found.dead_letters}, "
+        f"{found.messages_per_second:.1f} messages a second"
+    )
+    if not online:
         click.echo("no member is online")
-    for row in connections:
-        click.echo(f"member {row.get('clientId')} at {row.get('clientAddr')}")
+    for each in online:
+        click.echo(f"member {each['client_id']} at {each['address']}")
+
+
+def _progress(each: admin.QueueProgress) -> tuple[Any, ...]:
+    queue = each.queue
+    return (queue.topic, queue.broker_name, queue.queue_id, each.consumer_offset,
+            each.broker_offset, each.lag, each.last_consumed_ms)  # fmt: skip
+
+
+def _letters(each: admin.QueueRange) -> tuple[Any, ...]:
+    queue = each.queue
+    return (queue.topic, queue.broker_name, queue.queue_id, each.min_offset, each.max_offset,
+            each.max_offset - each.min_offset, each.last_stored_ms)  # fmt: skip
+
+
+def _member(row: dict[str, Any]) -> dict[str, Any]:
+    return {"client_id": row.get("clientId"), "address": row.get("clientAddr"),
+            "language": row.get("language"), "version": row.get("version")}  # fmt: skip
+
+
+def _subscription(row: dict[str, Any]) -> dict[str, Any]:
+    return {"topic": row.get("topic"), "expression": row.get("subString"),
+            "expression_type": row.get("expressionType")}  # fmt: skip
 
 
 @group.command()

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
 from rmq.operations.offset_moves import Move, carry_out, moves_after, moves_to, summary
 
-COLUMNS = ("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
+COLUMNS = columns("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
 
 queue_option = click.option(
     "--queue", "queue_ids", type=click.IntRange(0), multiple=True, help="Only this queue."
@@ -41,7 +42,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Show it, and change n
 @yes_option
 @dry_option
 @namesrv_option
-@json_option
+@output_option
 def reset(
     name: str,
     topic: str,
@@ -50,10 +51,10 @@ def reset(
     yes: bool,
     dry_run: bool,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Have a group go on elsewhere in a topic."""
-    _move(name, topic, place, queue_ids, yes, dry_run, namesrv, as_json)
+    _move(name, topic, place, queue_ids, yes, dry_run, namesrv, output)
 
 
 @click.command()
@@ -63,7 +64,7 @@ def reset(
 @yes_option
 @dry_option
 @namesrv_option
-@json_option
+@output_option
 def skip(
     name: str,
     topic: str,
@@ -71,21 +72,21 @@ def skip(
     yes: bool,
     dry_run: bool,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Have a group skip all that is in a topic now."""
-    _move(name, topic, Start("last"), queue_ids, yes, dry_run, namesrv, as_json)
+    _move(name, topic, Start("last"), queue_ids, yes, dry_run, namesrv, output)
 
 
 def _move(
     name: str, topic: str, place: Start, queue_ids: Sequence[int], yes: bool, dry_run: bool,
-    namesrv: str, as_json: bool,
+    namesrv: str, output: Output,
 ) -> None:  # fmt: skip
     if place.end is not None:
         raise click.UsageError("a group goes on at one offset, not at N:M")
     with Cluster(namesrv) as cluster:
         moves = moves_to(cluster, name, topic, place, queue_ids)
-        _apply(cluster, name, moves, yes, dry_run, as_json)
+        _apply(cluster, name, moves, yes, dry_run, output)
 
 
 @click.command()
@@ -95,30 +96,30 @@ def _move(
 @yes_option
 @dry_option
 @namesrv_option
-@json_option
+@output_option
 def clone(
-    name: str, other: str, topic: str, yes: bool, dry_run: bool, namesrv: str, as_json: bool
+    name: str, other: str, topic: str, yes: bool, dry_run: bool, namesrv: str, output: Output
 ) -> None:
     """Have the group OTHER go on where the group NAME is in a topic."""
     with Cluster(namesrv) as cluster:
         moves = moves_after(cluster, name, other, topic)
         if not moves:
             raise click.ClickException(f"group {name} has committed nothing of topic {topic}")
-        _apply(cluster, other, moves, yes, dry_run, as_json)
+        _apply(cluster, other, moves, yes, dry_run, output)
 
 
 def _apply(
-    cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, as_json: bool
+    cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, output: Output
 ) -> None:
     rows = [
         (each.queue.broker_name, each.queue.queue_id, each.at, each.to, each.skipped, each.again)
         for each in moves
     ]
     if not yes and not dry_run:
-        if not as_json:
-            show_rows(COLUMNS, rows, False)
-        click.confirm(f"{summary(name, moves)} Go on?", abort=True, err=as_json)
+        if not output.is_data:
+            output.rows(COLUMNS, rows)
+        click.confirm(f"{summary(name, moves)} Go on?", abort=True, err=output.is_data)
     if not dry_run:
         carry_out(cluster, name, moves)
-    if as_json or dry_run or yes:
-        show_rows(COLUMNS, rows, as_json)
+    if output.is_data or dry_run or yes:
+        output.rows(COLUMNS, rows)

@@ -15,7 +15,7 @@ from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
 from rmq.cli.options import namesrv_option
 from rmq.cli.store_places import progress_bar
 from rmq.errors import MessageError, RmqError
-from rmq.operations.json_lines import message_of
+from rmq.operations.json_lines import DELIVER_AT, SHARDING_KEY, message_of
 from rmq.operations.texts import counted
 
 LINES_AT_ONCE = 4096
@@ -102,7 +102,8 @@ def _read_lines(path: str, topic: str) -> Rows:
 
     schema = pa.schema([
         ("body", pa.binary()), ("tags", pa.string()), ("keys", pa.string()),
-        ("properties", pa.map_(pa.string(), pa.string())),
+        ("properties", pa.map_(pa.string(), pa.string())), ("shardingKey", pa.string()),
+        ("deliverAt", pa.timestamp("ms", "UTC")),
     ])  # fmt: skip
 
     def batches() -> Iterator[Any]:
@@ -126,9 +127,13 @@ def _rows(lines: Iterable[bytes], topic: str) -> Iterator[dict[str, Any]]:
             message = message_of(line, topic)
         except MessageError as error:
             raise MessageError(f"line {number}: {error}") from None
+        properties = dict(message.properties)
+        due_ms = properties.pop(DELIVER_AT, None)
         yield {
             "body": message.body, "tags": message.tags or None, "keys": message.keys or None,
-            "properties": [(name, str(value)) for name, value in message.properties.items()],
+            "shardingKey": properties.pop(SHARDING_KEY, None),
+            "properties": list(properties.items()),
+            "deliverAt": None if due_ms is None else int(due_ms),
         }  # fmt: skip
 
 

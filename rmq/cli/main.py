@@ -26,7 +26,6 @@ WITHOUT_CONTEXT = {"standalone", "namesrv", "broker", "controller", "demo", "sto
 # In click's meta: what --context says; whether -n stands before the command; what the environment
 # was before a context.
 NAMED, IS_ADDRESSED, BEFORE = "rmq.context", "rmq.addressed", "rmq.before"
-INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 
 # name: (module, attribute, one-line help)
 COMMANDS = {
@@ -209,26 +208,16 @@ def main(arguments: list[str] | None = None) -> Any:
     """The console script: runs a command, turns errors of rmq into a message and an exit code."""
     from rmq.errors import RmqError
 
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = cli.main(args=arguments, prog_name="rmq", standalone_mode=False)
+        code = cli.main(args=words, prog_name="rmq", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort as error:
-        # A question that is interrupted has it as the context of its end.
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            sys.exit(INTERRUPTED)
-        click.echo("Aborted!", err=True)
-        sys.exit(1)
-    except RmqError as error:
-        from rmq.cli.output import describe_error
+    except (click.ClickException, click.Abort, RmqError) as error:
+        from rmq.cli.errors import show_error
 
-        text, code = describe_error(error)
-        click.echo(f"rmq: {text}", err=True)
-        sys.exit(code)
+        sys.exit(show_error(error, words))
     except BrokenPipeError:  # at the flush
         _leave_output()
         sys.exit(0)

@@ -8,16 +8,21 @@ import sys
 import click
 
 from rmq.cli.message_show import direct, show
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns, moment
 from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.operations.json_lines import members
-from rmq.operations.texts import shown_line, time_text
+from rmq.operations.texts import shown_line
 
-COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
+COLUMNS = (
+    *columns("BROKER", "QUEUE", "OFFSET"), moment("STORED"), *columns("ID", "TAG", "KEYS"),
+    moment("BORN", is_wide=True), Column("BORN HOST", is_wide=True),
+    Column("OFFSET ID", is_wide=True), Column("BYTES", is_wide=True), Column("BODY"),
+)  # fmt: skip
 
 
 @click.group()
@@ -45,7 +50,7 @@ for command in (show, direct):
     help="At most so many of each broker, the newest.",
 )
 @namesrv_option
-@json_option
+@output_option
 def query(
     topic: str | None,
     key: str | None,
@@ -56,7 +61,7 @@ def query(
     end: int,
     count: int,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Find messages of a topic by key, unique key or tag; or one by its offset id.
 
@@ -74,10 +79,10 @@ def query(
             cluster, topic, text, kind, count=count,
             begin_ms=begin, end_ms=end,
         )  # fmt: skip
-    if as_json:
-        show_json([members(each) for each in found])
+    if output.is_data:
+        output.value([members(each) for each in found])
     elif found:
-        show_rows(COLUMNS, [_row(each) for each in found], as_json=False)
+        output.rows(COLUMNS, [_row(each) for each in found])
     else:
         click.echo("no such message", err=True)
     if not found:
@@ -88,6 +93,7 @@ def _row(each: ReceivedMessage) -> tuple[object, ...]:
     properties, stored = each.properties, each.stored
     return (
         each.broker_name, stored.queue_id, stored.queue_offset,
-        time_text(stored.store_timestamp_ms), properties.get("UNIQ_KEY"), properties.get("TAGS"),
-        properties.get("KEYS"), shown_line(each),
+        stored.store_timestamp_ms, properties.get("UNIQ_KEY"), properties.get("TAGS"),
+        properties.get("KEYS"), stored.born_timestamp_ms, str(stored.born_host),
+        stored.message_id, len(stored.body), shown_line(each),
     )  # fmt: skip

@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.operations.json_lines import members
@@ -19,8 +20,8 @@ from rmq.operations.texts import HEX_BYTES_MAX, hex_lines, printable
 @click.argument("message_id", metavar="ID")
 @click.argument("topic", required=False)
 @namesrv_option
-@json_option
-def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> None:
+@output_option
+def show(message_id: str, topic: str | None, namesrv: str, output: Output) -> None:
     """Show a message with all there is to it, and which groups have passed it.
 
     A group has passed what it consumed, sent back for a later try, or filtered out.
@@ -29,9 +30,9 @@ def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> Non
     with Cluster(namesrv) as cluster:
         found = find(cluster, message_id, topic)
         groups = list(tracks(cluster, found))
-    if as_json:
-        show_json({**members(found), "topic": found.stored.topic,
-                   "groups": dict(groups)})  # fmt: skip
+    if output.is_data:
+        output.value({**members(found), "offset_id": found.stored.message_id,
+                      "groups": dict(groups)})  # fmt: skip
         return
     for name, value in facts(found):
         click.echo(f"{name:<18}{printable(str(value))}")
@@ -41,7 +42,7 @@ def show(message_id: str, topic: str | None, namesrv: str, as_json: bool) -> Non
     _show_body(found)
     if groups:
         click.echo()
-        show_rows(("GROUP", "THIS MESSAGE"), groups, False)
+        output.rows(columns("GROUP", "THIS MESSAGE"), groups)
 
 
 def _show_body(found: ReceivedMessage) -> None:
@@ -63,14 +64,14 @@ def _show_body(found: ReceivedMessage) -> None:
 @click.option("--topic", help="Of the message, where ID is its unique id.")
 @click.option("--client", help="The member that gets it; default: any that is online.")
 @namesrv_option
-@json_option
+@output_option
 def direct(
     message_id: str,
     group: str,
     topic: str | None,
     client: str | None,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Have a member of a group consume one message now, and say what came of it.
 
@@ -79,9 +80,9 @@ def direct(
     with Cluster(namesrv) as cluster:
         found = find(cluster, message_id, topic)
         said = consume_directly(cluster, found, group, client)
-    if as_json:
-        show_json({"client": said.client, "result": said.result, "remark": said.remark,
-                   "ms": said.took_ms})  # fmt: skip
+    if output.is_data:
+        output.value({"client": said.client, "result": said.result, "remark": said.remark,
+                      "spent_ms": said.took_ms})  # fmt: skip
     else:
         remark = printable(f": {said.remark}") if said.remark else ""
         click.echo(f"{said.client}: {said.result} after {said.took_ms} ms{remark}")

@@ -69,9 +69,6 @@ def namesrv_option(command: Command) -> Command:
     return _namesrv_option(account_options(command))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
 def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
     """("key=value", ...) as a dictionary; a usage error names the one without '='."""
     found = {}

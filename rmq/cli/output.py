@@ -1,126 +1,94 @@
-"""Output: a table for people, JSON for programs, errors with a way out.
+"""Output: what a command prints, in the form that is asked for: -o table, wide, json or yaml.
 
-A table is drawn by rich when standard output is a terminal and rich is there; otherwise the same
-rows come as columns padded with blanks, one line a row, so that `awk` and `grep` work. With
-`--json` the rows come as one JSON array of objects under the same names. Example:
+    @output_option
+    def list_topics(.., output: Output) -> None:
+        output.rows(COLUMNS, rows)          a table, or an array of objects
+        if output.is_data:
+            output.value({"lag": 17})       one line of JSON, or a document of YAML
 
-    BROKER    QUEUE  MIN  MAX
-    broker-a  0      0    12
-
-Exit codes: 0 done; 1 refused or failed; 2 wrong usage or configuration; 3 nobody answers at the
-address; 4 the store is held by another process; 130 interrupted.
+--json is -o json. Keys of data are snake_case, with their unit where they have one; moments are
+there twice, in UTC and in ms since 1970 (docs/command-line.md has every key). A command that goes
+on prints a line or a document for each thing.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import click
 
-from rmq.errors import (
-    ConfigError,
-    NoControllerError,
-    NotBuiltError,
-    RemoteError,
-    RmqError,
-    StoreLockedError,
-    UnreachableError,
-)
-from rmq.operations.texts import printable
+from rmq.cli.table import Column, Row, records, show_table
 
-_EXIT_CODES: list[tuple[type[RmqError], int]] = [
-    (ConfigError, 2),
-    (UnreachableError, 3),
-    (StoreLockedError, 4),
-    (NotBuiltError, 2),
-]
-# What to do about an answer, by its code.
-_ANSWER_HINTS = {
-    14: "the broker takes no writes now: see its log for the reason (disk full, stopping)",
-    16: "the topic or broker forbids it: see `rmq topic describe`",
-    17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
-    26: "list groups with `rmq group list`",
-}
+FORMS = ("table", "wide", "json", "yaml")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
-    """Prints the rows under these column names, in the form the reader wants."""
-    if as_json:
-        keys = [column.lower().replace(" ", "_") for column in columns]
-        show_json([dict(zip(keys, row, strict=True)) for row in rows])
-    elif sys.stdout.isatty() and _rich_table(columns, rows):
-        pass
-    else:
-        texts = [list(columns), *([_text(cell) for cell in row] for row in rows)]
-        widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
-        for row in texts:
-            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            click.echo(line.rstrip())
+class Output:
+    """ConfigError: the form needs something that is not installed."""
+
+    def __init__(self, form: str = "table") -> None:
+        self.form = form
+        self._data_text = _DATA.get(form)
+        if form == "yaml":
+            _need_yaml()
+
+    @property
+    def is_data(self) -> bool:
+        """For programs, not for people."""
+        return self._data_text is not None
+
+    @property
+    def is_wide(self) -> bool:
+        return self.form == "wide"
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Row]) -> None:
+        if self.is_data:
+            self.value(records(columns, rows))
+        else:
+            show_table(columns, rows, is_wide=self.is_wide)
+
+    def value(self, value: Any) -> None:
+        """Prints data."""
+        assert self._data_text is not None
+        click.echo(self._data_text(value))
 
 
-def show_json(value: Any) -> None:
-    """Prints one line of JSON."""
+def _json(value: Any) -> str:
     import msgspec
 
-    click.echo(msgspec.json.encode(value).decode())
+    return msgspec.json.encode(value).decode()
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
-    try:
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        return False
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
-    for at, column in enumerate(columns):
-        number = bool(rows) and all(isinstance(row[at], int | float) for row in rows)
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_text(cell).replace("[", "\\[") for cell in row))
-    Console(highlight=False).print(table)
-    return True
+def _yaml(value: Any) -> str:
+    import msgspec
+
+    return "---\n" + msgspec.yaml.encode(value).decode().rstrip("\n")
 
 
-def _text(cell: Any) -> str:
-    if cell is None:
-        return "-"
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, float):
-        return f"{cell:.1f}"
-    return printable(str(cell))
+def _need_yaml() -> None:
+    from importlib.util import find_spec
+
+    from rmq.errors import ConfigError
+
+    if find_spec("yaml") is None:
+        raise ConfigError("PyYAML is not installed: pip install 'rmq[yaml]', or take -o json")
 
 
-# The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.
-ACCESS_HINTS = {
-    "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
-    "and RMQ_SECRET_KEY",
-    "is not found.": "there is no such account there: see `rmq user list`",
-    "is disabled.": "let it in with `rmq user update NAME --enable`",
-    "check signature failed.": "the password (secretKey) is another one",
-    "no matched policies.": "whoever is Super can allow it: `rmq acl allow`",
-    "the decision is deny.": "an entry forbids it: see `rmq acl list`",
-}
+_DATA: dict[str, Callable[[Any], str]] = {"json": _json, "yaml": _yaml}
 
 
-def describe_error(error: RmqError) -> tuple[str, int]:
-    """(what to print, exit code): the cause first, then the way out."""
-    code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
-    if isinstance(error, RemoteError):
-        hint = error.of_access(ACCESS_HINTS) or _ANSWER_HINTS.get(error.code)
-        text = f"refused with code {error.code}: {error.remark.strip()}"
-        return (f"{text}\n  {hint}" if hint else text), code
-    if isinstance(error, NoControllerError):
-        return (
-            f"{error}\n  Start one with `rmq controller`, or say where it is: "
-            "--controller HOST:PORT"
-        ), code
-    if isinstance(error, UnreachableError):
-        return (
-            f"{error}\n  Start one with `rmq standalone`, or say where it is: -n HOST:PORT "
-            "(or NAMESRV_ADDR)"
-        ), code
-    return str(error), code
+def output_option(command: Command) -> Command:
+    """-o, and --json; the command gets an Output. Of both the last one counts."""
+
+    def chosen(context: click.Context, parameter: click.Parameter, form: str | None) -> Output:
+        return Output(form or "table")
+
+    form = click.option(
+        "-o", "--output", "output", type=click.Choice(FORMS), callback=chosen,
+        help="What is printed: a table, wide: one with all columns, JSON or YAML.  "
+        "[default: table]",
+    )  # fmt: skip
+    json = click.option("--json", "output", flag_value="json", callback=chosen,
+                        help="The same as -o json.")  # fmt: skip
+    return form(json(command))

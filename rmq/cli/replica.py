@@ -20,17 +20,18 @@ from typing import Any, TypeVar
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
 from rmq.cli.replica_switch import acks_of_all, elect_soon
+from rmq.cli.table import columns
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
 from rmq.operations.replica_sets import controllers_of, replica_sets
 
-COLUMNS = ("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END", "LAG",
-           "BEHIND MS")  # fmt: skip
+COLUMNS = columns("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END",
+                  "LAG", "BEHIND MS")  # fmt: skip
 LOOK_S = 0.01
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,9 +53,9 @@ def replica() -> None:
 @replica.command()
 @click.argument("broker_names", nargs=-1, metavar="[BROKER_NAME]...")
 @places
-@json_option
+@output_option
 def status(
-    broker_names: tuple[str, ...], controller: str | None, namesrv: str, as_json: bool
+    broker_names: tuple[str, ...], controller: str | None, namesrv: str, output: Output
 ) -> None:
     """Show who is master, who is in sync, and how far each replica is.
 
@@ -66,12 +67,10 @@ def status(
         sets = replica_sets(replicas, entries, broker_names)
         states = replicas.states()
     missing = sorted(set(broker_names) - {each.name for each in sets})
-    if as_json:
-        show_json({"controllers": states, "brokers": sets})
+    if output.is_data:
+        output.value({"controllers": states, "brokers": sets})
     else:
-        show_rows(
-            COLUMNS, [_cells(found, each) for found in sets for each in found.replicas], False
-        )
+        output.rows(COLUMNS, [_cells(found, each) for found in sets for each in found.replicas])
         for found in sets:
             click.echo(_summary(found))
         for state in states:
@@ -114,14 +113,14 @@ def _summary(found: ReplicaSet) -> str:
 @places
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.1), default=30.0, metavar="SECONDS",
               show_default=True, help="How long to wait for it.")  # fmt: skip
-@json_option
+@output_option
 def promote(
     broker_name: str,
     broker_id: int,
     controller: str | None,
     namesrv: str,
     timeout_s: float,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Make a replica the master: a planned switch.
 
@@ -132,7 +131,7 @@ def promote(
         found = _controlled(replicas, broker_name)
         target = _promotable(found, broker_id)
         if found.master_id == broker_id:
-            _say(as_json, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
+            _say(output, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
             return
         with acks_of_all(replicas, found, broker_id, timeout_s) as is_told:
             began = time.monotonic()
@@ -143,7 +142,7 @@ def promote(
             waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
             if reply.code not in (ResponseCode.SUCCESS, waits):
                 raise RemoteError(reply.code, reply.remark or "no reason given")
-            if reply.code == waits and not as_json:
+            if reply.code == waits and not output.is_data:
                 click.echo(f"{reply.remark}; waiting")
             until = began + timeout_s
             while _master_of(replicas, broker_name) != broker_id:
@@ -161,7 +160,7 @@ def promote(
         f"{broker_name}: {broker_id} at {target.address} is master, elected after "
         f"{elected_s * 1000:.0f} ms and taking sends after {ready_s * 1000:.0f} ms"
     )
-    _say(as_json, text, elected_ms=round(elected_s * 1000), ready_ms=round(ready_s * 1000))
+    _say(output, text, elected_ms=round(elected_s * 1000), ready_ms=round(ready_s * 1000))
 
 
 def _check(until: float, text: str) -> None:
@@ -169,9 +168,9 @@ def _check(until: float, text: str) -> None:
         raise RmqError(f"{text}. `rmq replica status` shows what it waits for")
 
 
-def _say(as_json: bool, text: str, **fields: int) -> None:
-    if as_json:
-        show_json({"text": text, **fields})
+def _say(output: Output, text: str, **fields: int) -> None:
+    if output.is_data:
+        output.value({"text": text, **fields})
     else:
         click.echo(text)
 
@@ -249,7 +248,7 @@ def remove(
               help="Directory of its store.  [default: ~/store]")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=10911, show_default=True,
               help="Of the new broker.")  # fmt: skip
-@json_option
+@output_option
 def add(
     broker_name: str,
     controller: str | None,
@@ -257,7 +256,7 @@ def add(
     write: Path | None,
     store: Path | None,
     port: int,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show the settings of one more replica of a broker, and check what it has to reach.
 
@@ -278,8 +277,8 @@ def add(
         except OSError as error:
             raise ConfigError(f"{write} cannot be written: {error.strerror}") from None
         click.echo(f"written to {write}. Start it with: rmq broker -c {write}")
-    elif as_json:
-        show_json(settings)
+    elif output.is_data:
+        output.value(settings)
     else:
         click.echo(settings_text(settings), nl=False)
 

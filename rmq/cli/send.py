@@ -10,8 +10,8 @@ import click
 
 from cext.client.message import Message
 from cext.client.result import SendResult
-from rmq.cli.options import json_option, namesrv_option, parse_pairs
-from rmq.cli.output import show_json
+from rmq.cli.options import namesrv_option, parse_pairs
+from rmq.cli.output import Output, output_option
 from rmq.cli.times import DURATION, MOMENT
 from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
@@ -62,7 +62,7 @@ from rmq.operations.json_lines import message_of
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @namesrv_option
-@json_option
+@output_option
 def send(
     topic: str,
     bodies: tuple[str, ...],
@@ -78,7 +78,7 @@ def send(
     count: int,
     quiet: bool,
     namesrv: str,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Send messages to a topic.
 
@@ -124,7 +124,7 @@ def send(
                     message.put_property("__SHARDINGKEY", sharding_key)
                 sent = producer.send(message, queue=chosen)
                 if not quiet:
-                    _show(sent, as_json)
+                    _show(sent, output)
 
 
 def _json_lines(topic: str) -> Iterator[Message]:
@@ -155,9 +155,9 @@ def _bodies(bodies: tuple[str, ...], path: Path | None, is_read: bool) -> Iterat
         yield text.encode(errors="surrogateescape")
 
 
-def _show(sent: SendResult, as_json: bool) -> None:
-    if as_json:
-        show_json(
+def _show(sent: SendResult, output: Output) -> None:
+    if output.is_data:
+        output.value(
             {
                 "status": sent.status,
                 "message_id": sent.message_id,

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.options import json_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns
 from rmq.errors import ConfigError, RmqError
+from rmq.operations.texts import span
 from shards.command_client import CommandClient
 from shards.messages import (
     BusError,
@@ -34,17 +35,9 @@ from shards.messages import (
 )
 
 COLUMNS = (
-    "SHARD",
-    "BROKER",
-    "STATE",
-    "ADDRESS",
-    "PID",
-    "CORES",
-    "NODE",
-    "UP",
-    "RESTARTS",
-    "REASON",
-)
+    *columns("SHARD", "BROKER", "STATE", "ADDRESS", "PID", "CORES", "NODE"),
+    Column("UP", "up_s", span), *columns("RESTARTS", "REASON"), Column("STORE", is_wide=True),
+)  # fmt: skip
 RETRY_S = 1.0
 RESTART_S = 90.0
 
@@ -58,24 +51,19 @@ store_option = click.option(
 
 @click.command()
 @store_option
-@json_option
-def shards(store: Path, as_json: bool) -> None:
+@output_option
+def shards(store: Path, output: Output) -> None:
     """Show the shards of a broker and how they are.
 
     Exit code 1 when one does not serve.
     """
-    show_shards(store, as_json)
+    show_shards(store, output)
 
 
-def show_shards(store: Path, as_json: bool) -> None:
+def show_shards(store: Path, output: Output) -> None:
     with _bus(store) as bus:
         rows = _status(bus)
-    if as_json:
-        import msgspec
-
-        show_json([msgspec.structs.asdict(row) for row in rows])
-    else:
-        show_rows(COLUMNS, [_cells(row) for row in rows], False)
+    output.rows(COLUMNS, [_cells(row) for row in rows])
     if any(row.state not in ("serving", "draining", "drained") for row in rows):
         sys.exit(1)
 
@@ -160,9 +148,10 @@ def _cells(row: ShardStatus) -> tuple[object, ...]:
         row.state,
         row.address or None,
         row.pid or None,
-        ",".join(map(str, row.cores)) or None,
+        row.cores,
         row.node if row.node >= 0 else None,
-        f"{row.up_s:.0f}s" if row.up_s else None,
+        row.up_s or None,
         row.restarts,
         row.reason or None,
+        row.store,
     )

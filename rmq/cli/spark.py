@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option, parse_pairs
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option, parse_pairs
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns
 
 BANNER = """Spark {version} with rmq, name server {namesrv}. There are
     spark                    the session
@@ -46,20 +47,15 @@ def shell(namesrv: str, master: str, pairs: tuple[str, ...], command: str | None
 
 
 @spark.command()
-@json_option
-def options(as_json: bool) -> None:
+@output_option
+def options(output: Output) -> None:
     """List the options of the source and the sink."""
     _need_pyspark()
     from rmq.arrow.options import TABLE
 
-    if as_json:
-        show_json([{"option": each.name, "default": _shown(each.default),
-                    "where": each.where, "about": each.about} for each in TABLE])  # fmt: skip
-        return
-    show_rows(
-        ("OPTION", "DEFAULT", "COUNTS FOR", "WHAT"),
-        [(each.name, _shown(each.default), " ".join(each.where), each.about) for each in TABLE],
-        False,
+    output.rows(
+        (*columns("OPTION", "DEFAULT"), Column("COUNTS FOR", "where"), Column("WHAT", "about")),
+        [(each.name, _shown(each.default), each.where, each.about) for each in TABLE],
     )
 
 

@@ -7,20 +7,23 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli import broker_figures
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
-from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 from rmq.operations.broker_samples import BrokerSamples
-from rmq.operations.texts import span
 
-COLUMNS = ("BROKER", "ADDRESS", "STATE", "ROLE", "EPOCH", "IN SYNC", "VERSION", "PID", "UP",
-           "CONNECTIONS", "LAG", "UNSYNCED", "BEHIND", "RSS", "DISK")  # fmt: skip
-
-
-POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSED")
+COLUMNS = broker_figures.columns((
+    "broker", "address", "state", "role", "epoch", "in_sync", "version", "pid", "up_s",
+    "connections", "lag", "unsynced_mb", "behind_mb", "rss_mb", "disk_used_percent",
+))  # fmt: skip
+POOL_COLUMNS = (
+    *columns("BROKER", "POOL"), Column("BUFFER", "buffer_bytes"),
+    *columns("BUFFERS", "IN USE", "MOST", "REFUSED"),
+)  # fmt: skip
 
 
 @click.command()
@@ -31,8 +34,8 @@ POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSE
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Ask the supervisor of the broker with this store about its shards.",
 )
-@json_option
-def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None:
+@output_option
+def status(namesrv: str, pools: bool, store: Path | None, output: Output) -> None:
     """Show the brokers and how they are.
 
     BEHIND is what the slave that has least lacks of its master's log. Exit code 1 when a broker
@@ -43,18 +46,16 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
     if store is not None:
         from rmq.cli.shards import show_shards
 
-        show_shards(store, as_json)
+        show_shards(store, output)
         return
     with Cluster(namesrv) as cluster:
         samples = BrokerSamples(cluster)
         rows = samples.poll()
     if pools:
-        show_rows(POOL_COLUMNS, [row for each in samples.newest() for row in _pools(each)], as_json)
-    elif as_json:
-        show_json(rows)
+        output.rows(POOL_COLUMNS, [row for each in samples.newest() for row in _pools(each)])
     else:
-        show_rows(COLUMNS, [_cells(row) for row in rows], False)
-        for row in rows:
+        output.rows(COLUMNS, map(broker_figures.values, rows))
+        for row in rows if not output.is_data else ():
             if row.problem:
                 click.echo(f"{row.broker} at {row.address}: {row.problem}", err=True)
     if not rows:
@@ -70,23 +71,3 @@ def _pools(sample: Sample) -> list[tuple[object, ...]]:
     arena = {name: sample.counters.get(f"memory_{name}", 0) for name in ("bytes", "used")}
     refused = sample.counters.get("memory_refusals")
     return [*rows, (sample.broker, "(arena)", 1, arena["bytes"], arena["used"], None, refused)]
-
-
-def _cells(row: Figures) -> tuple[object, ...]:
-    return (
-        row.broker,
-        row.address,
-        row.state,
-        row.role or None,
-        row.epoch,
-        row.in_sync,
-        row.version or None,
-        row.pid or None,
-        span(row.uptime_s),
-        row.connections,
-        row.lag,
-        None if row.unsynced_mb is None else f"{row.unsynced_mb:.1f} MB",
-        None if row.behind_mb is None else f"{row.behind_mb:.1f} MB",
-        None if row.rss_mb is None else f"{row.rss_mb:.0f} MB",
-        None if row.disk is None else f"{row.disk:.0%}",
-    )

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.options import json_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.output import Output, output_option
 from rmq.cli.store_backup import backup, restore
 from rmq.cli.store_places import (
     config_option,
@@ -28,6 +27,7 @@ from rmq.cli.store_places import (
     progress_bar,
     stores_under,
 )
+from rmq.cli.table import columns
 from rmq.errors import ConfigError, StoreError, StoreLockedError
 from rmq.node.store_lock import StoreReadLock
 
@@ -56,9 +56,9 @@ store.add_command(restore)
 @click.option("--crashed", "strict", flag_value=False, type=bool,
               help="Queue files may be behind, as after kill -9.")  # fmt: skip
 @click.option("--live", is_flag=True, help="Look even while a broker holds the store.")
-@json_option
+@output_option
 def check(
-    root: Path, config: Path | None, limit: int, strict: bool | None, live: bool, as_json: bool
+    root: Path, config: Path | None, limit: int, strict: bool | None, live: bool, output: Output
 ) -> None:
     """Check that a store is sound: log, queues, key index, checkpoint.
 
@@ -69,11 +69,11 @@ def check(
     reports = {}
     for each in stores_under(root):
         reports[str(each)] = _check_one(each, log_of(settings, root, each), strict, live, shape)
-    if as_json:
-        show_json(reports)
+    if output.is_data:
+        output.value(reports)
     else:
         for name, report in reports.items():
-            _show(name, report, limit)
+            _show(name, report, limit, output)
     if any(report.problems for report in reports.values()):
         sys.exit(1)
 
@@ -91,7 +91,7 @@ def check(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a queue's columns to OUT.npz, .csv or .parquet; - prints them.",
 )
-@json_option
+@output_option
 def dump(
     path: Path,
     config: Path | None,
@@ -99,7 +99,7 @@ def dump(
     count: int | None,
     bodies: bool,
     out: Path | None,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Show what a store holds.
 
@@ -120,22 +120,21 @@ def dump(
     settings, shape = load_settings(config)
     try:
         if out is not None:
-            _dump_columns(path, settings, start, count, out, as_json)
+            _dump_columns(path, settings, start, count, out, output)
             return
         if path.is_dir():
             parts = list(itertools.islice(overview(path, log_of(settings, path, path)), count))
-            if as_json:
-                show_json([part._asdict() for part in parts])
+            if output.is_data:
+                output.value([part._asdict() for part in parts])
             else:
-                show_rows(
-                    ("PART", "FILES", "MIB", "FIRST", "LAST", "SINCE"),
+                output.rows(
+                    columns("PART", "FILES", "MIB", "FIRST", "LAST", "SINCE"),
                     [(part.what, part.files, part.size / 2**20, *part[3:]) for part in parts],
-                    False,
                 )
             return
         for row in itertools.islice(dump_file(path, start, bodies, shape), count):
-            if as_json:
-                show_json(row)
+            if output.is_data:
+                output.value(row)
             else:
                 click.echo(line(row))
     except (OSError, ValueError) as error:
@@ -143,7 +142,7 @@ def dump(
 
 
 def _dump_columns(
-    path: Path, settings: Settings, start: int, count: int | None, out: Path, as_json: bool
+    path: Path, settings: Settings, start: int, count: int | None, out: Path, output: Output
 ) -> None:
     """Of the queue's directory `path`, to the file `out` or to standard output."""
     from rmq.offline.column_files import ending, text_rows, write_columns
@@ -158,20 +157,19 @@ def _dump_columns(
     store = queue.parents[2]
     root = store.parent if store.name.startswith("shard-") else store
     log = log_of(settings, root, store) or store / "commitlog"
-    columns = read_columns(queue, log, start, count)
+    found = read_columns(queue, log, start, count)
     if not printed:
-        write_columns(columns, out)
-        rows = len(columns.offset)
-        if as_json:
-            show_json({"rows": rows, "file": str(out)})
+        write_columns(found, out)
+        rows = len(found.offset)
+        if output.is_data:
+            output.value({"rows": rows, "file": str(out)})
         else:
             click.echo(f"{rows} rows to {out}")
-    elif as_json:
-        by_name = zip(*text_rows(columns), strict=True) if len(columns.offset) else [()] * 5
-        show_json(dict(zip(columns._fields, by_name, strict=True)))
+    elif output.is_data:
+        by_name = zip(*text_rows(found), strict=True) if len(found.offset) else [()] * 5
+        output.value(dict(zip(found._fields, by_name, strict=True)))
     else:
-        headings = [name.upper() for name in columns._fields]
-        show_rows(headings, list(text_rows(columns)), False)
+        output.rows(columns(*(name.upper() for name in found._fields)), list(text_rows(found)))
 
 
 def _check_one(
@@ -200,10 +198,10 @@ def _check_one(
             look.release()
 
 
-def _show(name: str, report: Report, limit: int) -> None:
+def _show(name: str, report: Report, limit: int, output: Output) -> None:
     if report.problems:
         rows = [(each.file, each.offset, each.what) for each in report.problems[:limit]]
-        show_rows(("FILE", "BYTE", "WHAT"), rows, False)
+        output.rows(columns("FILE", "BYTE", "WHAT"), rows)
         if len(report.problems) > limit:
             click.echo(f"... and {len(report.problems) - limit} more")
     for note in report.notes:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.options import json_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.output import Output, output_option
 from rmq.cli.store_places import config_option, load_settings, log_of, progress_bar, stores_under
+from rmq.cli.table import columns
 from rmq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ PROBLEMS_SHOWN = 100
               help="Check a backup, without a store: checksums, and every record.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep log files that the store has deleted since.")
 @config_option
-@json_option
+@output_option
 def backup(
     root: Path, target: Path | None, checked: Path | None, keep: bool, config: Path | None,
-    as_json: bool,
+    output: Output,
 ) -> None:  # fmt: skip
     """Copy a store while its broker runs, or bring such a copy up to date.
 
@@ -63,7 +63,7 @@ def backup(
     if (target is None) == (checked is None):
         raise click.UsageError("give --to DIR to make a backup, or --check DIR to check one")
     if checked is not None:
-        _check(checked, as_json)
+        _check(checked, output)
         return
     assert target is not None
     from rmq.backup.backup import Backup
@@ -72,10 +72,10 @@ def backup(
     logs = {each: log_of(settings, root, each) or each / "commitlog" for each in stores_under(root)}
     with progress_bar(str(root)) as progress:
         result = Backup(root, target, logs, keep, progress).run()
-    if as_json:
-        show_json(result)
+    if output.is_data:
+        output.value(result)
     else:
-        _show(result)
+        _show(result, output)
     if any(each.problems for each in result.stores):
         sys.exit(1)
 
@@ -84,8 +84,8 @@ def backup(
 @click.option("--from", "source", metavar="DIR", type=DIRECTORY, required=True, help="The backup.")
 @click.option("--store", "root", metavar="DIR", type=DIRECTORY, required=True,
               help="The new store: a directory that is empty, or not there.")  # fmt: skip
-@json_option
-def restore(source: Path, root: Path, as_json: bool) -> None:
+@output_option
+def restore(source: Path, root: Path, output: Output) -> None:
     """Make a store of a backup.
 
     Every byte is checked against the backup's checksums, and every record against its own. Of a
@@ -115,8 +115,8 @@ def restore(source: Path, root: Path, as_json: bool) -> None:
         held.callback(StoreLock(root).release)
         progress = held.enter_context(progress_bar(str(root)))
         result = Restore(source, root, progress).run()
-    if as_json:
-        show_json(result)
+    if output.is_data:
+        output.value(result)
     else:
         click.echo(
             f"{root}: backup {result.number} of {result.source}: {result.records} records in "
@@ -124,25 +124,25 @@ def restore(source: Path, root: Path, as_json: bool) -> None:
         )
 
 
-def _check(directory: Path, as_json: bool) -> None:
+def _check(directory: Path, output: Output) -> None:
     from rmq.backup.verification import verify
 
     if not directory.is_dir():
         raise ConfigError(f"{directory} is no directory")
     with progress_bar(str(directory)) as progress:
         report = verify(directory, progress)
-    if as_json:
-        show_json(report)
+    if output.is_data:
+        output.value(report)
     else:
-        _show_report(directory, report)
+        _show_report(directory, report, output)
     if report.problems:
         sys.exit(1)
 
 
-def _show_report(directory: Path, report: Report) -> None:
+def _show_report(directory: Path, report: Report, output: Output) -> None:
     if report.problems:
         rows = [(each.file, each.offset, each.what) for each in report.problems[:PROBLEMS_SHOWN]]
-        show_rows(("FILE", "BYTE", "WHAT"), rows, False)
+        output.rows(columns("FILE", "BYTE", "WHAT"), rows)
     for note in report.notes:
         click.echo(f"note: {note}")
     counts = ", ".join(f"{number} {what}" for what, number in sorted(report.counts.items()))
@@ -150,15 +150,14 @@ def _show_report(directory: Path, report: Report) -> None:
     click.echo(f"{len(report.problems)} problems" if report.problems else "sound")
 
 
-def _show(result: Result) -> None:
-    show_rows(
-        ("STORE", "LOG FILES", "FROM", "TO", "COPIED MIB", "RECORDS"),
+def _show(result: Result, output: Output) -> None:
+    output.rows(
+        columns("STORE", "LOG FILES", "FROM", "TO", "COPIED MIB", "RECORDS"),
         [
             (each.directory, each.segments, each.log_begin, each.log_end,
              each.copied_bytes / 2**20, each.copied_records)
             for each in result.stores
         ],
-        False,
     )  # fmt: skip
     for each in result.stores:
         for problem in each.problems:

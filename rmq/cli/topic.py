@@ -6,16 +6,20 @@ from typing import Any
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column, columns, moment
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ
 from rmq.names import is_dead_letter, is_retry
-from rmq.operations.texts import time_text
 from rmq.operations.topic_changes import PERMS, check_change, described, perm_text, unread
 
 QUEUES = click.IntRange(1, 65535)
+LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
+          Column("PERM", is_wide=True))  # fmt: skip
+QUEUE_COLUMNS = (*columns("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET", "MESSAGES"),
+                 moment("LAST STORED"))  # fmt: skip
 
 cluster_option = click.option(
     "--cluster", "cluster_name", help="Only on the brokers of this cluster."
@@ -30,8 +34,8 @@ def topic() -> None:
 @topic.command("list")
 @click.option("--all", "with_system", is_flag=True, help="System and retry topics too.")
 @namesrv_option
-@json_option
-def list_topics(namesrv: str, with_system: bool, as_json: bool) -> None:
+@output_option
+def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
     """List topics with their queues and brokers."""
     with Cluster(namesrv) as cluster:
         hidden = set() if with_system else admin.system_topics(cluster)
@@ -41,8 +45,9 @@ def list_topics(namesrv: str, with_system: bool, as_json: bool) -> None:
                 continue
             route = cluster.route(name)
             brokers = sorted({entry.broker_name for entry in route.entries})
-            rows.append((name, len(route.readable()), len(route.writable()), ",".join(brokers)))
-    show_rows(("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"), rows, as_json)
+            perms = ",".join(sorted({perm_text(entry.perm) for entry in route.entries}))
+            rows.append((name, len(route.readable()), len(route.writable()), brokers, perms))
+    output.rows(LISTED, rows)
 
 
 @topic.command()
@@ -140,8 +145,8 @@ def update(
 @topic.command()
 @click.argument("name")
 @namesrv_option
-@json_option
-def describe(name: str, namesrv: str, as_json: bool) -> None:
+@output_option
+def describe(name: str, namesrv: str, output: Output) -> None:
     """Show the queues of a topic: offsets, and whether each is read and written.
 
     A queue without PERM holds messages and is not read: the topic had more queues once.
@@ -156,12 +161,11 @@ def describe(name: str, namesrv: str, as_json: bool) -> None:
             each.range.min_offset,
             each.range.max_offset,
             each.messages,
-            time_text(each.range.last_stored_ms),
+            each.range.last_stored_ms,
         )
         for each in found
     ]
-    columns = ("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET", "MESSAGES", "LAST STORED")
-    show_rows(columns, rows, as_json)
+    output.rows(QUEUE_COLUMNS, rows)
     if unread := sum(each.messages for each in found if not each.perm & PERM_READ):
         lie = "message lies" if unread == 1 else "messages lie"
         click.echo(

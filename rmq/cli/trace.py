@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
-from rmq.cli.options import json_option, namesrv_option
-from rmq.cli.output import show_json, show_rows
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.trace import traces_of
+from rmq.client.blocking.trace import Traced, traces_of
 from rmq.names import TRACE_TOPIC
-from rmq.operations.trace_rows import COLUMNS, trace_row
+from rmq.operations import trace_rows
+from rmq.operations.times import moment_members
+
+COLUMNS = columns(*trace_rows.COLUMNS)
 
 
 @click.command()
@@ -27,8 +32,8 @@ from rmq.operations.trace_rows import COLUMNS, trace_row
     help="Read at most so many trace messages of each broker, the newest.",
 )
 @namesrv_option
-@json_option
-def trace(message_id: str, trace_topic: str, count: int, namesrv: str, as_json: bool) -> None:
+@output_option
+def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: Output) -> None:
     """Show what became of a message, by its id or key.
 
     The clients must have been started with tracing on. A consumer's line is its end when there is
@@ -36,11 +41,20 @@ def trace(message_id: str, trace_topic: str, count: int, namesrv: str, as_json: 
     """
     with Cluster(namesrv) as cluster:
         found = traces_of(cluster, message_id, topic=trace_topic, count=count)
-    if as_json:
-        show_json([each.members() for each in found])
+    if output.is_data:
+        output.value([_members(each) for each in found])
     elif found:
-        show_rows(COLUMNS, [trace_row(each) for each in found], as_json=False)
+        output.rows(COLUMNS, [trace_rows.trace_row(each) for each in found])
     else:
         click.echo(f"no trace of {message_id} in {trace_topic}", err=True)
     if not found:
         sys.exit(1)
+
+
+def _members(each: Traced) -> dict[str, Any]:
+    """What a record has not is null."""
+    found = {name: getattr(each.record, name) for name in each.record.__struct_fields__}
+    found["client_host"] = each.record.client_host or each.client_host
+    known = {name: None if value in ("", -1) else value for name, value in found.items()}
+    time_ms = known.pop("time_ms")
+    return {**moment_members("time", time_ms), **moment_members("stored", each.stored_ms), **known}

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from rmq.cli.account_servers import account_servers_option, accounts_of
-from rmq.cli.options import json_option
-from rmq.cli.output import show_rows
+from rmq.cli.output import Output, output_option
+from rmq.cli.table import columns
 
 NEW_PASSWORD = "RMQ_NEW_PASSWORD"
 Function = Callable[..., Any]
@@ -104,12 +104,12 @@ def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
 @user.command("list")
 @click.argument("part", default="")
 @account_servers_option
-@json_option
-def list_users(part: str, namesrv: str, controller: str | None, as_json: bool) -> None:
+@output_option
+def list_users(part: str, namesrv: str, controller: str | None, output: Output) -> None:
     """List users whose names hold PART; passwords are not shown."""
     with accounts_of(namesrv, controller) as accounts:
         rows = [
             (each.get("username"), each.get("userType"), each.get("userStatus"))
             for each in accounts.users(part)
         ]
-    show_rows(("USER", "TYPE", "STATUS"), rows, as_json)
+    output.rows(columns("USER", "TYPE", "STATUS"), rows)

@@ -1,4 +1,4 @@
-"""Report: results of a run as a page of text and as JSON.
+"""Report: results of a run as a page of text and as data.
 
 acked          2,345,678 messages in 5.00 s: 469,135 msg/s, 316.2 MB/s
 failures       2 (SYSTEM_BUSY): 17
@@ -40,7 +40,7 @@ def latency_microseconds(result: Result) -> dict[str, float]:
     return table
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def members(result: Result) -> dict[str, Any]:
     return {
         "seconds": round(result.seconds, 6),
         "messages": result.messages,

@@ -8,7 +8,7 @@ bytes that are none are shown as such. Offsets of a segment are log offsets, tho
 are queue offsets, those of an index file numbers of entries.
 
 Example:
-    0 97 T/0 #0 stored 2026-11-21T12:00:00.000 KEYS=k TAGS=TagA
+    0 97 T/0 #0 stored 2026-11-21T12:00:00.000Z KEYS=k TAGS=TagA
     97 end: zeros
 """
 
@@ -44,7 +44,7 @@ def time_text(milliseconds: int) -> str:
         moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "")
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def dump_log(path: Path, start: int, bodies: bool) -> Iterator[dict[str, Any]]:
@@ -64,6 +64,7 @@ def dump_log(path: Path, start: int, bodies: bool) -> Iterator[dict[str, Any]]:
                 "size": found.size, "topic": found.topic.decode("utf-8", "replace"),
                 "queue_id": found.queue_id, "queue_offset": found.queue_offset,
                 "sys_flag": found.sys_flag, "stored": time_text(found.store_ms),
+                "stored_ms": found.store_ms,
                 "properties": decode_properties(found.properties),
             }  # fmt: skip
             if bodies:
@@ -109,7 +110,7 @@ def dump_checkpoint(path: Path) -> Iterator[dict[str, Any]]:
     row = found._asdict()
     row["boot_id"] = found.boot_id.hex()
     for name in ("physic_ms", "logics_ms", "index_ms"):
-        row[name] = f"{row[name]} ({time_text(row[name])})"
+        row[name.removesuffix("_ms")] = time_text(row[name])
     yield row
 
 

@@ -1,16 +1,23 @@
 """JSON lines: a message as one JSON object, as `rmq consume --json` prints and `rmq send` takes it.
 
-    {"broker":"broker-a","queue":3,"offset":17,"stored":1763726400000,"born":..,"born_host":"..",
-     "id":"..","tag":"paid","keys":"7","reconsume_times":0,"properties":{..},"body":"hello"}
+    {"topic":"orders","broker":"broker-a","queue":3,"offset":17,
+     "stored":"2025-11-21T12:00:00.123Z","stored_ms":1763726400123,"born":"..","born_ms":..,
+     "born_host":"..","id":"..","tag":"paid","keys":"7","reconsume_times":0,"properties":{..},
+     "body":"hello"}
 
-Times are ms since 1970. A body that is no text is "body_base64". To send, `body` or `body_base64`
-is enough; tag, keys and properties are taken along, all that a broker or client gave the message is
-not: it becomes a new one, with an id and an offset of its own.
+A body that is no text is "body_base64". A message with a sharding key has "sharding_key", one that
+was to come later "deliver_at" and "deliver_at_ms".
+
+To send, `body` or `body_base64` is enough; tag, keys, properties, sharding_key and deliver_at (or
+deliver_at_ms), which counts while it is to come, are taken along. All that a broker or client gave
+the message is not: it becomes a new one, with an id and an offset of its own.
 """
 
 from __future__ import annotations
 
 import base64
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,33 +26,53 @@ from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
 from rmq.format.own_properties import OWN_PROPERTIES
 from rmq.operations.texts import as_text
+from rmq.operations.times import LAST_MS, moment_members, moment_ms
 
 if TYPE_CHECKING:
     from cext.client.message import Message
 
 NAMES = {
-    "topic", "broker", "queue", "offset", "stored", "born", "born_host", "id", "tag", "keys",
-    "reconsume_times", "properties", "body", "body_base64", "packing",
+    "topic", "broker", "queue", "offset", "stored", "stored_ms", "born", "born_ms", "born_host",
+    "id", "tag", "keys", "sharding_key", "deliver_at", "deliver_at_ms", "reconsume_times",
+    "properties", "body", "body_base64", "packing",
+    "origin_topic", "offset_id", "groups",  # of `rmq dlq show` and `rmq message show`
 }  # fmt: skip
+SHARDING_KEY = "__SHARDINGKEY"
+DELIVER_AT = "TIMER_DELIVER_MS"
+# When a message was to come: as its sender said it, and as brokers note it.
+_DELIVERY = (DELIVER_AT, "TIMER_OUT_MS")
 
 
 def members(message: ReceivedMessage) -> dict[str, Any]:
     """The message as a JSON object."""
     stored = message.stored
     return {
+        "topic": stored.topic,
         "broker": message.broker_name,
         "queue": stored.queue_id,
         "offset": stored.queue_offset,
-        "stored": stored.store_timestamp_ms,
-        "born": stored.born_timestamp_ms,
+        **moment_members("stored", stored.store_timestamp_ms),
+        **moment_members("born", stored.born_timestamp_ms),
         "born_host": str(stored.born_host),
-        "id": message.properties.get("UNIQ_KEY"),
-        "tag": message.properties.get("TAGS"),
-        "keys": message.properties.get("KEYS"),
+        **property_members(message.properties),
         "reconsume_times": stored.reconsume_times,
         "properties": message.properties,
         **body_members(message.body, message.packing),
     }
+
+
+def property_members(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What properties say that has a name of its own."""
+    found: dict[str, Any] = {
+        "id": properties.get("UNIQ_KEY"),
+        "tag": properties.get("TAGS"),
+        "keys": properties.get("KEYS"),
+    }
+    if sharding_key := properties.get(SHARDING_KEY):
+        found["sharding_key"] = sharding_key
+    texts = (properties.get(name, "") for name in _DELIVERY)
+    due = next((text for text in texts if text.isdecimal() and len(text) < 16), None)
+    return found if due is None else found | moment_members("deliver_at", int(due))
 
 
 def body_members(body: bytes, packing: str | None = None) -> dict[str, str]:
@@ -87,7 +114,35 @@ def message_of(line: bytes, topic: str) -> Message:
     message = Message(topic, _body(found), properties=kept)
     message.tags = message.tags if tag is None else tag
     message.keys = message.keys if keys is None else keys
+    if (sharding_key := _sharding_key(found)) is not None:
+        message.put_property(SHARDING_KEY, sharding_key)
+    if (due_ms := _due_ms(found)) > time.time() * 1000:
+        message.put_property(DELIVER_AT, due_ms)
     return message
+
+
+def _sharding_key(found: dict[str, Any]) -> str | None:
+    given = found.get("sharding_key")
+    if not isinstance(given, str | None):
+        raise MessageError("member sharding_key is no text")
+    return given or None
+
+
+def _due_ms(found: dict[str, Any]) -> int:
+    """0: it says nothing."""
+    given, text = found.get("deliver_at_ms"), found.get("deliver_at")
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= LAST_MS:
+            raise MessageError("member deliver_at_ms is no number of ms since 1970")
+        return given
+    if text is None:
+        return 0
+    if not isinstance(text, str):
+        raise MessageError("member deliver_at is no text; deliver_at_ms takes numbers")
+    try:
+        return moment_ms(text)
+    except ValueError as error:
+        raise MessageError(f"member deliver_at: {error}") from None
 
 
 def _body(found: dict[str, Any]) -> bytes:

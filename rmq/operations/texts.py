@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 
 from rmq.client.blocking.tail import ReceivedMessage
+from rmq.operations.times import LAST_MS
 
 LINE_CHARACTERS_MAX = 60  # of a body in a table
 HEX_BYTES_MAX = 512
@@ -36,6 +37,8 @@ def time_text(ms: int) -> str | None:
     """Local time of a moment in milliseconds; None for never (0 and below)."""
     if ms <= 0:
         return None
+    if ms > LAST_MS:
+        return f"{ms} ms"
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000)) + f".{ms % 1000:03d}"
 
 

@@ -5,17 +5,23 @@
     first | last | 17 | 17:40 | -10 | a moment                                 where to begin
 
 Local time, as clocks on the wall show it; seconds and milliseconds since 1970 are told apart by
-their digits.
+their digits. A moment with Z behind it is UTC, as data has it:
+
+    moment_members("stored", 1763726400123)
+        {"stored": "2025-11-21T12:00:00.123Z", "stored_ms": 1763726400123}
 """
 
 from __future__ import annotations
 
+import calendar
 import re
 import time
+from typing import Any
 
 from rmq.client.blocking.tail import Start
 
 FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
+LAST_MS = 253_402_214_400_000  # the last day that a calendar has, 9999-12-31
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MOMENTS = "milliseconds, a local time such as 2025-06-01T08:30, now, or -1h for an hour ago"
 DURATIONS = "a time such as 500ms, 10s, 5m, 2h or 1d"
@@ -29,10 +35,13 @@ def moment_ms(text: str) -> int:
         return int(time.time() * 1000)
     if text.startswith("-"):
         return int(time.time() * 1000) - duration_ms(text[1:])
+    utc = re.fullmatch(r"(.+?)(?:\.([0-9]{3}))?Z", text)
     for form in FORMS:
         try:
+            if utc is not None:
+                return calendar.timegm(time.strptime(utc[1], form)) * 1000 + int(utc[2] or 0)
             return int(time.mktime(time.strptime(text, form)) * 1000)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     raise ValueError(f"{text!r}: {MOMENTS}")
 
@@ -43,6 +52,19 @@ def duration_ms(text: str) -> int:
     if found is None or found[2] not in UNITS:
         raise ValueError(f"{text!r}: {DURATIONS}")
     return round(float(found[1]) * UNITS[found[2]])
+
+
+def utc_text(ms: int) -> str | None:
+    """In UTC, by ISO 8601; None for never (0 and below), and for what no calendar has."""
+    if not 0 < ms <= LAST_MS:
+        return None
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"
+
+
+def moment_members(key: str, ms: int | None) -> dict[str, Any]:
+    """What data has of a moment; both are null for never."""
+    known = ms if ms is not None and ms > 0 else None
+    return {key: utc_text(known or 0), f"{key}_ms": known}
 
 
 def parse_start(text: str) -> Start:

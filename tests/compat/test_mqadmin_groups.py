@@ -283,7 +283,7 @@ def test_traces_are_found_by_message_id(
         assert first["group"] == second["group"] == traced["consumerGroup"]
         assert (first["success"], second["success"]) == (False, True)
         assert second["retries"] == 1
-        assert first["clientHost"] == "127.0.0.1"
+        assert first["client_host"] == "127.0.0.1"
         text = CliRunner().invoke(cli, asked[:-1]).output
         assert re.search(rf"^sent +\S+ \S+ +{traced['producerGroup']}", text, re.MULTILINE), text
         assert text.count("consumed") == 2

@@ -325,8 +325,8 @@ def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) ->
         assert "rmq acl allow" in text
     rows = json.loads(command(broker, "acl", "list", "alice", "--json").stdout)
     assert [(row["user"], row["resource"], row["actions"], row["decision"]) for row in rows] == [
-        ("alice", "Topic:orders*", "Pub,Sub", "Allow"),
-        ("alice", "Group:billing*", "Pub,Sub", "Allow"),
+        ("alice", "Topic:orders*", ["Pub", "Sub"], "Allow"),
+        ("alice", "Group:billing*", ["Pub", "Sub"], "Allow"),
     ]
 
 

@@ -86,7 +86,7 @@ class Group:
 def test_they_are_seen_and_sent_again_to_the_group_alone_once(namesrv: str) -> None:
     group = Group(namesrv, "alone")
     rows = json.loads(done("show", "alone", "--json"))
-    assert sorted((row["topic"], row["body"], row["keys"]) for row in rows) == [
+    assert sorted((row["origin_topic"], row["body"], row["keys"]) for row in rows) == [
         ("of-alone", "0", "k0"), ("of-alone", "1", "k1"), ("of-alone", "2", "k2")]  # fmt: skip
     assert "of-alone" in done("show", "alone", "--key", "k1") and "k0" not in (
         done("show", "alone", "--key", "k1"))  # fmt: skip

@@ -128,7 +128,7 @@ def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:
         done = rmq("top", "--once", "--json", "--interval", "0.2", "-n", broker.namesrv)
         (shown,) = json.loads(done.stdout)
         assert shown["pid"] == broker.pid and shown["address"] == broker.address
-        assert shown["in_rate"] == 0 and shown["cached"] is not None
+        assert shown["in_messages_per_second"] == 0 and shown["cached_percent"] is not None
         done = rmq("broker", "status", "-n", broker.namesrv)
         assert done.returncode == 0
         assert done.stdout.splitlines()[1].split()[:3] == ["broker-a", broker.address, "running"]
@@ -146,7 +146,7 @@ def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> No
         process.terminate()
         process.wait(HANG_S)
         process.stdout.close()
-        ages = [look["uptime_s"] for look in looks]
+        ages = [look["up_s"] for look in looks]
         assert ages == sorted(ages) and ages[0] < ages[2]
 
 

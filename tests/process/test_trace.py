@@ -49,7 +49,7 @@ def test_what_became_of_a_message_is_shown_in_order(tmp_path: Path) -> None:
         assert [each["kind"] for each in found] == ["Pub", "SubAfter", "SubBefore"]
         pub, failed, begun = found
         assert (pub["group"], pub["topic"], pub["tags"]) == ("PG", "orders", "tag")
-        assert (pub["offset_id"], pub["success"], pub["clientHost"]) == ("OFF", True, "127.0.0.1")
+        assert (pub["offset_id"], pub["success"], pub["client_host"]) == ("OFF", True, "127.0.0.1")
         assert (failed["time_ms"], failed["group"], failed["cost_ms"]) == (2000, "CG", 12)
         assert (failed["success"], failed["code"]) == (False, "failed")
         assert (begun["retries"], begun["time_ms"]) == (1, 9000)

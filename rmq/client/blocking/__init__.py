@@ -4,6 +4,7 @@
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
     topics              a topic at each broker; changes of what is named alone
+    group_lag           what a group has still to consume, retries and dead letters on their own
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
     credentials         whose requests these are
     encryption          whether they go by TLS

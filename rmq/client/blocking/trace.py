@@ -28,10 +28,6 @@ class Traced:
     client_host: str
     stored_ms: int
 
-    def members(self) -> dict[str, object]:
-        shown: dict[str, object] = msgspec.to_builtins(self.record)
-        return {"clientHost": self.client_host, "storedMs": self.stored_ms, **shown}
-
 
 def traces_of(
     cluster: ClusterView, message_id: str, *, topic: str = TRACE_TOPIC, count: int = 64

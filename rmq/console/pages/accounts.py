@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rmq.client.blocking import accounts
+from rmq.client.blocking.accounts import Accounts, entry
 from rmq.client.blocking.cluster import Cluster
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
@@ -24,16 +24,16 @@ RESOURCE_KINDS = ("Topic:", "Group:", "Cluster:")
 
 
 def user_rows(cluster: Cluster) -> list[dict[str, Any]]:
-    return accounts.users(cluster)
+    return Accounts(cluster).users()
 
 
 def acl_rows(cluster: Cluster) -> list[tuple[str, str, dict[str, Any]]]:
     """User, kind of policy, entry."""
     return [
-        (str(each.get("subject", "")).removeprefix("User:"), str(policy.get("policyType")), entry)
-        for each in accounts.acls(cluster)
+        (str(each.get("subject", "")).removeprefix("User:"), str(policy.get("policyType")), found)
+        for each in Accounts(cluster).acls()
         for policy in each.get("policies") or []
-        for entry in policy.get("entries") or []
+        for found in policy.get("entries") or []
     ]
 
 
@@ -65,8 +65,8 @@ def _plan_create(_: Cluster, values: Mapping[str, Any]) -> Plan:
 
 
 def _create(cluster: Cluster, values: Mapping[str, Any]) -> str:
-    done = accounts.create_user(
-        cluster, values["user"], values["password"], is_super=values["is_super"]
+    done = Accounts(cluster).create_user(
+        values["user"], values["password"], is_super=values["is_super"]
     )
     return f"User {values['user']} was made on {', '.join(done)}."
 
@@ -88,8 +88,7 @@ def _check_update(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _update(cluster: Cluster, values: Mapping[str, Any]) -> str:
-    done = accounts.update_user(
-        cluster, values["user"], password=values["password"],
+    done = Accounts(cluster).update_user(values["user"], password=values["password"],
         is_super=None if values["type"] == KEEP else values["type"] == "Super",
         is_enabled=None if values["status"] == KEEP else values["status"] == "enable",
     )  # fmt: skip
@@ -101,7 +100,7 @@ def _plan_delete(_: Cluster, values: Mapping[str, Any]) -> Plan:
 
 
 def _delete(cluster: Cluster, values: Mapping[str, Any]) -> str:
-    done = accounts.delete_user(cluster, values["user"])
+    done = Accounts(cluster).delete_user(values["user"])
     return f"User {values['user']} was deleted on {', '.join(done)}."
 
 
@@ -131,11 +130,11 @@ def _plan_allow(_: Cluster, values: Mapping[str, Any]) -> Plan:
 
 
 def _allow(cluster: Cluster, values: Mapping[str, Any]) -> str:
-    entry = accounts.entry(
+    made = entry(
         values["resource"], values["actions"], source_ips=values["sources"] or (),
         denies=values["decision"] == "Deny",
     )  # fmt: skip
-    done = accounts.put_acl(cluster, values["user"], [entry], is_default=values["is_default"])
+    done = Accounts(cluster).put_acl(values["user"], [made], is_default=values["is_default"])
     return f"The entry of {values['user']} is on {', '.join(done)}."
 
 
@@ -146,8 +145,7 @@ def _plan_forget(_: Cluster, values: Mapping[str, Any]) -> Plan:
 
 def _forget(cluster: Cluster, values: Mapping[str, Any]) -> str:
     is_default = values["kind"] == "Default"
-    done = accounts.delete_acl(
-        cluster, values["user"], values["resource"], is_default=is_default
+    done = Accounts(cluster).delete_acl(values["user"], values["resource"], is_default=is_default
     )  # fmt: skip
     return f"The entry of {values['user']} was taken back on {', '.join(done)}."
 

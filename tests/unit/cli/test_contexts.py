@@ -59,10 +59,10 @@ def test_the_first_is_used_and_another_by_its_name() -> None:
     for words, where in ((("--context", "here"), HERE), ((), THERE)):
         assert where in rmq(*words, "broker", "status").stderr
     rows = json.loads(done("context", "list", "--json"))
-    assert [(row["used"], row["name"]) for row in rows] == [(None, "here"), ("*", "there")]
-    assert json.loads(done("context", "show"))["namesrv"] == THERE
-    assert json.loads(done("context", "show", "here"))["tls"] is False
-    assert json.loads(done("--context", "here", "context", "show"))["namesrv"] == HERE
+    assert [(row["used"], row["name"]) for row in rows] == [(False, "here"), (True, "there")]
+    assert json.loads(done("context", "show", "--json"))["namesrv"] == THERE
+    assert json.loads(done("context", "show", "here", "--json"))["tls"] is False
+    assert json.loads(done("--context", "here", "context", "show", "--json"))["namesrv"] == HERE
     done("context", "remove", "there")
     assert chosen_environment(None, {}) == {}
 

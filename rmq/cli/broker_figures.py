@@ -1,0 +1,101 @@
+"""Broker figures: columns of `rmq top` and `rmq broker status`, which show the same of a broker.
+
+    columns(("broker", "state", "cpu_percent"))     these in tables, all others where it is wide
+    values(row)                                     of Figures, in the order of ALL
+
+Their keys have the unit: in_messages_per_second, rss_mb (a million bytes), append_p99_ms. Of
+percentages 100 is all there is, of the processors one that is busy all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rmq.cli.table import Column, percent, whole
+from rmq.observe.rates import Figures
+from rmq.operations.texts import span
+
+
+def _named(name: str) -> Callable[[Figures], Any]:
+    """The field; None where it says nothing."""
+
+    def value(row: Figures) -> Any:
+        found = getattr(row, name)
+        return None if found == "" else found
+
+    return value
+
+
+def _share(name: str) -> Callable[[Figures], float | None]:
+    def value(row: Figures) -> float | None:
+        found = getattr(row, name)
+        return None if found is None else round(found * 100, 1)
+
+    return value
+
+
+def _megabytes(value: float) -> str:
+    return f"{value:.1f} MB"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1000:.0f} us" if value < 1 else f"{value:.1f} ms"
+
+
+# Heading, key, what it is of a row; how a table shows it.
+_ROWS: tuple[tuple[str, str, Callable[[Figures], Any], Callable[[Any], str | None] | None], ...] = (
+    ("BROKER", "broker", _named("broker"), None),
+    ("ADDRESS", "address", _named("address"), None),
+    ("STATE", "state", _named("state"), None),
+    ("ROLE", "role", _named("role"), None),
+    ("EPOCH", "epoch", _named("epoch"), whole),
+    ("IN SYNC", "in_sync", _named("in_sync"), whole),
+    ("VERSION", "version", _named("version"), None),
+    ("PID", "pid", lambda row: row.pid or None, None),
+    ("UP", "up_s", _named("uptime_s"), span),
+    ("BEHIND", "behind_mb", _named("behind_mb"), _megabytes),
+    ("IN/S", "in_messages_per_second", _named("in_rate"), whole),
+    ("IN MB/S", "in_mb_per_second", _named("in_mb"), None),
+    ("OUT/S", "out_messages_per_second", _named("out_rate"), whole),
+    ("OUT MB/S", "out_mb_per_second", _named("out_mb"), None),
+    ("CPU", "cpu_percent", _share("cpu"), percent),
+    ("RSS MB", "rss_mb", _named("rss_mb"), whole),
+    ("POOL", "pool_used_percent", _share("pool"), percent),
+    ("POOL MOST", "pool_most_percent", _share("pool_most"), percent),
+    ("REFUSED", "refusals", _named("refusals"), whole),
+    ("LAG", "lag", _named("lag"), whole),
+    ("UNSYNCED", "unsynced_mb", _named("unsynced_mb"), _megabytes),
+    ("CACHE", "cached_percent", _share("cached"), percent),
+    ("APPEND p99", "append_p99_ms", _named("append_p99_ms"), _milliseconds),
+    ("FLUSH p99", "flush_p99_ms", _named("flush_p99_ms"), _milliseconds),
+    ("CONN", "connections", _named("connections"), whole),
+    ("DISK", "disk_used_percent", _share("disk"), percent),
+    ("PROBLEM", "problem", _named("problem"), None),
+)
+_SUMS = ("in_rate", "in_mb", "out_rate", "out_mb", "cpu", "rss_mb", "refusals", "lag",
+         "unsynced_mb", "connections")  # fmt: skip
+
+
+def columns(shown: Sequence[str]) -> tuple[Column, ...]:
+    """`shown`: the keys of those that every table has."""
+    return tuple(
+        Column(heading, key, is_wide=key not in shown, **({} if text is None else {"text": text}))
+        for heading, key, _, text in _ROWS
+    )
+
+
+def values(row: Figures) -> list[Any]:
+    return [value(row) for _, _, value, _ in _ROWS]
+
+
+def total(rows: Sequence[Figures]) -> Figures:
+    """What can be added up, as a row of its own."""
+    sums = {}
+    for name in _SUMS:
+        known = [getattr(row, name) for row in rows if getattr(row, name) is not None]
+        sums[name] = sum(known) if known else None
+    nothing = dict.fromkeys(Figures.__struct_fields__)
+    running = sum(row.state == "running" for row in rows)
+    named = {"broker": "total", "state": f"{running} of {len(rows)}", "address": ""}
+    return Figures(**nothing | sums | named)

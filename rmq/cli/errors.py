@@ -1,0 +1,130 @@
+"""Errors: what a command says of one, the cause first, then the way out; and its exit code.
+
+    0    done
+    1    refused or failed; or what was looked at is not well, as the help of the command says
+    2    wrong usage or configuration
+    3    nobody answers at the address
+    4    the store is held by another process
+    130  interrupted (Ctrl-C)
+
+Where data is asked for as JSON (-o json) the error is JSON, too, one line on standard error:
+
+    {"error":"refused with code 17: ..","hint":"list topics with ..","exit_code":1,"code":17}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from rmq.errors import (
+    ConfigError,
+    NoControllerError,
+    NotBuiltError,
+    RemoteError,
+    RmqError,
+    StoreLockedError,
+    UnreachableError,
+)
+
+INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
+_EXIT_CODES: list[tuple[type[RmqError], int]] = [
+    (ConfigError, 2),
+    (UnreachableError, 3),
+    (StoreLockedError, 4),
+    (NotBuiltError, 2),
+]
+# What to do about an answer, by its code.
+_ANSWER_HINTS = {
+    14: "the broker takes no writes now: see its log for the reason (disk full, stopping)",
+    16: "the topic or broker forbids it: see `rmq topic describe`",
+    17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
+    26: "list groups with `rmq group list`",
+}
+# The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.
+ACCESS_HINTS = {
+    "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
+    "and RMQ_SECRET_KEY",
+    "is not found.": "there is no such account there: see `rmq user list`",
+    "is disabled.": "let it in with `rmq user update NAME --enable`",
+    "check signature failed.": "the password (secretKey) is another one",
+    "no matched policies.": "whoever is Super can allow it: `rmq acl allow`",
+    "the decision is deny.": "an entry forbids it: see `rmq acl list`",
+}
+
+
+class Described(msgspec.Struct, frozen=True):
+    """`code`: of the answer, where a server refused."""
+
+    error: str
+    hint: str | None
+    exit_code: int
+    code: int | None = None
+
+    def text(self) -> str:
+        """For people."""
+        return self.error if self.hint is None else f"{self.error}\n  {self.hint}"
+
+
+def describe_error(error: RmqError) -> Described:
+    exit_code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
+    if isinstance(error, RemoteError):
+        hint = error.of_access(ACCESS_HINTS) or _ANSWER_HINTS.get(error.code)
+        text = f"refused with code {error.code}: {error.remark.strip()}"
+        return Described(text, hint, exit_code, int(error.code))
+    where = None
+    if isinstance(error, NoControllerError):
+        where = "Start one with `rmq controller`, or say where it is: --controller HOST:PORT"
+    elif isinstance(error, UnreachableError):
+        where = (
+            "Start one with `rmq standalone`, or say where it is: -n HOST:PORT (or NAMESRV_ADDR)"
+        )
+    return Described(str(error), where, exit_code)
+
+
+def show_error(error: Exception, words: Sequence[str]) -> int:
+    """Of the command line with these words, on standard error; the exit code. `error`: one of ours,
+    or of click."""
+    told = _described(error)
+    if wants_json(words):
+        click.echo(msgspec.json.encode(told).decode(), err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()
+    elif isinstance(error, RmqError):
+        click.echo(f"rmq: {told.text()}", err=True)
+    elif told.exit_code != INTERRUPTED:
+        click.echo("Aborted!", err=True)
+    return told.exit_code
+
+
+def _described(error: Exception) -> Described:
+    if isinstance(error, RmqError):
+        return describe_error(error)
+    if isinstance(error, click.ClickException):
+        hint = None
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            hint = f"see {error.ctx.command_path} --help"
+        return Described(error.format_message(), hint, error.exit_code)
+    # A question that is interrupted has it as the context of its end.
+    if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        return Described("interrupted", None, INTERRUPTED)
+    return Described("aborted: it was not agreed to", None, 1)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether these words of a command line ask for JSON, also where they are no right ones."""
+    is_wanted = False
+    for at, word in enumerate(arguments):
+        if word == "--":
+            break
+        following = arguments[at + 1] if at + 1 < len(arguments) else ""
+        if word == "--json":
+            is_wanted = True
+        elif found := re.fullmatch(r"-o(.+)|--output=(.*)", word):
+            is_wanted = (found[1] or found[2]) == "json"
+        elif re.fullmatch(r"-[A-Za-z]*o|--output", word):
+            is_wanted = following == "json"
+    return is_wanted

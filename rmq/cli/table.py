@@ -1,0 +1,122 @@
+"""Table: rows under named columns: lines for people, objects for programs.
+
+    COLUMNS = (Column("BROKER"), Column("DISK", "disk_used_percent", percent),
+               moment("LAST STORED"), Column("PERM", is_wide=True))
+    show_table(COLUMNS, rows, is_wide=False)
+    records(COLUMNS, rows)      [{"broker": "broker-a", "disk_used_percent": 25.0, ..}, ..]
+
+A row holds plain values, which a column shows as text and gives to programs as they are: a number
+stays a number, its unit stands in the key. A moment (ms since 1970) becomes two members, "stored"
+with UTC and "stored_ms". Columns that are wide stand in the table of `-o wide` alone, and in all
+data.
+
+A table is drawn by rich when standard output is a terminal and rich is there; otherwise the same
+rows come as columns padded with blanks, one line a row, so that `awk` and `grep` work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from rmq.operations.texts import printable, time_text
+from rmq.operations.times import moment_members
+
+Row = Sequence[Any]
+
+
+def plain(value: Any) -> str:
+    """A cell as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def percent(value: float) -> str:
+    return f"{value:.0f}%"
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """`key`: of the member in data, the heading in small letters where it is not given. `text`
+    makes a cell of a value that is there."""
+
+    heading: str
+    key: str = ""
+    text: Callable[[Any], str | None] = plain
+    is_moment: bool = False
+    is_wide: bool = False
+
+    def cell(self, value: Any) -> str:
+        shown = None if value is None else self.text(value)
+        return "-" if shown is None else printable(shown)
+
+    def members(self, value: Any) -> dict[str, Any]:
+        key = self.key or self.heading.lower().replace(" ", "_")
+        return moment_members(key, value) if self.is_moment else {key: value}
+
+
+def moment(heading: str, key: str = "", *, is_wide: bool = False) -> Column:
+    """Its values are ms since 1970; 0 and below: never."""
+    return Column(heading, key, time_text, is_moment=True, is_wide=is_wide)
+
+
+def columns(*headings: str) -> tuple[Column, ...]:
+    """Plain ones."""
+    return tuple(map(Column, headings))
+
+
+def records(columns: Sequence[Column], rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows as objects."""
+    return [
+        {key: each for column, value in zip(columns, row, strict=True)
+         for key, each in column.members(value).items()}
+        for row in rows
+    ]  # fmt: skip
+
+
+def show_table(columns: Sequence[Column], rows: Iterable[Row], *, is_wide: bool = False) -> None:
+    shown = [at for at, column in enumerate(columns) if is_wide or not column.is_wide]
+    columns, rows = [columns[at] for at in shown], [[row[at] for at in shown] for row in rows]
+    if sys.stdout.isatty() and _rich_table(columns, rows):
+        return
+    texts = [[column.heading for column in columns], *_cells(columns, rows)]
+    widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
+    for row in texts:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[list[str]]:
+    return [[column.cell(value) for column, value in zip(columns, row, strict=True)]
+            for row in rows]  # fmt: skip
+
+
+def _rich_table(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        return False
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    for at, column in enumerate(columns):
+        number = bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
+        is_right = number and not column.is_moment
+        justify = "right" if is_right else "left"
+        table.add_column(column.heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for cells in _cells(columns, rows):
+        table.add_row(*(cell.replace("[", "\\[") for cell in cells))
+    Console(highlight=False).print(table)
+    return True
