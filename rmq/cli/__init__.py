@@ -13,6 +13,7 @@
     status, top         broker status; top
     keys                q ends what draws again and again
     check               check: the machine
+    check_plugins, plugin    check machine, brokers, group: for monitoring
     store               store check, store dump
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress

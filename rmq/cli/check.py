@@ -1,4 +1,5 @@
-"""`rmq check`: is this machine set up for a broker? Says what is, what is advised, and how."""
+"""`rmq check`: is this machine set up for a broker? Says what is, what is advised, and how. What
+monitoring calls is in check_plugins.py."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from pathlib import Path
 
 import click
 
+from rmq.cli.check_plugins import brokers, group, machine
+from rmq.cli.main import enter_context
 from rmq.cli.options import parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 
 
-@click.command()
+@click.group(invoke_without_command=True)
+@click.pass_context
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path),
               help="Directory of the store to be.  [default: storePathRootDir]")  # fmt: skip
 @click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -22,6 +26,7 @@ from rmq.cli.table import columns
 @click.option("--sysctl", is_flag=True, help="Print only lines for a file under /etc/sysctl.d.")
 @output_option
 def check(
+    context: click.Context,
     store: Path | None,
     config: Path | None,
     pairs: tuple[str, ...],
@@ -29,11 +34,17 @@ def check(
     sysctl: bool,
     output: Output,
 ) -> None:
-    """Check how this machine is set up for a broker.
+    """Check this machine; for monitoring also brokers and groups.
 
     Reads the kernel's settings, changes nothing. Each line that is not as advised comes with the
     reason and the command that changes it.
+
+    The commands are plugins of monitoring: one line, and 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     """
+    if context.invoked_subcommand is not None:
+        if context.invoked_subcommand != "machine":
+            enter_context(context)
+        return
     from rmq.config import load_properties
     from rmq.system.checks import check as look
     from rmq.system.kernel_files import KernelFiles
@@ -61,3 +72,7 @@ def check(
         click.echo(f"\n{len(findings) - len(wrong)} of {len(findings)} need no change.")
     if strict and wrong:
         sys.exit(1)
+
+
+for command in (machine, brokers, group):
+    check.add_command(command)

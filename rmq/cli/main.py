@@ -52,7 +52,9 @@ COMMANDS = {
     ),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers; add, drain and remove them."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
-    "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
+    "check": (
+        "rmq.cli.check", "check", "Check this machine; for monitoring also brokers and groups."
+    ),
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
@@ -163,7 +165,7 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
         context.with_resource(_variables({NAMESRV_VARIABLE: namesrv}))
     if context.invoked_subcommand not in WITHOUT_CONTEXT:
         enter_context(context)
-    elif named is not None and context.invoked_subcommand not in ("context", "broker"):
+    elif named is not None and context.invoked_subcommand not in ("context", "broker", "check"):
         raise click.UsageError(f"rmq {context.invoked_subcommand} asks no cluster: no --context")
 
 

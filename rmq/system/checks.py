@@ -26,6 +26,7 @@ MIB = 1 << 20
 GOOD_FILE_SYSTEMS = {"ext4", "xfs", "btrfs", "zfs", "ext3", "f2fs"}
 QUICK_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 FILES_WANTED = 655_350
+SPACE = "free space for the store"
 LOCKED_WANTED = 5 << 28  # a shard's arena without its jumbo buffers, by the defaults
 
 
@@ -228,7 +229,7 @@ def _free_space(store: Path, settings: Settings) -> Finding:
     limit = int(settings.diskMaxUsedSpaceRatio) / 100
     good = free >= wanted and used < limit
     return Finding(
-        "free space for the store", f"{free / MIB:,.0f} MiB, {used:.0%} used",
+        SPACE, f"{free / MIB:,.0f} MiB, {used:.0%} used",
         f"3 log files ({wanted / MIB:,.0f} MiB), below {limit:.0%} used", good,
         "log files are made ahead; beyond diskMaxUsedSpaceRatio old ones are deleted early",
         "" if good else "more disk, or a smaller mappedFileSizeCommitLog",

@@ -1,0 +1,140 @@
+"""`rmq check machine | brokers | group`: what monitoring calls; plugin.py has what they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rmq.cli.options import namesrv_option, parse_pairs
+from rmq.cli.output import Output, output_option
+from rmq.cli.plugin import Number, PluginCommand, Result, Status
+from rmq.cli.text import counted
+from rmq.client.blocking.cluster import Cluster
+
+# States of brokers that go on serving; in all others they refuse something, or do not answer.
+MILD = {"detached", "no controller"}
+THRESHOLD = click.FloatRange(0)
+
+
+@click.command(cls=PluginCommand)
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory of the store.  [default: storePathRootDir]")  # fmt: skip
+@click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              metavar="FILE", help="Property file of the broker.")  # fmt: skip
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting.")
+@output_option
+def machine(
+    store: Path | None, config: Path | None, pairs: tuple[str, ...], output: Output
+) -> None:
+    """Check this machine, for monitoring.
+
+    CRITICAL: there is no space for the store; WARNING: a setting is not as advised. `rmq check`
+    says more of both.
+    """
+    from rmq.config import load_properties
+    from rmq.system.checks import SPACE, check
+    from rmq.system.kernel_files import KernelFiles
+
+    settings = load_properties(config, parse_pairs(pairs, "--set"))
+    root = store if store is not None else Path(settings.storePathRootDir).expanduser()
+    findings = check(KernelFiles(), root, settings)
+    found = Result("MACHINE")
+    for each in findings:
+        if each.good is False:
+            status = Status.CRITICAL if each.name == SPACE else Status.WARNING
+            found.problem(status, f"{each.name}: {each.now}, advised is {each.advised}")
+    good = sum(each.good is not False for each in findings)
+    found.numbers.append(Number("not_as_advised", len(findings) - good))
+    found.rest = f"{good} of {len(findings)} need no change"
+    found.show(output)
+
+
+@click.command(cls=PluginCommand)
+@click.option("--expect", type=click.IntRange(1), metavar="N",
+              help="CRITICAL when fewer brokers run.")  # fmt: skip
+@click.option("--disk-warning", type=THRESHOLD, default=75, show_default=True, metavar="PERCENT",
+              help="Of the disk in use: WARNING from here on.")  # fmt: skip
+@click.option("--disk-critical", type=THRESHOLD, default=90, show_default=True, metavar="PERCENT",
+              help="CRITICAL from here on.")  # fmt: skip
+@namesrv_option
+@output_option
+def brokers(
+    expect: int | None, disk_warning: float, disk_critical: float, namesrv: str, output: Output
+) -> None:
+    """Check all brokers, for monitoring.
+
+    CRITICAL: one does not answer or refuses sends, or no name server answers; WARNING: one lacks
+    its controller, or a slave its master's log. The states are those of `rmq broker status`.
+    """
+    from rmq.cli.broker_samples import BrokerSamples
+
+    with Cluster(namesrv) as cluster:
+        rows = BrokerSamples(cluster).poll()
+    found = Result("BROKERS")
+    for row in rows:
+        if row.state != "running":
+            status = Status.WARNING if row.state in MILD else Status.CRITICAL
+            why = f" ({row.problem})" if row.problem else ""
+            found.problem(status, f"{row.broker} at {row.address}: {row.state}{why}")
+        if row.disk is not None:
+            percent = round(row.disk * 100, 1)
+            found.number(
+                Number(f"disk_{row.broker}_{row.address}", percent, "%", disk_warning,
+                       disk_critical),
+                f"{row.broker} at {row.address}: {percent:g}% of its disk is used",
+            )  # fmt: skip
+    running = sum(row.state == "running" for row in rows)
+    found.numbers.insert(0, Number("brokers_running", running))
+    if running < (expect or 1):
+        found.problem(Status.CRITICAL, f"{running} of {expect or 1} that are to run")
+    found.rest = f"{running} of {counted(len(rows), 'broker')} run"
+    found.show(output)
+
+
+@click.command(cls=PluginCommand)
+@click.argument("name")
+@click.option("--lag-warning", type=THRESHOLD, metavar="N", help="Messages to consume: WARNING.")
+@click.option("--lag-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
+@click.option("--dead-letters-warning", type=THRESHOLD, default=1, show_default=True, metavar="N",
+              help="Dead letters: WARNING.")  # fmt: skip
+@click.option("--dead-letters-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
+@click.option("--members", type=click.IntRange(1), metavar="N",
+              help="CRITICAL when fewer members are online.")  # fmt: skip
+@namesrv_option
+@output_option
+def group(
+    name: str,
+    lag_warning: float | None,
+    lag_critical: float | None,
+    dead_letters_warning: float,
+    dead_letters_critical: float | None,
+    members: int | None,
+    namesrv: str,
+    output: Output,
+) -> None:
+    """Check a consumer group, for monitoring.
+
+    Its lag counts what it has still to consume of topics and of its retries. UNKNOWN: there is no
+    such group.
+    """
+    from rmq.client.blocking import admin
+    from rmq.client.blocking.group_lag import group_lag
+
+    with Cluster(namesrv) as cluster:
+        admin.require_groups(cluster, name)
+        found_lag = group_lag(cluster, name, set(cluster.topics()))
+        online = len((admin.group_members(cluster, name) or {}).get("connectionSet") or [])
+    found = Result("GROUP")
+    lag = found_lag.lag + found_lag.retry_lag
+    found.number(Number("lag", lag, "", lag_warning, lag_critical), f"{name}: lag {lag}")
+    letters = found_lag.dead_letters
+    found.number(
+        Number("dead_letters", letters, "", dead_letters_warning, dead_letters_critical),
+        f"{name}: {counted(letters, 'dead letter')}",
+    )
+    found.numbers.append(Number("members", online))
+    if members is not None and online < members:
+        found.problem(Status.CRITICAL, f"{name}: {online} of {counted(members, 'member')} online")
+    found.rest = f"lag {lag}, {counted(online, 'member')} online"
+    found.show(output)

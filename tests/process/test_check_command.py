@@ -1,0 +1,155 @@
+"""Goal: monitoring learns how brokers and groups are from an exit code and a line; what waits in a
+group's retry topics and among its dead letters is told on its own.
+
+Method: a real broker, groups that sent messages back and gave some up, thresholds on both sides of
+what there is. Cannot show: states that a broker has with a full or broken disk; tests/fault has
+these, by `rmq broker status`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.command_line import rmq
+from support.waiting import wait_until
+
+from rmq import Admin, Message, Producer, PushConsumer
+from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.format.fastjson import MessageQueue
+
+LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    delays = ("--set", "messageDelayLevel=1s 1s 1s 1s")
+    with broker_process(tmp_path_factory.mktemp("check"), delays) as process:
+        yield process
+
+
+@pytest.fixture(autouse=True)
+def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
+    return broker.namesrv
+
+
+def check(*words: str) -> tuple[int, str]:
+    """Exit code, and what was printed."""
+    done = rmq("check", *words)
+    return done.returncode, done.stdout + done.stderr
+
+
+def described(group: str) -> dict[str, Any]:
+    done = rmq("group", "describe", group, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture(scope="module")
+def group(broker: BrokerProcess) -> str:
+    """Of six messages it has consumed two, sent two back and given two up; it is offline."""
+    name, topic = "ill", "of-ill"
+    with Admin(namesrv_addr=broker.namesrv) as admin:
+        admin.create_topic(topic, 1)
+    queue = MessageQueue(topic, "broker-a", 0)
+
+    def decide(messages: list[Any], context: Any) -> Any:
+        if messages[0].reconsume_times:
+            raise RuntimeError("not now")  # comes again, later and later
+        context.delay_level_when_next_consume = {b"give": -1, b"late": 1}.get(messages[0].body, 0)
+        return LATER if messages[0].body != b"good" else None
+
+    with Producer("P", namesrv_addr=broker.namesrv) as producer:
+        for body in ("good", "late", "give") * 2:
+            producer.send(Message(topic, body), queue=queue)
+        with PushConsumer(
+            name, decide, namesrv_addr=broker.namesrv,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        ) as consumer:  # fmt: skip
+            consumer.subscribe(topic)
+            wait_until(lambda: _is_at(broker.namesrv, name, queue, 6))
+        producer.send(Message(topic, "new"), queue=queue)
+    return name
+
+
+def _is_at(namesrv: str, group: str, queue: MessageQueue, offset: int) -> bool:
+    with Admin(namesrv_addr=namesrv) as admin:
+        return admin.committed_offset(group, queue) == offset
+
+
+def test_retries_and_dead_letters_are_lag_of_their_own(group: str) -> None:
+    wait_until(lambda: described(group)["retry_lag"] >= 2)  # when their delay is over
+    found = described(group)
+    assert (found["lag"], found["dead_letters"]) == (1, 2)
+    assert [(row["topic"], row["lag"]) for row in found["queues"]] == [("of-ill", 1)]
+    assert {row["topic"] for row in found["retry_queues"]} == {"%RETRY%ill"}
+    assert sum(row["lag"] for row in found["retry_queues"]) == found["retry_lag"]
+    (letters,) = (row for row in found["dead_letter_queues"] if row["messages"])
+    assert (letters["topic"], letters["messages"]) == ("%DLQ%ill", 2)
+    assert letters["last_died_ms"] > 0 and letters["last_died"].endswith("Z")
+    text = rmq("group", "describe", group).stdout
+    assert "%RETRY%ill" in text and "%DLQ%ill" in text and "dead letters 2" in text
+    (row,) = (each for each in json.loads(rmq("group", "list", "--json").stdout)
+              if each["group"] == group)  # fmt: skip
+    assert (row["lag"], row["retry_lag"], row["dead_letters"]) == (1, found["retry_lag"], 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ((), WARNING, "2 dead letters"),
+        (("--dead-letters-warning", "3"), OK, "0 members online"),
+        (("--dead-letters-critical", "2"), CRITICAL, "2 dead letters"),
+        (("--dead-letters-warning", "9", "--lag-warning", "3"), WARNING, "ill: lag "),
+        (("--lag-critical", "1"), CRITICAL, "ill: lag "),
+        (("--dead-letters-warning", "9", "--lag-critical", "999"), OK, ";;999"),
+        (("--members", "1"), CRITICAL, "0 of 1 member online"),
+        (("--lag-warning", "many"), UNKNOWN, "--lag-warning"),
+    ],
+)
+def test_a_group_by_thresholds(group: str, words: tuple[str, ...], status: int, said: str) -> None:
+    wait_until(lambda: described(group)["retry_lag"] >= 2)
+    code, text = check("group", group, *words)
+    assert (code, said in text) == (status, True), text
+
+
+def test_a_group_that_is_not_there_is_unknown() -> None:
+    code, text = check("group", "nobody")
+    assert (code, text.startswith("RMQ GROUP UNKNOWN - ")) == (UNKNOWN, True)
+
+
+def test_brokers_by_state_number_and_disk(broker: BrokerProcess) -> None:
+    quiet = ("--disk-warning", "101", "--disk-critical", "101")
+    code, text = check("brokers", *quiet)
+    assert (code, "1 of 1 broker run" in text) == (OK, True), text
+    assert text.startswith("RMQ BROKERS OK - ") and " | brokers_running=1 " in text
+    assert check("brokers", "--disk-warning", "0", "--disk-critical", "101")[0] == WARNING
+    assert check("brokers", "--disk-critical", "0")[0] == CRITICAL
+    code, text = check("brokers", *quiet, "--expect", "2")
+    assert (code, "1 of 2 that are to run" in text) == (CRITICAL, True)
+    assert check("brokers", "-n", "127.0.0.1:1")[0] == CRITICAL
+    assert check("brokers", "--expect", "none")[0] == UNKNOWN
+
+
+def test_data_says_the_same(broker: BrokerProcess) -> None:
+    done = rmq("check", "brokers", "--disk-warning", "0", "--disk-critical", "101", "-o", "json")
+    found = json.loads(done.stdout)
+    assert (found["status"], found["exit_code"], done.returncode) == ("WARNING", 1, 1)
+    assert [each["status"] for each in found["problems"]] == ["WARNING"]
+    assert found["numbers"][0]["name"] == "brokers_running"
+
+
+def test_the_machine_by_what_matters() -> None:
+    rows = json.loads(rmq("check", "--store", "/", "--json").stdout)
+    bad = {each["name"] for each in rows if each["good"] is False}
+    code, text = check("machine", "--store", "/")
+    wanted = CRITICAL if "free space for the store" in bad else WARNING if bad else OK
+    assert (code, text.startswith("RMQ MACHINE ")) == (wanted, True)
+    assert check("machine", "--store", "/", "--set", "diskMaxUsedSpaceRatio=1")[0] == CRITICAL
