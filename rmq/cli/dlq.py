@@ -1,7 +1,6 @@
 """`rmq dlq list | show | resend | export`: dead letters: messages that a group gave up.
 
-They lie in %DLQ%group until they expire. How far they were sent again is kept at the brokers, as
-the offset of the tools' group in that topic: `resend` goes on from there, whoever calls it.
+`resend` goes on from where it was left, whoever calls it; dead_letters.py goes through them.
 """
 
 from __future__ import annotations
@@ -14,24 +13,30 @@ from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns, moment
 from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import Start
+from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.errors import RmqError
 from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
-    chosen,
+    Chosen,
+    Sending,
+    check_sending,
+    letters,
     letters_of,
     origin_of,
-    require_all,
-    send_again,
+    places_of,
     topic_of,
 )
 from rmq.operations.json_lines import members
 from rmq.operations.texts import counted, shown_line
 
 LISTED = (*columns("GROUP", "DEAD LETTERS", "NOT SENT AGAIN"), moment("LAST DIED"))
-COLUMNS = (Column("PLACE"), moment("DIED"), *columns("TOPIC", "ID", "TAG", "KEYS", "BODY"))
+COLUMNS = (
+    Column("PLACE"), moment("DIED"), *columns("TOPIC", "ID", "TAG", "KEYS"),
+    moment("BORN", is_wide=True), Column("BORN HOST", is_wide=True),
+    Column("RETRIES", is_wide=True), Column("BODY"),
+)  # fmt: skip
 
 
 @click.group()
@@ -85,23 +90,31 @@ def show(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Show the dead letters of a group, and where each came from."""
+    """Show the dead letters of a group, and where each came from.
+
+    JSON is a line for each, which `rmq send --json-lines` takes.
+    """
+    chosen, shown = Chosen(key, ids, count), 0
     with Cluster(namesrv) as cluster:
         topic = topic_of(cluster, group)
-        found = list(chosen(cluster, topic, start or Start("first"), key, ids, count))
-    require_all(found, key, ids)
-    if output.is_data:
-        output.value([{**members(each), "origin_topic": origin_of(each)} for each in found])
-        return
-    rows = []
-    for each in found:
-        stored = each.stored
-        rows.append((
-            f"{each.broker_name}/{stored.queue_id}@{stored.queue_offset}",
-            stored.store_timestamp_ms, origin_of(each), each.properties.get("UNIQ_KEY"),
-            each.properties.get("TAGS"), each.properties.get("KEYS"), shown_line(each),
-        ))  # fmt: skip
-    output.rows(COLUMNS, rows)
+        found = letters(cluster, places_of(cluster, topic, start or Start("first")), chosen)
+        if output.is_data:
+            for each in found:
+                output.value({**members(each), "origin_topic": origin_of(each)})
+                shown += 1
+        else:
+            shown = output.pages(COLUMNS, map(_row, found))
+    chosen.check(shown)
+
+
+def _row(each: ReceivedMessage) -> tuple[object, ...]:
+    stored, properties = each.stored, each.properties
+    return (
+        f"{each.broker_name}/{stored.queue_id}@{stored.queue_offset}",
+        stored.store_timestamp_ms, origin_of(each), properties.get("UNIQ_KEY"),
+        properties.get("TAGS"), properties.get("KEYS"), stored.born_timestamp_ms,
+        str(stored.born_host), stored.reconsume_times, shown_line(each),
+    )  # fmt: skip
 
 
 @dlq.command()
@@ -135,30 +148,31 @@ def resend(
     these are not counted as sent. All stay among the dead letters until they expire there.
     """
     is_rest = start is None and key is None and not ids
+    if start is None and not is_rest:
+        start = Start("first")
     with Cluster(namesrv) as cluster:
         topic = topic_of(cluster, group)
         if target not in (None, ORIGIN):
             cluster.route(target)  # says that it does not exist
-        found = list(chosen(cluster, topic, start, key, ids, count))
-        require_all(found, key, ids)
+        places = places_of(cluster, topic, start)
+        total = check_sending(cluster, places, Chosen(key, ids, count), group, target)
         where = target or f"group {group}"
-        said = f"{_counted(len(found))} to {where}"
-        if dry_run or not found:
+        said = f"{_counted(total)} to {where}"
+        if dry_run or not total:
             click.echo(said)
             return
         if not yes:
             click.confirm(f"Send {said} at {namesrv}?", abort=True)
         keywords = client_keywords()
         keywords["namesrv_addr"] = namesrv
-        count_sent = 0
+        sending = Sending(cluster, keywords, group, target, notes=is_rest)
         try:
-            for _ in send_again(cluster, group, found, keywords, target=target, is_rest=is_rest):
-                count_sent += 1
+            sending.run(places, Chosen(key, ids, count))
         except RmqError:
-            if count_sent:
-                click.echo(f"{_counted(count_sent)} of {len(found)} were sent before", err=True)
+            if sending.count:
+                click.echo(f"{_counted(sending.count)} of {total} were sent before", err=True)
             raise
-    click.echo(f"{_counted(count_sent)} to {where}")
+    click.echo(f"{_counted(sending.count)} to {where}")
 
 
 def _counted(count: int) -> str:

@@ -14,12 +14,14 @@ on prints a line or a document for each thing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 import click
 
 from rmq.cli.table import Column, Row, records, show_table
 
+PAGE_ROWS = 500
 FORMS = ("table", "wide", "json", "yaml")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,6 +49,17 @@ class Output:
             self.value(records(columns, rows))
         else:
             show_table(columns, rows, is_wide=self.is_wide)
+
+    def pages(self, columns: Sequence[Column], rows: Iterable[Row]) -> int:
+        """A table of any number of rows, not all of which are in memory; how many there were."""
+        count, left = 0, iter(rows)
+        while True:
+            page = list(islice(left, PAGE_ROWS))
+            if page or not count:
+                show_table(columns, page, is_wide=self.is_wide, has_head=not count)
+            count += len(page)
+            if len(page) < PAGE_ROWS:
+                return count
 
     def value(self, value: Any) -> None:
         """Prints data."""

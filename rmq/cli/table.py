@@ -86,14 +86,17 @@ def records(columns: Sequence[Column], rows: Iterable[Row]) -> list[dict[str, An
     ]  # fmt: skip
 
 
-def show_table(columns: Sequence[Column], rows: Iterable[Row], *, is_wide: bool = False) -> None:
+def show_table(
+    columns: Sequence[Column], rows: Iterable[Row], *, is_wide: bool = False, has_head: bool = True
+) -> None:
+    """Without a head it is the next page of a table."""
     shown = [at for at, column in enumerate(columns) if is_wide or not column.is_wide]
     columns, rows = [columns[at] for at in shown], [[row[at] for at in shown] for row in rows]
     if sys.stdout.isatty() and _rich_table(columns, rows):
         return
     texts = [[column.heading for column in columns], *_cells(columns, rows)]
     widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
-    for row in texts:
+    for row in texts if has_head else texts[1:]:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo(line.rstrip())
 

@@ -4,7 +4,8 @@
     replica_sets        who copies whom
     topic_changes       what a change of a topic would do
     offset_moves        where a group goes on, before it is moved
-    dead_letters        messages that a group gave up, found and sent again
+    dead_letters        messages that a group gave up, gone through and sent again
+    message_copy        a stored message made new, to be sent again
     browsing            a page of messages
     message_facts       one message with all there is to it
     trace_rows          what clients traced of it, in words

@@ -1,33 +1,30 @@
-"""Dead letters: messages that a group gave up: found, and sent again.
+"""Dead letters: what a group gave up, gone through letter by letter.
 
-    for each in letters_of(cluster, dlq_topic("billing")): each.queue, each.count, each.waiting
-    found = list(chosen(cluster, topic, key="order-7"))
-    for each in send_again(cluster, "billing", found, keywords): ...
+    topic = topic_of(cluster, "billing")                %DLQ%billing
+    places = places_of(cluster, topic, start)           a span of each queue
+    for letter in letters(cluster, places, chosen): ..
+    total = check_sending(cluster, places, chosen, "billing", None)
+    Sending(cluster, keywords, "billing", None, notes=True).run(places, chosen)
 
 They lie in %DLQ%group until they expire. How far they were sent again is kept at the brokers, as
-the offset of the tools' group in that topic, whoever sends them.
+the offset of the tools' group in that topic. However many there are, no more of them are in memory
+than one answer of each broker brings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, first_offset, tail
 from rmq.codes import ResponseCode
-from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
+from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
-from rmq.format.own_properties import OWN_PROPERTIES
-from rmq.names import (
-    CLIENT_PRODUCER_GROUP,
-    DLQ_PREFIX,
-    TOOLS_CONSUMER_GROUP,
-    dlq_topic,
-    retry_topic,
-)
+from rmq.names import DLQ_PREFIX, TOOLS_CONSUMER_GROUP, dlq_topic, retry_topic
+from rmq.operations.message_copy import copy_of, place_of, send_each
 
 if TYPE_CHECKING:
     from cext.client.message import Message
@@ -56,15 +53,55 @@ class Letters:
         return max(self.end - max(self.first, self.sent), 0)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Offsets of a queue: begin .. end."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+@dataclass
+class Chosen:
+    """Which letters of the places: with this key, of these ids, so many at most. `missing`: ids
+    that did not come yet."""
+
+    key: str | None = None
+    ids: Sequence[str] = ()
+    count: int | None = None
+    missing: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.missing = set(self.ids)
+
+    def takes(self, letter: ReceivedMessage) -> bool:
+        unique = letter.properties.get("UNIQ_KEY", "")
+        if self.key is not None and self.key not in letter.properties.get("KEYS", "").split():
+            return False
+        if self.ids and unique not in self.ids:
+            return False
+        self.missing.discard(unique)
+        return True
+
+    def check(self, found: int) -> None:
+        """Of so many that came. RmqError: what was named is not there."""
+        if self.missing or (self.key is not None and not found):
+            name = min(self.missing) if self.missing else self.key
+            raise RmqError(f"no dead letter has {name}")
+
+
 def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
     return [
-        Letters(
-            each.queue, each.min_offset, each.max_offset,
-            admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, each.queue) or 0,
-            each.last_stored_ms,
-        )
+        Letters(each.queue, each.min_offset, each.max_offset, sent_before(cluster, each.queue),
+                each.last_stored_ms)
         for each in admin.topic_queues(cluster, topic)
     ]  # fmt: skip
+
+
+def sent_before(cluster: Cluster, queue: MessageQueue) -> int:
+    """The offset before which all were sent again."""
+    return admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, queue) or 0
 
 
 def topic_of(cluster: Cluster, group: str) -> str:
@@ -75,147 +112,137 @@ def topic_of(cluster: Cluster, group: str) -> str:
     return topic
 
 
-def chosen(
-    cluster: Cluster,
-    topic: str,
-    start: Start | None = None,
-    key: str | None = None,
-    ids: Sequence[str] = (),
-    count: int | None = None,
-) -> Iterator[ReceivedMessage]:
-    """Without a start, in each queue those that were not sent again; with ids or a key from the
-    first on."""
-    if start is None:
-        start = Start("first") if key is not None or ids else None
-    left = count if count is not None else -1
+def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
+    """From there on, and up to where the queues end now. Without a start, in each queue those that
+    were not sent again."""
+    found = []
     for each in letters_of(cluster, topic):
-        begin = max(each.first, each.sent)
+        begin, end = max(each.first, each.sent), each.end
         if start is not None:
             begin = first_offset(cluster, each.queue, start, each.end)
-        end = each.end if start is None or start.end is None else min(each.end, start.end)
-        if begin >= end:
-            continue
-        for message in tail(
-            cluster, topic, start=Start("offset", begin, end), queues=[each.queue.queue_id],
-            broker=each.queue.broker_name,
+            end = each.end if start.end is None else min(each.end, start.end)
+        if begin < end:
+            found.append(Place(each.queue, begin, end))
+    return found
+
+
+def unsent(cluster: Cluster, places: Sequence[Place]) -> Iterator[Place]:
+    """What is left of them: somebody else may have sent some again meanwhile. Each queue is asked
+    about when its turn comes."""
+    for place in places:
+        begin = max(place.begin, sent_before(cluster, place.queue))
+        if begin < place.end:
+            yield replace(place, begin=begin)
+
+
+def letters(cluster: Cluster, places: Iterable[Place], chosen: Chosen) -> Iterator[ReceivedMessage]:
+    """Queue after queue, in their order."""
+    left = chosen.count if chosen.count is not None else -1
+    for place in places:
+        for letter in tail(
+            cluster, place.queue.topic, start=Start("offset", place.begin, place.end),
+            queues=[place.queue.queue_id], broker=place.queue.broker_name,
         ):  # fmt: skip
             if left == 0:
                 return
-            if key is not None and key not in message.properties.get("KEYS", "").split():
-                continue
-            if ids and message.properties.get("UNIQ_KEY") not in ids:
-                continue
-            left -= 1
-            yield message
+            if chosen.takes(letter):
+                left -= 1
+                yield letter
 
 
-def origin_of(message: ReceivedMessage) -> str | None:
+def origin_of(letter: ReceivedMessage) -> str | None:
     """The topic that its group read it from; None: nothing says so."""
-    found = _came_by(message)
-    group = message.stored.topic.removeprefix(DLQ_PREFIX)
+    found = _came_by(letter)
+    group = letter.stored.topic.removeprefix(DLQ_PREFIX)
     retry = retry_topic(group)
     if found is None or not found.startswith(retry):
         return found
     return found[len(retry) + 1 :] or None  # of a pop: %RETRY%group_topic, or with a +
 
 
-def _came_by(message: ReceivedMessage) -> str | None:
-    found = (message.properties.get(name) for name in ORIGINS)
+def _came_by(letter: ReceivedMessage) -> str | None:
+    found = (letter.properties.get(name) for name in ORIGINS)
     return next((each for each in found if each), None)
 
 
-def _letter(message: ReceivedMessage, group: str, target: str | None) -> Message:
-    """What is sent. MessageError, ProtocolError: it cannot be."""
-    from cext.client.message import Message, unpack_body
-
-    stored = message.stored
-    place = f"{message.broker_name}, queue {stored.queue_id}, offset {stored.queue_offset}"
-    try:
-        body = unpack_body(stored.sys_flag, stored.body)
-    except ProtocolError as error:
-        raise MessageError(f"{place}: {error}; --id and --from send others") from None
-    kept = {name: value for name, value in message.properties.items()
-            if name not in OWN_PROPERTIES}  # fmt: skip
-    origin, came_by = origin_of(message), _came_by(message)
+def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Message:
+    """What is sent: to the topic `target`, to where it came from (ORIGIN), or to the group alone
+    (None). MessageError: it cannot be."""
+    origin, came_by = origin_of(letter), _came_by(letter)
     # Who pops reads a retry topic for each topic, which is the one that it came by.
     is_popped = came_by != origin
     topic = origin if target == ORIGIN else target
     if target is None:
         topic = came_by if is_popped else retry_topic(group)
     if topic is None:
-        raise MessageError(f"{place}: nothing says which topic it came from: name one (--to)")
-    made = Message(topic, body, properties=kept, flag=stored.flag)
+        raise MessageError(
+            f"{place_of(letter)}: nothing says which topic it came from: name one (--to)"
+        )
+    try:
+        made = copy_of(letter, topic)
+    except MessageError as error:
+        raise MessageError(f"{error}; --id and --from send others") from None
     if target is None and origin is not None and not is_popped:
         made.put_property("RETRY_TOPIC", origin)  # as which the group sees it
     return made
 
 
-def require_all(found: Sequence[ReceivedMessage], key: str | None, ids: Sequence[str]) -> None:
-    """RmqError: what was named is not there."""
-    missing = set(ids) - {str(each.properties.get("UNIQ_KEY")) for each in found}
-    if missing or (key is not None and not found):
-        raise RmqError(f"no dead letter has {min(missing) if missing else key}")
+def check_sending(
+    cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
+) -> int:
+    """How many there are to send. All are read before one is sent: MessageError, one cannot be."""
+    total = 0
+    for each in letters(cluster, places, chosen):
+        message_of(each, group, target)
+        total += 1
+    chosen.check(total)
+    return total
 
 
-def send_again(
-    cluster: Cluster,
-    group: str,
-    found: Sequence[ReceivedMessage],
-    keywords: ClientKeywords,
-    *,
-    target: str | None = None,
-    is_rest: bool = False,
-) -> Iterator[ReceivedMessage]:
-    """Each of these once it was sent again. target: to this topic, or ORIGIN; None: the group alone
-    gets them, by its retry topic. is_rest: they are what was not sent again yet, and brokers take
-    note of how far that is. keywords: of the producer."""
-    topic = dlq_topic(group)
-    if is_rest:  # somebody else may have sent them meanwhile
-        marks = {each.queue: each.sent for each in letters_of(cluster, topic)}
-        found = [each for each in found
-                 if each.stored.queue_offset >= marks[_queue(topic, each)]]  # fmt: skip
-        for name in {each.broker_name for each in found}:
-            cluster.address_of(name)  # its master takes note of how far it is
-    letters = [_letter(each, group, target) for each in found]
-    is_first = True
-    for each, message_id in zip(found, _send(letters, keywords), strict=True):
-        if target is None and is_first:
-            _check_taken(cluster, topic, group, message_id)
-        is_first = False
-        if is_rest:
-            _note(cluster, _queue(topic, each), each.stored.queue_offset + 1)
-        yield each
+class Sending:
+    """`notes`: brokers keep how far they are. Two that send at the same time send some twice."""
 
+    def __init__(
+        self, cluster: Cluster, keywords: ClientKeywords, group: str, target: str | None, *,
+        notes: bool,
+    ) -> None:  # fmt: skip
+        """keywords: of the producer."""
+        self._cluster, self._group, self._target, self._notes = cluster, group, target, notes
+        self._keywords = keywords
+        self.count = 0
 
-def _send(letters: Sequence[Message], keywords: ClientKeywords) -> Iterator[str]:
-    """The unique id of each, once it is stored."""
-    from rmq.client.producer.producer import Producer
+    def run(self, places: Sequence[Place], chosen: Chosen) -> None:
+        """RmqError: one could not be sent; `count` were before."""
+        for name in {each.queue.broker_name for each in places} if self._notes else ():
+            self._cluster.address_of(name)  # its master takes note of how far it is
+        left = unsent(self._cluster, places) if self._notes else places
+        taken: list[ReceivedMessage] = []
 
-    if not letters:
-        return
-    with Producer(CLIENT_PRODUCER_GROUP, **keywords) as producer:
-        for each in letters:
-            yield str(producer.send(each).message_id)
+        def messages() -> Iterator[Message]:
+            for each in letters(self._cluster, left, chosen):
+                taken.append(each)
+                yield message_of(each, self._group, self._target)
 
+        for sent in send_each(messages(), self._keywords):
+            letter = taken.pop()
+            if self._target is None and self.count == 0:
+                self._check_taken(letter.stored.topic, str(sent.message_id))
+            self.count += 1
+            if self._notes:
+                self._note(letter)
 
-def _queue(topic: str, message: ReceivedMessage) -> MessageQueue:
-    return MessageQueue(topic, message.broker_name, message.stored.queue_id)
+    def _note(self, letter: ReceivedMessage) -> None:
+        stored = letter.stored
+        queue = MessageQueue(stored.topic, letter.broker_name, stored.queue_id)
+        admin.commit_offset(self._cluster, TOOLS_CONSUMER_GROUP, queue, stored.queue_offset + 1)
 
-
-def _note(cluster: Cluster, queue: MessageQueue, offset: int) -> None:
-    """How far they were sent again; never back, whoever else is at it."""
-    before = admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, queue) or 0
-    if offset > before:
-        admin.commit_offset(cluster, TOOLS_CONSUMER_GROUP, queue, offset)
-
-
-def _check_taken(cluster: Cluster, topic: str, group: str, message_id: str) -> None:
-    """After the first one: of a group that consumes in order, and holds locks, brokers make dead
-    letters of what comes to its retry topic. RmqError."""
-    for each in tail(cluster, topic, start=Start("back", 1)):
-        if each.properties.get("UNIQ_KEY") == message_id:
-            raise RmqError(
-                f"group {group} consumes in order: what comes to its retry topic is a dead letter "
-                "again, as this first one is now. Stop its members meanwhile, or send to where "
-                "they came from: --to origin"
-            )
+    def _check_taken(self, topic: str, message_id: str) -> None:
+        """After the first one: of a group that consumes in order, and holds locks, brokers make
+        dead letters of what comes to its retry topic. RmqError."""
+        for each in tail(self._cluster, topic, start=Start("back", 1)):
+            if each.properties.get("UNIQ_KEY") == message_id:
+                raise RmqError(
+                    f"group {self._group} consumes in order: what comes to its retry topic is a "
+                    "dead letter again, as this first one is now. Stop its members meanwhile, or "
+                    "send to where they came from: --to origin"
+                )

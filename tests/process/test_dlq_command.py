@@ -7,6 +7,7 @@ Method: a group that gives messages up, on a real broker; the commands run in th
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from support.command_line import rmq as run
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
+from rmq.client.blocking import admin as admin_calls
+from rmq.client.blocking import tail
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
 from rmq.format.fastjson import MessageQueue
 
@@ -39,6 +42,10 @@ def done(*words: str, text: str = "") -> str:
     result = run("dlq", *words, text=text)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
 
 
 class Group:
@@ -85,7 +92,7 @@ class Group:
 
 def test_they_are_seen_and_sent_again_to_the_group_alone_once(namesrv: str) -> None:
     group = Group(namesrv, "alone")
-    rows = json.loads(done("show", "alone", "--json"))
+    rows = lines(done("show", "alone", "--json"))
     assert sorted((row["origin_topic"], row["body"], row["keys"]) for row in rows) == [
         ("of-alone", "0", "k0"), ("of-alone", "1", "k1"), ("of-alone", "2", "k2")]  # fmt: skip
     assert "of-alone" in done("show", "alone", "--key", "k1") and "k0" not in (
@@ -105,7 +112,7 @@ def test_the_chosen_ones_go_where_they_came_from_or_elsewhere(namesrv: str, tmp_
     group = Group(namesrv, "elsewhere")
     with Admin(namesrv_addr=namesrv) as admin:
         admin.create_topic("repaired", 1)
-    rows = json.loads(done("show", "elsewhere", "--json"))
+    rows = lines(done("show", "elsewhere", "--json"))
     done("resend", "elsewhere", "--id", rows[0]["id"], "--to", "repaired", "--yes")
     done("resend", "elsewhere", "--from", "1", "--to", "origin", "--yes")
     assert group.counts() == (3, 3), "only what goes on from the last time is counted"
@@ -146,3 +153,68 @@ def test_a_group_without_them_is_named() -> None:
     for words in (("show", "nobody"), ("resend", "nobody")):
         result = run("dlq", *words)
         assert result.returncode == 1 and "group nobody has no dead letters" in result.stderr
+
+
+def test_many_are_shown_and_sent_without_all_of_them_in_memory(
+    namesrv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Letters that were read and are still held are counted, and what is asked for each queue."""
+    count = 1200  # more than a page
+    topic = "%DLQ%many"
+    with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
+        admin.create_topic(topic, 2)
+        admin.create_topic("swept", 1)
+        for queue_id in (0, 1):
+            queue = MessageQueue(topic, "broker-a", queue_id)
+            producer.send_batch(
+                [Message(topic, b"%d" % at, properties={"RETRY_TOPIC": "of-many"})
+                 for at in range(count // 2)], queue=queue,
+            )  # fmt: skip
+    held: set[int] = set()
+    most = 0
+    received = tail.received
+
+    def counted(*given: Any) -> Any:
+        nonlocal most
+        made = received(*given)
+        held.add(id(made))
+        most = max(most, len(held))
+        weakref.finalize(made, held.discard, id(made))
+        return made
+
+    asked: list[int] = []
+    offset = admin_calls.committed_offset
+    monkeypatch.setattr(tail, "received", counted)
+    monkeypatch.setattr(
+        admin_calls, "committed_offset", lambda *given: asked.append(1) or offset(*given)
+    )
+    assert len(done("show", "many").splitlines()) == count + 1
+    assert "1200 dead letters to swept" in done("resend", "many", "--to", "swept", "--yes")
+    assert most < 200, "a batch of each pull at the most, and a page of rows that are texts"
+    assert len(asked) <= 2 * (1 + 2)  # of each queue: to show, to count, when its turn comes
+    assert len(run("consume", "swept", "--body").stdout.splitlines()) == count
+    assert done("resend", "many") == "0 dead letters to group many\n"
+
+
+def test_letters_keep_their_sharding_key_and_when_they_were_to_come(
+    namesrv: str, tmp_path: Path
+) -> None:
+    topic, due_ms = "%DLQ%timed", 1763726400123
+    with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
+        admin.create_topic(topic, 1)
+        admin.create_topic("resharded", 4)
+        message = Message(topic, b"x", sharding_key="eu", properties={"TIMER_OUT_MS": str(due_ms)})
+        producer.send(message)
+        producer.send(Message(topic, b"y"))
+    path = tmp_path / "letters.jsonl"
+    done("export", "timed", str(path))
+    first, second = lines(path.read_text())
+    assert (first["sharding_key"], first["deliver_at"], first["deliver_at_ms"]) == (
+        "eu", "2025-11-21T12:00:00.123Z", due_ms)  # fmt: skip
+    assert not {"sharding_key", "deliver_at", "deliver_at_ms"} & second.keys()
+    shown = lines(done("show", "timed", "-o", "json"))
+    assert [row.pop("origin_topic") for row in shown] == [None, None]
+    assert shown == [first, second]
+    text = path.read_text().splitlines()[0] + "\n"
+    sent = run("send", "resharded", "--json-lines", "--json", text=text * 3)
+    assert len({row["queue"] for row in lines(sent.stdout)}) == 1, sent.stderr

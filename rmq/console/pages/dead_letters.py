@@ -26,11 +26,14 @@ from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
-    chosen,
+    Chosen,
+    Place,
+    Sending,
+    check_sending,
+    letters,
     letters_of,
     origin_of,
-    require_all,
-    send_again,
+    places_of,
     topic_of,
 )
 from rmq.operations.json_lines import members
@@ -79,11 +82,15 @@ def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupRow]:
     return rows
 
 
-def letters(
+def search(
     cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int
 ) -> list[ReceivedMessage]:
+    """Without a start those that were not sent again; with a key or an id from the first on."""
+    if start is None and (key is not None or id_ is not None):
+        start = Start("first")
     ids = (id_,) if id_ is not None else ()
-    return list(chosen(cluster, topic_of(cluster, group), start, key, ids, count))
+    places = places_of(cluster, topic_of(cluster, group), start)
+    return list(letters(cluster, places, Chosen(key, ids, count)))
 
 
 async def dead_letters(request: Request) -> Response:
@@ -100,7 +107,7 @@ async def of_group(request: Request) -> Response:
     if not form.faults:
         values = form.values
         found = await console.ask(
-            request, letters, values["group"], values["from"], values["key"], values["id"],
+            request, search, values["group"], values["from"], values["key"], values["id"],
             values["count"],
         )  # fmt: skip
     rows = [
@@ -121,7 +128,7 @@ async def export(request: Request) -> Response:
     values = form.values
     start = values["from"] or Start("first")
     found = await console.ask_now(
-        request, letters, values["group"], start, values["key"], values["id"], EXPORT_MAX
+        request, search, values["group"], start, values["key"], values["id"], EXPORT_MAX
     )
     lines = b"".join(_line(each) for each in found)
     headers = {"Content-Disposition": 'attachment; filename="dead-letters.jsonl"'}
@@ -135,26 +142,29 @@ def _line(message: ReceivedMessage) -> bytes:
 # ---- sent again
 
 
-def _chosen(cluster: Cluster, values: Mapping[str, Any]) -> list[ReceivedMessage]:
-    group, ids = values["group"], values["id"] or []
-    found = list(chosen(cluster, topic_of(cluster, group), None, None, ids, RESEND_MAX))
-    require_all(found, None, ids)
-    return found
+def _places(cluster: Cluster, values: Mapping[str, Any]) -> list[Place]:
+    start = Start("first") if values["id"] else None
+    return places_of(cluster, topic_of(cluster, values["group"]), start)
+
+
+def _chosen(values: Mapping[str, Any]) -> Chosen:
+    return Chosen(None, values["id"] or (), RESEND_MAX)
 
 
 def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
     target = _target(values)
     if target not in (None, ORIGIN):
         cluster.route(target)  # says that it does not exist
-    found = _chosen(cluster, values)
-    if not found:
+    places, group = _places(cluster, values), values["group"]
+    total = check_sending(cluster, places, _chosen(values), group, target)
+    if not total:
         raise RmqError("All dead letters of this group were sent again already.")
     where = "where each came from, for all groups that read it"
     if target is None:
-        where = f"group {values['group']} alone"
+        where = f"group {group} alone"
     elif target != ORIGIN:
         where = f"topic {target}"
-    lines = [f"{counted(len(found), 'dead letter')} of {values['group']} go to {where}.",
+    lines = [f"{counted(total, 'dead letter')} of {group} go to {where}.",
              "They stay among the dead letters until they expire."]  # fmt: skip
     if not values["id"]:
         lines.insert(1, "It is noted that they were sent again.")
@@ -166,21 +176,17 @@ def _target(values: Mapping[str, Any]) -> str | None:
 
 
 def _resend(cluster: Cluster, values: Mapping[str, Any]) -> str:
-    found = _chosen(cluster, values)
+    group, target, places = values["group"], _target(values), _places(cluster, values)
+    total = check_sending(cluster, places, _chosen(values), group, target)
     keywords = client_keywords(cluster.asker)
     keywords["namesrv_addr"] = ";".join(cluster.name_servers)
-    count = 0
-    sent = send_again(
-        cluster, values["group"], found, keywords, target=_target(values),
-        is_rest=not values["id"],
-    )  # fmt: skip
+    sending = Sending(cluster, keywords, group, target, notes=not values["id"])
     try:
-        for _ in sent:
-            count += 1
+        sending.run(places, _chosen(values))
     except RmqError as error:
-        before = f"{counted(count, 'dead letter')} of {len(found)} went out before"
+        before = f"{counted(sending.count, 'dead letter')} of {total} went out before"
         raise RmqError(f"{before}: {error}") from error
-    return f"{counted(count, 'dead letter')} of {values['group']} went out again."
+    return f"{counted(sending.count, 'dead letter')} of {group} went out again."
 
 
 def _check(values: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,50 @@
+"""Message copy: a stored message made new, so that it can be sent again.
+
+    copy_of(message, "orders")      its body, tag, keys, flag and the properties of its sender
+
+What brokers and clients gave it is left out: it gets an id and an offset of its own, and comes at
+once, though it may have been delayed. Messages of a sharding key keep to one queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rmq.client.blocking.tail import ReceivedMessage
+from rmq.errors import MessageError, ProtocolError
+from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.names import CLIENT_PRODUCER_GROUP
+
+if TYPE_CHECKING:
+    from cext.client.message import Message
+    from cext.client.result import SendResult
+    from rmq.client.parameters.keywords import ClientKeywords
+
+
+def copy_of(message: ReceivedMessage, topic: str) -> Message:
+    """MessageError: its body cannot be unpacked."""
+    from cext.client.message import Message, unpack_body
+
+    stored = message.stored
+    try:
+        body = unpack_body(stored.sys_flag, stored.body)
+    except ProtocolError as error:
+        raise MessageError(f"{place_of(message)}: {error}") from None
+    kept = {name: value for name, value in message.properties.items()
+            if name not in OWN_PROPERTIES}  # fmt: skip
+    return Message(topic, body, properties=kept, flag=stored.flag)
+
+
+def place_of(message: ReceivedMessage) -> str:
+    stored = message.stored
+    return f"{message.broker_name}, queue {stored.queue_id}, offset {stored.queue_offset}"
+
+
+def send_each(messages: Iterable[Message], given: ClientKeywords) -> Iterator[SendResult]:
+    """What became of each, once it is stored. `given`: where to, and as whom."""
+    from rmq.client.producer.producer import Producer
+
+    with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
+        for each in messages:
+            yield producer.send(each)
