@@ -18,6 +18,8 @@
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, change, describe, delete
+    topic_perm, topic_copy, unread      may it be read and written; a copy; what goes out of sight
+    other_cluster       a second cluster in one command, asked as whom its context says
     group_offsets       group reset, skip, clone: where a group goes on
     user, acl           users, and what they may do
     account_servers     whose accounts these are
@@ -30,6 +32,7 @@
     export, import_file     a topic into a file, and a file into a topic
     message_format      what consume --format prints
     message, message_show   messages found again; one with all there is to it
+    message_resend      one sent again
     trace               what clients traced of messages
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options

@@ -16,10 +16,15 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+
+from rmq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rmq.format.signature import Credentials
 
 _TLS_FILES = (
     ("--tls-ca", "RMQ_TLS_CA", "trust these authorities"),
@@ -85,12 +90,23 @@ def _file(context: click.Context, parameter: click.Parameter, path: Path | None)
     source = context.get_parameter_source(parameter.name or "")
     if source is ParameterSource.ENVIRONMENT and credentials.was_given():
         return  # --user says otherwise
-    found = _keys(path.read_text("utf-8", "replace"))
+    found = credentials_in(path)
+    if found is None:
+        raise click.BadParameter(f"{path} has no accessKey and secretKey", param=parameter)
+    credentials.use(found)
+
+
+def credentials_in(path: Path) -> Credentials | None:
+    """Of a file as --credentials takes it; None: it has none."""
+    from rmq.format.signature import Credentials
+
+    try:
+        found = _keys(path.read_text("utf-8", "replace"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
     name = found.get("accessKey") or found.get("username")
     secret = found.get("secretKey") or found.get("password")
-    if not name or not secret:
-        raise click.BadParameter(f"{path} has no accessKey and secretKey", param=parameter)
-    _use(name, secret)
+    return Credentials(name, secret) if name and secret else None
 
 
 def _keys(text: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rmq.cli.table import Column, percent, whole
+from rmq.cli.table import Column, percent, plain, whole
 from rmq.observe.rates import Figures
 from rmq.operations.texts import span
 
@@ -80,7 +80,7 @@ _SUMS = ("in_rate", "in_mb", "out_rate", "out_mb", "cpu", "rss_mb", "refusals", 
 def columns(shown: Sequence[str]) -> tuple[Column, ...]:
     """`shown`: the keys of those that every table has."""
     return tuple(
-        Column(heading, key, is_wide=key not in shown, **({} if text is None else {"text": text}))
+        Column(heading, key, text or plain, is_wide=key not in shown)
         for heading, key, _, text in _ROWS
     )
 
@@ -91,11 +91,11 @@ def values(row: Figures) -> list[Any]:
 
 def total(rows: Sequence[Figures]) -> Figures:
     """What can be added up, as a row of its own."""
-    sums = {}
+    sums: dict[str, Any] = {}
     for name in _SUMS:
         known = [getattr(row, name) for row in rows if getattr(row, name) is not None]
         sums[name] = sum(known) if known else None
-    nothing = dict.fromkeys(Figures.__struct_fields__)
+    nothing: dict[str, Any] = dict.fromkeys(Figures.__struct_fields__)
     running = sum(row.state == "running" for row in rows)
-    named = {"broker": "total", "state": f"{running} of {len(rows)}", "address": ""}
+    named: dict[str, Any] = {"broker": "total", "state": f"{running} of {len(rows)}", "address": ""}
     return Figures(**nothing | sums | named)

@@ -9,8 +9,8 @@ import click
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.plugin import Number, PluginCommand, Result, Status
-from rmq.cli.text import counted
 from rmq.client.blocking.cluster import Cluster
+from rmq.operations.texts import counted
 
 # States of brokers that go on serving; in all others they refuse something, or do not answer.
 MILD = {"detached", "no controller"}

@@ -35,7 +35,7 @@ COMMANDS = {
     "controller": (
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
-    "topic": ("rmq.cli.topic", "topic", "List, create, change, describe and delete topics."),
+    "topic": ("rmq.cli.topic", "topic", "List, create, change, copy and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe and move their progress."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
@@ -64,7 +64,9 @@ COMMANDS = {
     ),
     "export": ("rmq.cli.export", "export", "Write the messages of a topic to a file."),
     "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
-    "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
+    "message": (
+        "rmq.cli.message", "message", "Look messages up by key, tag or id; send one again."
+    ),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
     "console": ("rmq.cli.console", "console", "Run the web console."),
     "context": (
@@ -162,7 +164,7 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
         raise click.UsageError("--namesrv and --context: give one of them")
     context.meta[NAMED], context.meta[IS_ADDRESSED] = named, namesrv is not None
     if namesrv is not None:
-        context.with_resource(_variables({NAMESRV_VARIABLE: namesrv}))
+        context.with_resource(variables({NAMESRV_VARIABLE: namesrv}))
     if context.invoked_subcommand not in WITHOUT_CONTEXT:
         enter_context(context)
     elif named is not None and context.invoked_subcommand not in ("context", "broker", "check"):
@@ -176,7 +178,7 @@ def enter_context(context: click.Context) -> None:
     if not context.meta.get(IS_ADDRESSED):
         found = chosen_environment(context.meta.get(NAMED), os.environ)
         context.meta[BEFORE] = {name: os.environ.get(name) for name in found}
-        context.with_resource(_variables(found))
+        context.with_resource(variables(found))
 
 
 def leave_context(context: click.Context) -> None:
@@ -187,7 +189,7 @@ def leave_context(context: click.Context) -> None:
 
 
 @contextmanager
-def _variables(values: dict[str, str]) -> Iterator[None]:
+def variables(values: dict[str, str]) -> Iterator[None]:
     """In the environment of a command."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

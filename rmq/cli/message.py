@@ -1,5 +1,5 @@
 """`rmq message query`: messages by key, unique key, tag or offset id. show and direct are in
-message_show.py."""
+message_show.py, resend in message_resend.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from rmq.cli.message_resend import resend
 from rmq.cli.message_show import direct, show
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
@@ -27,10 +28,10 @@ COLUMNS = (
 
 @click.group()
 def message() -> None:
-    """Look messages up by key, tag or id."""
+    """Look messages up by key, tag or id; send one again."""
 
 
-for command in (show, direct):
+for command in (show, direct, resend):
     message.add_command(command)
 
 

@@ -19,8 +19,8 @@ import msgspec
 
 from rmq.cli.errors import describe_error
 from rmq.cli.output import Output
-from rmq.cli.text import printable
 from rmq.errors import RmqError, UnreachableError
+from rmq.operations.texts import printable
 
 
 class Status(enum.IntEnum):
@@ -110,7 +110,7 @@ class PluginCommand(click.Command):
         try:
             return super().make_context(*arguments, **more)
         except click.UsageError as error:
-            error.exit_code = int(Status.UNKNOWN)
+            vars(error)["exit_code"] = int(Status.UNKNOWN)  # a constant of the class
             raise
         except RmqError as error:
             raise _ended(str(self.name), error, Output()) from None
@@ -119,7 +119,7 @@ class PluginCommand(click.Command):
         try:
             return super().invoke(context)
         except click.UsageError as error:
-            error.exit_code = int(Status.UNKNOWN)
+            vars(error)["exit_code"] = int(Status.UNKNOWN)  # a constant of the class
             raise
         except RmqError as error:
             output = context.params.get("output")

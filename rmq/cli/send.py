@@ -124,7 +124,7 @@ def send(
                     message.put_property("__SHARDINGKEY", sharding_key)
                 sent = producer.send(message, queue=chosen)
                 if not quiet:
-                    _show(sent, output)
+                    show_sent(sent, output)
 
 
 def _json_lines(topic: str) -> Iterator[Message]:
@@ -155,7 +155,7 @@ def _bodies(bodies: tuple[str, ...], path: Path | None, is_read: bool) -> Iterat
         yield text.encode(errors="surrogateescape")
 
 
-def _show(sent: SendResult, output: Output) -> None:
+def show_sent(sent: SendResult, output: Output) -> None:
     if output.is_data:
         output.value(
             {

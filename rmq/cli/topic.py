@@ -1,4 +1,5 @@
-"""`rmq topic list | create | update | describe | delete`."""
+"""`rmq topic list | create | update | describe | delete`; perm and copy are in topic_perm.py and
+topic_copy.py."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ import click
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns, moment
+from rmq.cli.topic_copy import copy
+from rmq.cli.topic_perm import perm
+from rmq.cli.unread import ask_about_unread
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ
 from rmq.names import is_dead_letter, is_retry
-from rmq.operations.topic_changes import PERMS, check_change, described, perm_text, unread
+from rmq.operations.topic_changes import PERMS, check_change, described, perm_text
 
 QUEUES = click.IntRange(1, 65535)
 LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
@@ -28,7 +32,11 @@ cluster_option = click.option(
 
 @click.group()
 def topic() -> None:
-    """List, create, change, describe and delete topics."""
+    """List, create, change, copy and delete topics."""
+
+
+topic.add_command(perm)
+topic.add_command(copy)
 
 
 @topic.command("list")
@@ -134,10 +142,8 @@ def update(
             cluster.route(name)  # says that it does not exist
             raise click.ClickException(f"topic {name} is on no broker of cluster {cluster_name}")
         check_change(there, named)
-        if not yes and (lost := unread(cluster, there, named)):
-            for line in lost:
-                click.echo(line, err=True)
-            click.confirm("They stay in the store, and can be read again. Go on?", abort=True)
+        if not yes:
+            ask_about_unread(cluster, there, named)
         for state in there:
             click.echo(f"{name}: {described(topics.change(cluster, state, **named))}")
 

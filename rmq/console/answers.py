@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,7 +41,7 @@ class Answers:
         if found is None or self._is_old(found):
             self._leave_room()
             found = self._found[key] = _Answer(asyncio.ensure_future(_made(make)))
-            found.task.add_done_callback(lambda _, each=found: _note_end(each))
+            found.task.add_done_callback(partial(_note_end, found))
         # A browser that goes away does not take the answer from the others.
         answer: T = await asyncio.shield(found.task)
         return answer
@@ -63,7 +64,7 @@ async def _made(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-def _note_end(answer: _Answer) -> None:
+def _note_end(answer: _Answer, _task: object) -> None:
     answer.ended = clock.monotonic()
     if not answer.task.cancelled():
         answer.task.exception()  # somebody has looked at it, whoever has gone meanwhile

@@ -10,6 +10,8 @@ nothing is signed.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rmq.errors import ConfigError
 from rmq.format.signature import Credentials
@@ -24,6 +26,17 @@ class _Given:
 def use(credentials: Credentials | None) -> None:
     """From now on; None: the environment's."""
     _Given.credentials = credentials
+
+
+@contextmanager
+def instead(credentials: Credentials | None) -> Iterator[None]:
+    """In the block; None: the environment's."""
+    before = _Given.credentials
+    _Given.credentials = credentials
+    try:
+        yield
+    finally:
+        _Given.credentials = before
 
 
 def was_given() -> bool:

@@ -11,6 +11,8 @@ Every blocking connection of the process is made by it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rmq.format.client_tls import ClientTls, TlsOptions
 
@@ -35,6 +37,17 @@ def use(**given: str) -> None:
 def forget() -> None:
     """What use() said."""
     _given.clear()
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """In the block the environment alone counts."""
+    before = dict(_given)
+    _given.clear()
+    try:
+        yield
+    finally:
+        _given.update(before)
 
 
 def _said(name: str) -> str:

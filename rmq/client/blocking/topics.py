@@ -4,6 +4,7 @@ A topic lives on every master of its cluster, each with its own number of queues
 
     for state in states(cluster, "orders"): state.broker.name, state.read_queues, state.perm
     change(cluster, state, read_queues=8)
+    make(other, replace(state, broker=theirs, topic="copies"))
     for each in queues(cluster, "orders"): each.range.queue, each.perm
 
 Queues behind the last one that is read keep their messages, and show them again when there are as
@@ -13,7 +14,7 @@ many as before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rmq.client.blocking.admin import QueueRange, queue_ranges, topic_fields
@@ -36,6 +37,7 @@ class TopicState:
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
     is_static: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,32 @@ def state_of(broker: BrokerEntry, topic: str, members: Mapping[str, Any]) -> Top
         int(members.get("perm", 0)), bool(members.get("order")),
         str(members.get("topicFilterType") or "SINGLE_TAG"), int(members.get("topicSysFlag", 0)),
         is_static=bool(members.get("mappingDetail")),
+        attributes={str(name): str(value)
+                    for name, value in (members.get("attributes") or {}).items()},
     )  # fmt: skip
 
 
 def change(cluster: ClusterView, state: TopicState, **named: Any) -> TopicState:
     """The topic at that broker with these fields of its state changed; what it is then."""
     after = replace(state, **named)
-    assert after.broker.master is not None
-    fields = topic_fields(
-        after.topic, after.read_queues, after.write_queues, after.perm, after.order,
-        after.filter_type, after.sys_flag,
-    )  # fmt: skip
-    cluster.call(after.broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    _put(cluster, after, {})
     return after
+
+
+def make(cluster: ClusterView, wanted: TopicState) -> None:
+    """A new topic, which is to be this; with its attributes, which change() leaves as they are."""
+    _put(cluster, wanted, wanted.attributes)
+
+
+def _put(cluster: ClusterView, wanted: TopicState, attributes: Mapping[str, str]) -> None:
+    assert wanted.broker.master is not None
+    fields = topic_fields(
+        wanted.topic, wanted.read_queues, wanted.write_queues, wanted.perm, wanted.order,
+        wanted.filter_type, wanted.sys_flag,
+    )  # fmt: skip
+    if attributes:
+        fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
+    cluster.call(wanted.broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
 
 def queues(cluster: ClusterView, topic: str) -> list[QueueState]:

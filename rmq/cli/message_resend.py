@@ -1,0 +1,51 @@
+"""`rmq message resend`: a stored message is sent again, to its topic or another one."""
+
+from __future__ import annotations
+
+import click
+
+from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
+from rmq.cli.send import show_sent
+from rmq.client.blocking.cluster import Cluster
+from rmq.names import CLOSED_TO_CLIENTS, is_dead_letter, is_inner, is_retry
+from rmq.operations.client_keywords import client_keywords
+from rmq.operations.message_copy import copy_of, place_of, send_each
+from rmq.operations.message_facts import find
+
+
+@click.command()
+@click.argument("message_id", metavar="ID")
+@click.argument("topic", required=False)
+@click.option("--to", "target", metavar="TOPIC",
+              help="Send it to this topic.  [default: the one that it is of]")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@namesrv_option
+@output_option
+def resend(
+    message_id: str, topic: str | None, target: str | None, yes: bool, namesrv: str, output: Output
+) -> None:
+    """Send a stored message again, to all groups that read the topic.
+
+    ID is the offset message id, or with TOPIC the unique id that the sender's client made. It is
+    sent as a new message, which comes at once; the stored one stays as it is.
+    """
+    with Cluster(namesrv) as cluster:
+        found = find(cluster, message_id, topic)
+        where = target or found.stored.topic
+        if is_dead_letter(where) or is_retry(where):
+            raise click.ClickException(
+                f"it is of {where}: `rmq dlq resend` sends dead letters, or name a topic (--to)"
+            )
+        if is_inner(where) or where in CLOSED_TO_CLIENTS:
+            raise click.ClickException(f"it is of {where}, which brokers alone write: name a topic "
+                                       "(--to)")  # fmt: skip
+        cluster.route(where)  # says that it does not exist
+        message = copy_of(found, where)
+    if not yes:
+        click.confirm(f"Send the message at {place_of(found)} of {found.stored.topic} to {where} "
+                      f"at {namesrv}?", abort=True, err=output.is_data)  # fmt: skip
+    given = client_keywords()
+    given["namesrv_addr"] = namesrv
+    for sent in send_each([message], given):
+        show_sent(sent, output)

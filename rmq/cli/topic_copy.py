@@ -1,0 +1,223 @@
+"""`rmq topic copy`: a topic's settings, and its messages, in another topic or another cluster.
+
+Messages of a queue go to one queue, in their order: to the one with the same place among the queues
+of the copy, in turn where that has fewer. They are sent as new ones, a batch at a time
+(rmq/operations/message_copy.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.contexts import Context, read_contexts
+from rmq.cli.options import ADDRESSES, namesrv_option
+from rmq.cli.store_places import progress_bar
+from rmq.cli.times import START
+from rmq.client.blocking import topics
+from rmq.client.blocking.admin import max_offset
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import Start, first_offset, tail
+from rmq.client.blocking.topics import TopicState
+from rmq.codes import PERM_WRITE
+from rmq.errors import RmqError
+from rmq.format.fastjson import MessageQueue
+from rmq.names import CLIENT_PRODUCER_GROUP
+from rmq.operations.client_keywords import client_keywords
+from rmq.operations.message_copy import copy_of
+from rmq.operations.texts import counted
+from rmq.operations.topic_changes import PERMS, described
+
+if TYPE_CHECKING:
+    from cext.client.message import Message
+    from rmq.client.parameters.keywords import ClientKeywords
+
+BATCH_MESSAGES, BATCH_BYTES = 64, 256 << 10
+
+
+@click.command()
+@click.argument("source")
+@click.argument("copy", required=False)
+@click.option("--to-namesrv", type=ADDRESSES, metavar="HOST:PORT[;...]",
+              help="In this cluster, which is asked without an account.")  # fmt: skip
+@click.option("--to-context", metavar="NAME",
+              help="In this cluster, by its name: see `rmq context`.")  # fmt: skip
+@click.option("--to-cluster", metavar="NAME", help="Only on its brokers of this cluster name.")
+@click.option("--perm", type=click.Choice(list(PERMS)), help="Of the copy; default: the same.")
+@click.option("--if-not-exists", is_flag=True,
+              help="Leave the copy's settings as they are where it exists.")  # fmt: skip
+@click.option("--messages", is_flag=True, help="Copy the messages that are there, too.")
+@click.option(
+    "--from", "start", type=START, default=Start("first"),
+    help="With --messages: where to begin in each queue: first (default), an offset, N:M, -N for "
+    "the last N, or a time: 2025-06-01T08:30, -1h.",
+)  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@namesrv_option
+def copy(
+    source: str,
+    copy: str | None,
+    to_namesrv: str | None,
+    to_context: str | None,
+    to_cluster: str | None,
+    perm: str | None,
+    if_not_exists: bool,
+    messages: bool,
+    start: Start,
+    yes: bool,
+    namesrv: str,
+) -> None:
+    """Make a topic like another one, here or in another cluster.
+
+    COPY has the queues, permissions, order and attributes of SOURCE; in another cluster its name
+    may be the same, which is the default there. At each broker they are those of SOURCE at the
+    broker of its name, else of the one with the most queues. SOURCE stays as it is, and no group
+    is disturbed.
+    """
+    if to_namesrv is not None and to_context is not None:
+        raise click.UsageError("--to-namesrv and --to-context: give one of them")
+    is_elsewhere = to_namesrv is not None or to_context is not None
+    name = copy or source
+    if name == source and not is_elsewhere:
+        raise click.UsageError("name the COPY, or another cluster: --to-namesrv, --to-context")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(namesrv))
+        target, given = _target(to_namesrv, to_context, cluster, namesrv)
+        if is_elsewhere:
+            stack.enter_context(target)
+        made = _settings(cluster, source, target, name, to_cluster, perm, if_not_exists)
+        if messages and not all(each.state.perm & PERM_WRITE for each in made):
+            raise click.ClickException(f"{name} would take no messages: give --perm rw")
+        if not yes:
+            _ask(source, made, target, messages)
+        for each in made:
+            if each.is_new:
+                topics.make(target, each.state)
+            click.echo(f"{name}: {'' if each.is_new else 'exists, '}{described(each.state)}")
+        if messages:
+            places = _places(cluster, source, start)
+            _Messages(cluster, given, name).copy(places)
+
+
+def _target(
+    to_namesrv: str | None, to_context: str | None, cluster: Cluster, namesrv: str
+) -> tuple[Cluster, ClientKeywords]:
+    from rmq.cli.other_cluster import OtherCluster
+
+    if to_namesrv is None and to_context is None:
+        given = client_keywords()
+        given["namesrv_addr"] = namesrv
+        return cluster, given
+    context = Context(to_namesrv) if to_namesrv is not None else (
+        read_contexts().get(str(to_context)))  # fmt: skip
+    other = OtherCluster(context)
+    return other.cluster(), other.asker()
+
+
+@dataclass(frozen=True)
+class Copy:
+    """At a broker; is_new: it is to be made."""
+
+    state: TopicState
+    is_new: bool
+
+
+def _settings(
+    cluster: Cluster, source: str, target: Cluster, name: str, to_cluster: str | None,
+    perm: str | None, if_not_exists: bool,
+) -> list[Copy]:  # fmt: skip
+    """ClickException: there is a copy, or none can be made."""
+    found = {state.broker.name: state for _, state in topics.states(cluster, source) if state}
+    if not found:
+        cluster.route(source)  # says that it does not exist
+        raise click.ClickException(f"no broker tells what topic {source} is")
+    if any(state.is_static for state in found.values()):
+        raise click.ClickException(f"topic {source} is a static one, which has no copies")
+    largest = max(found.values(), key=lambda state: (state.read_queues, state.broker.name))
+    made = []
+    for broker, there in topics.states(target, name, to_cluster):
+        if there is not None and not if_not_exists:
+            raise click.ClickException(
+                f"topic {name} exists: {described(there)}. Leave its settings as they are "
+                "with --if-not-exists"
+            )
+        if there is not None:
+            made.append(Copy(there, is_new=False))
+            continue
+        like = replace(found.get(broker.name, largest), broker=broker, topic=name)
+        if perm is not None:
+            like = replace(like, perm=PERMS[perm])
+        made.append(Copy(like, is_new=True))
+    return made
+
+
+def _ask(source: str, made: list[Copy], target: Cluster, with_messages: bool) -> None:
+    at = ";".join(target.name_servers)
+    where = ", ".join(each.state.broker.name for each in made if each.is_new) or "no broker"
+    more = ", and copy its messages" if with_messages else ""
+    name = made[0].state.topic
+    click.confirm(f"Make {name} like {source} on {where} at {at}{more}?", abort=True, err=True)
+
+
+Places = list[tuple[MessageQueue, int, int]]  # first and end
+
+
+def _places(cluster: Cluster, source: str, start: Start) -> Places:
+    """What there is now."""
+    found = []
+    for queue in sorted(cluster.route(source).readable()):
+        end = max_offset(cluster, queue)
+        first = min(first_offset(cluster, queue, start, end), end)
+        found.append((queue, first, end if start.end is None else max(first, min(end, start.end))))
+    return found
+
+
+class _Messages:
+    """Copies messages; `given`: where to, and as whom."""
+
+    def __init__(self, cluster: Cluster, given: ClientKeywords, name: str) -> None:
+        self._cluster, self._given, self._name = cluster, given, name
+        self._done = 0
+
+    def copy(self, places: Places) -> None:
+        from rmq.client.producer.producer import Producer
+
+        total = sum(end - first for _, first, end in places)
+        try:
+            with (
+                progress_bar(f"copy to {self._name}") as progress,
+                Producer(CLIENT_PRODUCER_GROUP, **self._given) as producer,
+            ):
+                queues = sorted(producer.queues(self._name))
+                for at, (queue, first, end) in enumerate(places):
+                    target = queues[at % len(queues)]
+                    for batch in self._batches(queue, first, end):
+                        producer.send_batch(batch, queue=target)
+                        self._done += len(batch)
+                        progress("messages", self._done, total)
+        except (RmqError, KeyboardInterrupt):
+            click.echo(f"{self._done} of {counted(total, 'message')} were copied before", err=True)
+            raise
+        click.echo(f"{self._name}: {counted(self._done, 'message')} copied")
+
+    def _batches(self, queue: MessageQueue, first: int, end: int) -> Iterator[Sequence[Message]]:
+        if first >= end:
+            return
+        batch: list[Message] = []
+        size = 0
+        for message in tail(
+            self._cluster, queue.topic, start=Start("offset", first, end),
+            queues=[queue.queue_id], broker=queue.broker_name,
+        ):  # fmt: skip
+            made = copy_of(message, self._name)
+            batch.append(made)
+            size += len(made.body)
+            if len(batch) == BATCH_MESSAGES or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch

@@ -1,0 +1,23 @@
+"""Unread: a question before messages go out of sight by a change of their topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.topics import TopicState
+from rmq.operations.topic_changes import unread
+
+
+def ask_about_unread(
+    cluster: Cluster, states: Sequence[TopicState], named: dict[str, Any], *, err: bool = False
+) -> None:
+    """Before these members of the states are changed: when messages would be read no more."""
+    lost = unread(cluster, states, named)
+    for line in lost:
+        click.echo(line, err=True)
+    if lost:
+        click.confirm("They stay in the store, and can be read again. Go on?", abort=True, err=err)
