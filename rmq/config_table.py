@@ -163,6 +163,8 @@ _OF_ADDRESS: tuple[Setting, ...] = (
 
 _LOGS: tuple[Setting, ...] = (
     _choice("rmqLogFormat", "text", "text", "json"),
+    _choice("rmqLogLevel", "INFO", "DEBUG", "INFO", "WARNING", "ERROR"),  # lines from this one on
+    _text("rmqLogFile", "", null=True),  # instead of standard error
     _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
     _text("rmqAuditLog", "", null=True),  # a file for what the logger rmq.audit says, as JSON
 )

@@ -1,6 +1,6 @@
-"""Logs: lines to standard error, as text for people or as JSON for machines, with a limit.
+"""Logs: lines to standard error or a file, as text for people or as JSON, with a limit.
 
-    set_up("json", lines_per_second=200, {"broker": "broker-a"})
+    set_up(settings, {"broker": "broker-a"})        rmqLogFormat=json, rmqLogLinesPerSecond=200
 
         {"time":"2025-11-21T13:20:00.123Z","level":"WARNING","logger":"rmq.broker","broker":
         "broker-a","message":"..."}                                  (one line)
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rmq.base.audit_file import LOGGER, AuditFile
+from rmq.base.log_file import LogFile
+from rmq.config import Settings
 from rmq.errors import ConfigError
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -103,18 +105,40 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 t
         return told
 
 
-def set_up(
-    form: str, lines_per_second: int, fields: Mapping[str, str], audit_log: str = ""
-) -> None:
-    """Sends all lines of this process to standard error, those of the audit log to a file where one
-    is named; the last call counts. ConfigError: the file cannot be opened."""
-    handler = LimitedHandler(sys.stderr, lines_per_second)
-    handler.setFormatter(
-        JsonFormatter(fields) if form == "json" else logging.Formatter(TEXT_FORMAT)
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    if audit_log:
-        _set_up_audit(Path(audit_log).expanduser(), fields)
+class _FileStream:
+    """A log file as a stream: what it does not take goes to standard error, with the reason."""
+
+    def __init__(self, path: Path) -> None:
+        """ConfigError: it cannot be opened."""
+        self._path = path
+        try:
+            self._file = LogFile(path, 0o640)
+        except OSError as error:
+            raise ConfigError(f"rmqLogFile {path}: {error.strerror}") from None
+
+    def write(self, text: str) -> None:
+        try:
+            self._file.write(text)
+        except OSError as error:
+            sys.stderr.write(f"{self._path} cannot be written ({error}): {text}")
+
+    def flush(self) -> None:
+        """Each write is one."""
+
+
+def set_up(settings: Settings, fields: Mapping[str, str]) -> None:
+    """Sends all lines of this process from rmqLogLevel on to standard error, or to rmqLogFile, and
+    those of the audit log to a file where one is named; the last call counts. `fields`: what each
+    line of JSON has. ConfigError: a file cannot be opened."""
+    stream: Any = sys.stderr
+    if settings.rmqLogFile:
+        stream = _FileStream(Path(settings.rmqLogFile).expanduser())
+    handler = LimitedHandler(stream, settings.rmqLogLinesPerSecond)
+    is_json = settings.rmqLogFormat == "json"
+    handler.setFormatter(JsonFormatter(fields) if is_json else logging.Formatter(TEXT_FORMAT))
+    logging.basicConfig(level=settings.rmqLogLevel, handlers=[handler], force=True)
+    if settings.rmqAuditLog:
+        _set_up_audit(Path(settings.rmqAuditLog).expanduser(), fields)
 
 
 def _set_up_audit(path: Path, fields: Mapping[str, str]) -> None:

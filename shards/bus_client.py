@@ -176,7 +176,7 @@ class BusClient:
             self._pulsed.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._pulsed.wait(), REQUEST_S)
-        log.info("on the bus of supervisor %d", self.epoch)
+        log.debug("on the bus of supervisor %d", self.epoch)
 
     async def _sync(self) -> None:
         self.syncs += 1

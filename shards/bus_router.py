@@ -287,7 +287,7 @@ class BusRouter:
         self._peers[identity] = peer
         if isinstance(hello, Hello):
             self._shards[hello.index] = peer
-            log.info("shard %d (%s, process %d) is on the bus", hello.index, hello.name, hello.pid)
+            log.debug("shard %d (%s, process %d) is on the bus", hello.index, hello.name, hello.pid)
             if hello.serving:
                 self._on_ready(hello.index)
         return Welcome(self.epoch, self.seq, self.registry.counter)

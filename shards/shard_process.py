@@ -26,10 +26,10 @@ from rmq import collector, logs  # noqa: F401
 from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
-from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.guarding import open_guard
+from rmq.node.process import log_opened
 from rmq.node.served_broker import ServedBroker
 from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
@@ -53,10 +53,7 @@ def main(arguments: list[str]) -> int:
             raise ConfigError(f"{directory.path}/shard-{index}.json is missing")
         start = msgspec.json.decode(text.encode(), type=StartFile)
         settings = load_properties(None, start.values)
-        logs.set_up(
-            settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName},
-            settings.rmqAuditLog,
-        )  # fmt: skip
+        logs.set_up(settings, {"broker": settings.brokerName})
         descriptors.share(None, settings)
         clock.run(_serve(directory, index, start, settings))
     except RmqError as error:
@@ -82,9 +79,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         report = core.open()
     except OSError as error:
         raise ConfigError(error.strerror or str(error)) from None
-    found = ", ".join(f"{name} {value}" for name, value in report.items())
-    log.info("store %s: %s", settings.storePathRootDir, found)
-    log_damage(report)
+    log_opened(settings.storePathRootDir, report)
     try:
         finish_truncation(core, settings)
         follow(core, settings)

@@ -15,18 +15,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
-from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node import service_manager
 from rmq.node.guarding import open_guard
 from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
+from rmq.node.start_line import start_text
 from rmq.system import descriptors
 from rmq.system.topology import read_topology
 from shards.machine_file import MachineFile
@@ -45,8 +44,8 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
         run_node(namesrv, broker)
         return
     fields = {"broker": broker.brokerName}
-    logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields, broker.rmqAuditLog)
-    log.info("rmq %s, process %d, with %d shards", build_text(), os.getpid(), count)
+    logs.set_up(broker, fields)
+    log.info("%s", start_text(namesrv, broker, count))
     descriptors.share(namesrv, None)  # each shard does so for itself
     places = place(broker, count, topology, bind=broker.rmqPinShards)
     clock.run(_serve(namesrv, broker, places))

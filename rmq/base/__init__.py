@@ -1,5 +1,6 @@
 """Base: files, directories, clocks and logs that everything in Python builds on.
 
+    log_file            lines that several processes append to one file
     audit_file          the audit log's lines in a file of their own
     atomic_file         a small file is replaced whole
     build               which rmq this is

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rmq.cli.options import parse_pairs
-from rmq.cli.server import bind_options, file_option, server_settings, set_option
+from rmq.cli.server import (
+    bind_options,
+    file_option,
+    log_options,
+    log_settings,
+    server_settings,
+    set_option,
+)
 
 
 @click.command()
@@ -30,6 +38,7 @@ from rmq.cli.server import bind_options, file_option, server_settings, set_optio
     help="How long a master goes on without a controller.  [default: 5000]",
 )  # fmt: skip
 @bind_options
+@log_options
 @file_option
 @set_option
 def controller(
@@ -43,6 +52,7 @@ def controller(
     insecure: bool,
     config: Path | None,
     pairs: tuple[str, ...],
+    **log_given: Any,
 ) -> None:
     """Run a controller, which elects masters among replicas.
 
@@ -64,6 +74,6 @@ def controller(
         "rmqLeaseMillis": lease_ms,
         "bindAddress": bind,
     }
-    overrides = parse_pairs(pairs, "--set")
+    overrides = parse_pairs(pairs, "--set") | log_settings(log_given)
     overrides |= {key: str(value) for key, value in given.items() if value is not None}
     run_controller(server_settings("controller", config, overrides, insecure))

@@ -19,6 +19,7 @@ ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlain
          "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom",
          "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
          "rmqHandshakeRatePerAddress")  # fmt: skip
+LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"]
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
 
@@ -45,6 +46,15 @@ bind_options = _options(
     click.option("--insecure", is_flag=True,
                  help="Allow addresses beyond this machine also where no accounts are asked for."),
 )  # fmt: skip
+log_options = _options(
+    click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Write the log there, made anew when it is moved away.  "
+                      "[default: rmqLogFile, standard error]"),
+    click.option("--log-level", type=click.Choice(LEVELS, case_sensitive=False),
+                 help="Lines from this one on.  [default: rmqLogLevel, INFO]"),
+    click.option("--log-format", type=click.Choice(["text", "json"]),
+                 help="json: an object in each line.  [default: rmqLogFormat, text]"),
+)  # fmt: skip
 _broker_options = _options(
     click.option("--port", type=click.IntRange(0, 65535), help="Of the broker.  [default: 10911]"),
     click.option("--flush",
@@ -70,6 +80,7 @@ _broker_options = _options(
     "-n", "--namesrv", metavar="HOST:PORT[;...]", help="Register at these name servers as well."
 )
 @bind_options
+@log_options
 @file_option
 @set_option
 def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any) -> None:
@@ -149,6 +160,7 @@ class _BrokerGroup(click.Group):
     "controllerAddr).",
 )
 @bind_options
+@log_options
 @file_option
 @set_option
 def broker(
@@ -200,6 +212,7 @@ def broker(
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="[default: 9876]")
 @bind_options
+@log_options
 @file_option
 @set_option
 def namesrv(
@@ -208,11 +221,12 @@ def namesrv(
     insecure: bool,
     config: Path | None,
     pairs: tuple[str, ...],
+    **log_given: Any,
 ) -> None:
     """Run a name server."""
     from rmq.node.process import run_node
 
-    overrides = parse_pairs(pairs, "--set")
+    overrides = parse_pairs(pairs, "--set") | log_settings(log_given)
     if port is not None:
         overrides["listenPort"] = str(port)
     if bind is not None:
@@ -231,6 +245,17 @@ def _run(names: Any, settings: Any, shards: str | None) -> None:
     from shards.supervisor_process import run_shards
 
     run_shards(names, settings, shards)
+
+
+def log_settings(given: dict[str, Any]) -> dict[str, str]:
+    """Of the options of logs, those that were given."""
+    path = given["log_file"]
+    found = {
+        "rmqLogFile": None if path is None else path.expanduser().absolute(),
+        "rmqLogLevel": given["log_level"],
+        "rmqLogFormat": given["log_format"],
+    }
+    return {key: str(value) for key, value in found.items() if value is not None}
 
 
 def server_settings(
@@ -254,7 +279,7 @@ def _broker_settings(
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 
-    overrides = parse_pairs(options["pairs"], "--set")
+    overrides = parse_pairs(options["pairs"], "--set") | log_settings(options)
     flush = options["flush"]
     given = {
         "storePathRootDir": store,

@@ -4,6 +4,7 @@
     controller_process  start and stop of a controller
     guarding            the accounts of a broker's process
     store_lock          keeps two brokers off one store
+    start_line          the first line of a server's log; what its start found in the store
     ready_line          the line that says a server is ready
     service_manager     systemd hears that a server is ready, lives and stops
     role_line           what the controller made of a broker, for that line

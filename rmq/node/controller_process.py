@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from pathlib import Path
 
 from rmq import logs
 from rmq.base import clock
-from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.controller.server import ControllerServer
 from rmq.node import service_manager
 from rmq.node.process import stop_event
 from rmq.node.ready_line import print_line, seconds_since_start
+from rmq.node.start_line import controller_start_text
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
 from rmq.system import descriptors
@@ -29,8 +28,8 @@ log = logging.getLogger("rmq.node")
 
 def run_controller(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; RmqError when it cannot start."""
-    logs.set_up(settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {}, settings.rmqAuditLog)
-    log.info("rmq %s, process %d", build_text(), os.getpid())
+    logs.set_up(settings, {})
+    log.info("%s", controller_start_text(settings))
     if ignored := settings.without_effect():
         log.warning("settings without effect in rmq: %s", ", ".join(ignored))
     descriptors.raise_limit()

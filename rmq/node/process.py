@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 
 from rmq import logs
 from rmq.base import clock
-from rmq.base.build import build_text
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node import service_manager
 from rmq.node.guarding import open_guard
+from rmq.node.start_line import opened_text, start_text
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
 from rmq.system import descriptors
@@ -46,8 +46,8 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
     first = broker or namesrv
     assert first is not None
     fields = {"broker": broker.brokerName} if broker is not None else {}
-    logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields, first.rmqAuditLog)
-    log.info("rmq %s, process %d", build_text(), os.getpid())
+    logs.set_up(first, fields)
+    log.info("%s", start_text(namesrv, broker))
     for settings in (namesrv, broker):
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))
@@ -75,8 +75,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             core = _new_core(broker)
             report = _open(core)
             stack.callback(core.stop)
-            log.info("store %s: %s", broker.storePathRootDir, report_text(report))
-            _log_damage(report)
+            log_opened(broker.storePathRootDir, report)
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
@@ -184,11 +183,10 @@ def host_of(bind: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _log_damage(report: dict[str, Any]) -> None:
+def log_opened(store: str, report: dict[str, Any]) -> None:
+    """What the start found in the store."""
     from rmq.broker.store.damage_report import log_damage
 
+    log.info("%s", opened_text(store, report))
+    log.debug("recovery: %s", ", ".join(f"{name} {value}" for name, value in report.items()))
     log_damage(report)
-
-
-def report_text(report: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in report.items()) or "empty"

@@ -177,6 +177,45 @@ def test_json_logs_are_one_object_a_line(tmp_path: Path) -> None:
         assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
 
 
+def test_the_log_has_a_file_a_level_and_a_first_line_that_says_what_runs(tmp_path: Path) -> None:
+    path = tmp_path / "rmq.log"
+    options = [*SMALL, "--log-file", str(path), "--log-level", "debug", "--log-format", "json"]
+    with broker_process(tmp_path / "one", options) as broker:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert broker.log() == "", "nothing of it goes to standard error"
+        said = lines[0]["message"]
+        assert f"starts as process {broker.pid}: broker broker-a for clients at" in said
+        assert f"its data is in {broker.store}; name server at" in said
+        levels = {line["logger"]: line["level"] for line in lines}
+        assert levels["rmq.broker.topics"] == "DEBUG"
+        plain = [line["message"] for line in lines if line["level"] != "DEBUG"]
+        assert not any("scan_from" in text or "topic@group" in text for text in plain)
+        assert any("holds no messages yet" in text for text in plain)
+        rmq("send", "t", "x", "-n", broker.namesrv)
+        os.kill(broker.pid, 9)
+        broker.process.wait(HANG_S)
+    with broker_process(tmp_path / "one", [*SMALL, "--log-level", "warning"]) as broker:
+        assert " INFO " not in broker.log()
+    with broker_process(tmp_path / "one", SMALL) as broker:
+        assert re.search(r"the store \S+ was closed properly; its log has \d+ bytes", broker.log())
+
+
+def test_all_processes_of_a_broker_log_into_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "rmq.log"
+    with machine(tmp_path, 2, ("--log-file", str(path), "--log-format", "json")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert "in 2 processes, the first one for clients at" in lines[0]["message"]
+    assert {line["broker"] for line in lines} == {"broker-a", "broker-a-1"}
+
+
+def test_a_log_file_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None:
+    for server in ("namesrv", "controller", "broker"):
+        words = (server, "--port", "0", "--log-file", str(tmp_path / "none" / "x.log"))
+        done = subprocess.run([sys.executable, "-m", "rmq", *words], capture_output=True, text=True)
+        assert done.returncode == 2, done.stderr
+        assert f"rmqLogFile {tmp_path}/none/x.log: No such file" in done.stderr
+
+
 def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
     with machine(tmp_path, 2, PROM) as both:
         assert rmq("send", "t", *"abcdefgh", "-n", both.namesrv).returncode == 0

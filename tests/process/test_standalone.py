@@ -139,7 +139,7 @@ def test_topic_commands_go_round(tmp_path: Path) -> None:
         cluster = json.loads(rmq("cluster", "list", "--json", namesrv=at).stdout)
         assert [row["broker"] for row in cluster] == ["broker-a"]
         assert [row["version"] for row in cluster] == [f"rmq {build_text()}"]
-        broker.logged(rf"rmq {re.escape(build_text())}, process {broker.pid}\b")
+        broker.logged(rf"rmq {re.escape(build_text())} starts as process {broker.pid}: broker bro")
 
 
 def test_follow_prints_what_arrives(tmp_path: Path) -> None:

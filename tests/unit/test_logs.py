@@ -10,8 +10,14 @@ import pytest
 from support.log_before import log_as_before
 
 from rmq.base.audit_file import LOGGER
+from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.logs import JsonFormatter, LimitedHandler, set_up
+
+
+def logged(form: str, lines_per_second: int, fields: dict[str, str], **more: str) -> None:
+    values = {"rmqLogFormat": form, "rmqLogLinesPerSecond": str(lines_per_second)}
+    set_up(load_properties(None, {**values, **more}), fields)
 
 
 @pytest.fixture
@@ -104,7 +110,7 @@ def test_a_line_that_cannot_be_put_together_harms_nobody(
 def test_lines_go_to_standard_error(
     form: str, loggers: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    set_up(form, 100, {"broker": "b"})
+    logged(form, 100, {"broker": "b"})
     logging.getLogger("rmq.test").info("hello %s", "you")
     told = capfd.readouterr().err
     assert told.count("\n") == 1 and "hello you" in told
@@ -116,7 +122,7 @@ def test_the_audit_log_has_a_file_of_its_own(
 ) -> None:
     path, audit = tmp_path / "audit.log", logging.getLogger(LOGGER)
     for _ in range(2):  # the last call counts
-        set_up("text", 1, {"broker": "b"}, str(path))
+        logged("text", 1, {"broker": "b"}, rmqAuditLog=str(path))
     for i in range(3):
         audit.info("allowed %d", i, extra={"user": "alice"})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -128,7 +134,7 @@ def test_the_audit_log_has_a_file_of_its_own(
     assert path.read_text().count("\n") == 1
     assert "allowed" not in capfd.readouterr().err
     with pytest.raises(ConfigError, match=r"rmqAuditLog .*/none/audit.log: No such file"):
-        set_up("text", 1, {}, str(tmp_path / "none" / "audit.log"))
+        logged("text", 1, {}, rmqAuditLog=str(tmp_path / "none" / "audit.log"))
 
 
 def test_an_audit_file_that_cannot_be_made_anew_harms_nobody(
@@ -136,7 +142,7 @@ def test_an_audit_file_that_cannot_be_made_anew_harms_nobody(
 ) -> None:
     folder, audit = tmp_path / "log", logging.getLogger(LOGGER)
     folder.mkdir()
-    set_up("text", 10, {}, str(folder / "audit.log"))
+    logged("text", 10, {}, rmqAuditLog=str(folder / "audit.log"))
     folder.rename(tmp_path / "away")
     audit.info("allowed this")
     audit.info("allowed that")
@@ -151,7 +157,38 @@ def test_an_audit_file_that_cannot_be_made_anew_harms_nobody(
 def test_what_the_audit_file_does_not_take_is_in_the_log(
     loggers: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    set_up("text", 10, {}, "/dev/full")
+    logged("text", 10, {}, rmqAuditLog="/dev/full")
     logging.getLogger(LOGGER).info("allowed this")
     told = capfd.readouterr().err
     assert "/dev/full cannot be written ([Errno 28] No space left on device): allowed this" in told
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_go_to_a_file_from_a_level_on(
+    form: str, tmp_path: Path, loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, log = tmp_path / "broker.log", logging.getLogger("rmq.test")
+    logged(form, 100, {"broker": "b"}, rmqLogFile=str(path), rmqLogLevel="warning")
+    log.info("hello")
+    log.warning("watch %s", "out")
+    (line,) = path.read_text().splitlines()
+    assert "watch out" in line and line.startswith("{") == (form == "json")
+    path.rename(tmp_path / "broker.log.1")
+    log.error("again")
+    assert path.read_text().count("\n") == 1, "logrotate moves it away"
+    logged(form, 100, {}, rmqLogFile=str(path), rmqLogLevel="DEBUG")
+    log.debug("scan_from 0")
+    assert "scan_from 0" in path.read_text()
+    assert capfd.readouterr().err == ""
+    with pytest.raises(ConfigError, match=r"rmqLogFile .*/none/x.log: No such file"):
+        logged("text", 1, {}, rmqLogFile=str(tmp_path / "none" / "x.log"))
+
+
+def test_what_the_file_does_not_take_goes_to_standard_error(
+    loggers: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logged("text", 10, {}, rmqLogFile="/dev/full")
+    logging.getLogger("rmq.test").info("hello you")
+    told = capfd.readouterr().err
+    assert "/dev/full cannot be written ([Errno 28] No space left on device)" in told
+    assert "hello you" in told

@@ -15,7 +15,7 @@ def log_memory(counters: Mapping[str, int]) -> None:
             os.strerror(counters["memory_node_error"]),
         )
     elif counters.get("memory_node", -1) >= 0:
-        log.info("buffers come from NUMA node %d", counters["memory_node"])
+        log.debug("buffers come from NUMA node %d", counters["memory_node"])
     loose = []
     if not counters.get("ring_locked", 1):
         loose.append(f"the write buffer of {counters['log_ring_bytes'] >> 20} MiB")

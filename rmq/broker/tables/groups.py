@@ -204,7 +204,7 @@ class GroupTable:
             self._saver.save_now()
         for group in self._groups.values():
             self._put_in_core(group)
-        log.info("subscription groups loaded: %d", len(self._groups))
+        log.debug("subscription groups loaded: %d", len(self._groups))
 
     async def saved(self) -> None:
         await self._saver.saved()

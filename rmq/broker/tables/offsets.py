@@ -134,7 +134,7 @@ class OffsetTable:
         end = self._core.log_range()[1]
         self._next_mark = end if self.mark is None else min(self.mark, end)
         self._begun_version = self._written_version = self._core.offsets_version
-        log.info("consumer offsets loaded: %d topic@group", len(table))
+        log.debug("consumer offsets loaded: %d topic@group", len(table))
 
     def _checked(self, key: str, offsets: Any, origin: object) -> dict[int, int]:
         """The offsets by queue that a pair has in the file; what is none is left out."""

@@ -165,7 +165,7 @@ class TopicTable:
         self.registered.put(self._topics)
         for name in self._topics:
             self.registered.register_refused(name)  # ends the start with the reason
-        log.info("topics loaded: %d", len(self._topics))
+        log.debug("topics loaded: %d", len(self._topics))
 
     def _find_by_queues(self, known_too: bool = True, deleted_too: bool = True) -> None:
         """What was created since the .bak, or all when there is no file: messages that are in the
