@@ -34,6 +34,8 @@
     message, message_show   messages found again; one with all there is to it
     message_resend      one sent again
     trace               what clients traced of messages
+    debug               debug bundle: what helps to find a trouble, in one archive
+    bundle, bundle_parts, secrets_mask    the archive; what goes into it; what does not
     bench               bench producer, consumer, pop
     spark               a Spark session, and the list of its options
     console             the web console

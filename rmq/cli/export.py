@@ -146,9 +146,10 @@ def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Off
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, mode: int | None = None) -> Iterator[Path]:
     """Where to write: it takes the place of `path` at the end of the block, or is gone. What is no
-    regular file, a pipe or a device, is written to as it is. ConfigError: it is a directory."""
+    regular file, a pipe or a device, is written to as it is. `mode`: of the file; else that of the
+    one before, or the usual. ConfigError: it is a directory."""
     target = Path(os.path.realpath(path))  # where a link leads to
     if target.is_dir():
         raise ConfigError(f"{path} is a directory: name a file")
@@ -156,7 +157,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        if mode is None:
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         descriptor, name = tempfile.mkstemp(PART, f".{target.name[:200]}.", target.parent)
     except OSError as error:
         raise _unwritten(path, error) from None

@@ -77,6 +77,7 @@ COMMANDS = {
         "Print what a shell needs to complete commands and options."
     ),
     "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),
+    "debug": ("rmq.cli.debug", "debug", "Gather what helps to find a trouble."),
     "demo": ("rmq.cli.demo", "demo", "Run a cluster on this machine, to see what it does."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip

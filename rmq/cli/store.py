@@ -68,7 +68,7 @@ def check(
     settings, shape = load_settings(config)
     reports = {}
     for each in stores_under(root):
-        reports[str(each)] = _check_one(each, log_of(settings, root, each), strict, live, shape)
+        reports[str(each)] = check_one(each, log_of(settings, root, each), strict, live, shape)
     if output.is_data:
         output.value(reports)
     else:
@@ -172,7 +172,7 @@ def _dump_columns(
         output.rows(columns(*(name.upper() for name in found._fields)), list(text_rows(found)))
 
 
-def _check_one(
+def check_one(
     root: Path, log: Path | None, strict: bool | None, live: bool, shape: Shape
 ) -> Report:
     from rmq.offline.checker import check_store
