@@ -46,13 +46,8 @@ def serve(settings: ConsoleSettings) -> None:
     where = f"{scheme}://{host}:{listening.getsockname()[1]}"
     mode = ", read-only" if settings.read_only else ""
     line = f"rmq {__version__} console is ready: {where}, name servers {settings.namesrv}{mode}"
+    config = server_config(settings)
     try:
-        config = uvicorn.Config(
-            make_app(settings), log_config=None, access_log=False, server_header=False,
-            proxy_headers=False, limit_concurrency=CONNECTIONS_MAX,
-            timeout_graceful_shutdown=STOP_S, ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
-        )  # fmt: skip
         config.load()
     except OSError as error:  # an SSLError is one
         raise ConfigError(f"--https-cert {settings.certificate}: {error}") from None
@@ -61,6 +56,14 @@ def serve(settings: ConsoleSettings) -> None:
         signal.signal(number, lambda *_: None)
     with listening:
         _Server(config, line).run([listening])
+
+
+def server_config(settings: ConsoleSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(settings), log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, limit_concurrency=CONNECTIONS_MAX, timeout_graceful_shutdown=STOP_S,
+        ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
+    )  # fmt: skip
 
 
 def _listening(settings: ConsoleSettings) -> socket.socket:

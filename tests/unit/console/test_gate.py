@@ -1,0 +1,198 @@
+"""The gate: what it refuses, over every route of the console; nothing but the gate answers here.
+
+Goal: no page and no change is reached past it. Method: a console over a socket whose brokers are
+away, so that what is let through is seen as "no answer". Cannot show: that browsers keep to the
+headers; what pages show is in tests/process/test_console.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.console import NOBODY, Browser, served_console, text_of
+
+from rmq.console.gate import BODY_BYTES_MAX
+from rmq.console.routes import CHANGES, ROUTES
+from rmq.console.settings import ConsoleSettings
+
+PAGES = sorted(ROUTES)
+FORMS = sorted(change.path for change in CHANGES)
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[Browser]:
+    with served_console(ConsoleSettings(NOBODY)) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Browser]:
+    with served_console(ConsoleSettings(NOBODY, read_only=True)) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[Browser]:
+    with served_console(ConsoleSettings(NOBODY, needs_login=True)) as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("path", [*PAGES, *FORMS, "/login", "/nothing", "/static/console.css"])
+def test_every_answer_keeps_what_it_shows_from_running(console: Browser, path: str) -> None:
+    headers = console.get(path).headers
+    policy = dict(each.strip().partition(" ")[::2] for each in
+                  headers["content-security-policy"].split(";"))  # fmt: skip
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["cache-control"] == ("no-cache" if path.startswith("/static") else "no-store")
+    assert "server" not in headers
+
+
+@pytest.mark.parametrize("path", [*PAGES, *FORMS])
+def test_no_page_has_a_script_or_a_style_of_its_own(console: Browser, path: str) -> None:
+    page = console.get(path).text
+    assert page.count("<script") == page.count('<script src="/static/') == 2
+    assert "<style" not in page
+    assert " style=" not in page
+    assert not [word for word in page.split() if word.lower().startswith(("onclick=", "onload="))]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("path", [*PAGES, *FORMS, "/static/console.css", "/nothing"])
+def test_read_only_refuses_whatever_could_change_something(
+    reader: Browser, method: str, path: str
+) -> None:
+    headers = {"Origin": reader.base}
+    token = reader.token("/login")
+    answer = reader.client.request(method, path, data={"csrf": token}, headers=headers)
+    assert answer.status_code in ((405, 404) if path.startswith("/static") else (403,))
+    if path in FORMS and method == "POST":
+        assert "--read-only" in text_of(answer.text)
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_read_only_shows_no_form_of_a_change_and_no_way_to_one(reader: Browser, path: str) -> None:
+    assert reader.get(path).status_code == 403
+    for page in ("/topics", "/groups", "/later", "/accounts", "/config"):
+        assert path not in reader.get(page).text
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_change_needs_the_token_of_this_browser(console: Browser, path: str) -> None:
+    for token in ("", "0" * 64, "\u00e4" * 64):
+        answer = console.post(path, {"csrf": token})
+        assert answer.status_code == 403
+        assert "another session" in text_of(answer.text)
+    other = Browser(console.base)
+    assert console.post(path, {"csrf": other.token("/login")}).status_code == 403
+    assert console.post(path, {"else": "1"}).status_code == 403
+    other.close()
+
+
+@pytest.mark.parametrize("path", [*FORMS, "/login", "/logout"])
+def test_a_change_comes_from_a_page_of_this_console(console: Browser, path: str) -> None:
+    fields = {"csrf": console.token("/login")}
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", console.base + "0"):
+        answer = console.post(path, fields, origin=origin)
+        assert answer.status_code == 403, origin
+        assert "it comes from a page of" in text_of(answer.text)
+    silent = console.client.post(path, data=fields)
+    assert silent.status_code == 403
+    assert "does not say from which page" in text_of(silent.text)
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+                    {"Referer": "https://evil.example/x"}):  # fmt: skip
+        assert console.client.post(path, data=fields, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "same-origin"}, {"Referer": "{base}/x"}])
+def test_what_browsers_without_an_origin_say_will_do(
+    console: Browser, headers: dict[str, str]
+) -> None:
+    said = {name: text.format(base=console.base) for name, text in headers.items()}
+    answer = console.client.post(
+        "/topic/create", data={"csrf": console.token("/login")}, headers=said
+    )
+    assert answer.status_code == 422  # the form is looked at
+
+
+@pytest.mark.parametrize("path", [*PAGES, *FORMS])
+def test_who_has_to_log_in_sees_nothing_before(closed: Browser, path: str) -> None:
+    answer = closed.get(path, a="1")
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login" if path == "/" else f"/login?next={path}")
+    polled = closed.get(path, headers={"HX-Request": "true"})
+    assert polled.status_code == 401
+    assert polled.headers["hx-redirect"].startswith("/login")
+    fields = {"csrf": closed.token("/login")}
+    assert closed.post(path, fields).status_code == 303
+    assert "<nav" not in closed.get("/login").text
+
+
+def test_nobody_elses_name_leads_to_a_console_on_loopback(console: Browser) -> None:
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "", "[x"):
+        answer = console.client.get("/login", headers={"Host": host})
+        assert answer.status_code in (400, 421), host
+    for host in ("localhost", "127.0.0.1:9", "[::1]:8080"):
+        assert console.client.get("/login", headers={"Host": host}).status_code == 200
+
+
+def test_a_console_behind_a_proxy_knows_its_name_and_keeps_cookies_for_https() -> None:
+    settings = ConsoleSettings(
+        NOBODY, origin="https://rmq.example", hosts=("127.0.0.1", "rmq.example")
+    )
+    with served_console(settings) as browser:
+        answer = browser.client.get("/login", headers={"Host": "rmq.example"})
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-rmq-console=")
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+        headers = {
+            "Host": "rmq.example", "Origin": "https://rmq.example",
+            "Cookie": cookie.partition(";")[0],
+        }  # fmt: skip
+        fields = {"csrf": browser.token_of(answer)}
+        sent = browser.client.post("/topic/create", data=fields, headers=headers)
+        assert sent.status_code == 422
+
+
+def test_the_cookie_is_hidden_from_scripts_and_made_anew_where_it_is_none(console: Browser) -> None:
+    answer = Browser(console.base).get("/login")
+    assert answer.headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Lax")
+    for bad in ("x", "a" * 44, "\u00e4" * 43):
+        again = Browser(console.base)
+        asked = again.client.get("/login", headers={"Cookie": f"rmq-console={bad}".encode()})
+        assert "set-cookie" in asked.headers
+    assert "set-cookie" not in console.get("/login").headers
+
+
+def test_a_form_is_bounded_and_of_one_kind(console: Browser) -> None:
+    headers = {"Origin": console.base}
+    large = console.client.post(
+        "/topic/create", content=b"a=" + b"x" * BODY_BYTES_MAX,
+        headers={**headers, "Content-Type": "application/x-www-form-urlencoded"},
+    )  # fmt: skip
+    assert large.status_code == 413
+    many = {f"f{number}": "" for number in range(3000)}
+    assert console.client.post("/topic/create", data=many, headers=headers).status_code == 400
+    for kind in ("application/json", "multipart/form-data; boundary=x", "text/plain"):
+        asked = console.client.post(
+            "/topic/create", content=b"{}", headers={**headers, "Content-Type": kind}
+        )
+        assert asked.status_code == 415, kind
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in ("/messages",)])
+def test_a_page_whose_brokers_are_away_says_so_and_looks_again(console: Browser, path: str) -> None:
+    asked = {"/message": {"id": "7F00000100002A9F0000000000000061"},
+             "/message/body": {"id": "7F00000100002A9F0000000000000061"},
+             "/dead-letters/group": {"group": "g"},
+             "/dead-letters/export": {"group": "g"}}.get(path, {})  # fmt: skip
+    answer = console.get(path, **asked)
+    assert answer.status_code == (200 if path == "/accounts" else 503)
+    assert "no name server answers" in text_of(answer.text)
+    if path != "/accounts":
+        assert 'id="live" hx-get="' in answer.text
