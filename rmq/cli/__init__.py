@@ -27,6 +27,7 @@
     generate            generate systemd, compose, k8s, helm, grafana
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
+    send_records        messages of a stream, with keys before them
     dlq                 dead letters: shown, and sent again
     config              settings of running servers
     export, import_file     a topic into a file, and a file into a topic
@@ -42,7 +43,7 @@
     context, contexts   clusters by name, and the file that has them
     completion          what a shell completes by
     account_options     whose requests a command sends
-    times               moments, durations and places in queues as options
+    times, starts       moments, durations and --from as options
     options, addresses  options that commands share; which addresses are served
     output, table       what is printed in each form; rows under named columns
     broker_figures      the columns of top and broker status

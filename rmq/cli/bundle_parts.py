@@ -23,13 +23,13 @@ from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.bundle import FILE_BYTES, Bundle
 from rmq.cli.secrets_mask import safe_settings
 from rmq.cli.table import records
-from rmq.cli.times import utc_text
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.group_lag import group_lag
 from rmq.client.blocking.replicas import Replicas
 from rmq.config import Settings
 from rmq.errors import RmqError
+from rmq.operations.times import utc_text
 
 TOPICS_MAX, GROUPS_MAX = 2000, 300
 PROBLEMS_MAX = 100

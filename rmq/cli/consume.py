@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
 from rmq.cli.message_format import MessageFormat
 from rmq.cli.options import Parsed, namesrv_option
 from rmq.cli.output import Output, output_option
-from rmq.cli.times import START
+from rmq.cli.starts import start_option
+from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 from rmq.operations.json_lines import members
@@ -23,14 +25,8 @@ from rmq.operations.texts import shown_body, time_text
 @click.option("--key", help="Only messages with this key.")
 @click.option("--queue", "queues", type=click.IntRange(0), multiple=True, help="Only this queue.")
 @click.option("--broker", help="Only the queues of this broker name.")
-@click.option(
-    "--from",
-    "start",
-    type=START,
-    default=None,
-    help="Where to begin in each queue: first (default), last (default with --follow), an offset, "
-    "N:M for those from N to before M, -N for the last N, or a time: 2025-06-01T08:30, -1h.",
-)
+@start_option(None)
+@click.option("--until", type=MOMENT, help="Only what was stored before this time.")
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more instead of stopping at the end.")
 @click.option("--body", "body_only", is_flag=True, help="Print the bodies only, a line each.")
@@ -38,9 +34,9 @@ from rmq.operations.texts import shown_body, time_text
     "--format",
     "form",
     type=Parsed("FORMAT", MessageFormat),
-    help="Print this of each message, and nothing else: %t topic, %b broker, %q queue, %o offset, "
-    "%k keys, %g tag, %i id, %s stored in ms, %T stored, %r times it came again, %v body byte for "
-    "byte, %l its bytes, %p properties, %p{NAME} one of them, \\n, \\t.",
+    help="Print this of each message, and nothing else: %t topic, %p queue, %o offset, %k keys, "
+    "%s body byte for byte, %S its bytes, %T stored in ms, %h properties, %h{NAME} one of them, %b "
+    "broker, %i id, %g tag, %r times it came again, %d stored, \\n, \\t, \\x1e.",
 )
 @namesrv_option
 @output_option
@@ -52,6 +48,7 @@ def consume(
     queues: tuple[int, ...],
     broker: str | None,
     start: Start | None,
+    until: int | None,
     count: int | None,
     follow: bool,
     body_only: bool,
@@ -61,16 +58,20 @@ def consume(
 ) -> None:
     """Print the messages of a topic.
 
-    Reads every queue on its own, commits no offsets and disturbs no consumer group. What --json
-    prints, `rmq send --json-lines` sends.
+    Reads every queue on its own, commits no offsets and disturbs no consumer group; from the first
+    message on, with --follow from now on. What --json prints, `rmq send --json-lines` sends.
     """
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql cannot be combined; a tag is the property TAGS")
     if body_only + output.is_data + (form is not None) > 1:
         raise click.UsageError("--body, --format and -o json or yaml: give one of them")
     if body_only:
-        form = MessageFormat("%v\\n")
+        form = MessageFormat("%s\\n")
     start = start or Start("last" if follow else "first")
+    if until is not None:
+        start = replace(start, until_ms=until)
+    if follow and start.until_ms is not None:
+        raise click.UsageError("--follow waits for what comes; until a time there is what there is")
     with Cluster(namesrv) as cluster:
         printed = 0
         for message in tail(

@@ -10,8 +10,8 @@ import click
 from rmq.cli.export import export as export_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
+from rmq.cli.starts import start_option
 from rmq.cli.table import Column, columns, moment
-from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.errors import RmqError
@@ -61,11 +61,6 @@ def list_groups(namesrv: str, output: Output) -> None:
     output.rows(LISTED, rows)
 
 
-start_option = click.option(
-    "--from", "start", type=START, default=None,
-    help="Where to begin in each queue: first, an offset, N:M, -N for the last N, or a time: "
-    "2025-06-01T08:30, -1h.",
-)  # fmt: skip
 key_option = click.option("--key", help="Only messages with this key.")
 id_option = click.option(
     "--id", "ids", multiple=True, help="Only the message with this unique id; several times."
@@ -75,7 +70,7 @@ count_option = click.option("--count", type=click.IntRange(1), help="At most so 
 
 @dlq.command()
 @click.argument("group")
-@start_option
+@start_option(None)
 @key_option
 @id_option
 @count_option
@@ -119,7 +114,7 @@ def _row(each: ReceivedMessage) -> tuple[object, ...]:
 
 @dlq.command()
 @click.argument("group")
-@start_option
+@start_option(None)
 @key_option
 @id_option
 @count_option

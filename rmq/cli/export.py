@@ -20,11 +20,11 @@ from typing import Any
 import click
 
 from rmq.cli.options import namesrv_option
+from rmq.cli.starts import start_option
 from rmq.cli.store_places import progress_bar
-from rmq.cli.times import MOMENT, START
-from rmq.client.blocking.admin import max_offset
+from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import Start, first_offset
+from rmq.client.blocking.tail import Start, span
 from rmq.errors import ConfigError, RmqError
 from rmq.operations.texts import counted
 
@@ -59,11 +59,7 @@ form_option = click.option(
 @click.argument("topic")
 @click.argument("path", metavar="FILE")
 @form_option
-@click.option(
-    "--from", "start", type=START, default=Start("first"),
-    help="Where to begin in each queue: first (default), an offset, N:M for those from N to before "
-    "M, -N for the last N, or a time: 2025-06-01T08:30, -1h.",
-)  # fmt: skip
+@start_option(Start("first"))
 @click.option("--until", type=MOMENT, help="Only what was stored before this time.")
 @click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
 @click.option("--sql", help="Only messages of which this SQL92 expression is true.")
@@ -136,9 +132,7 @@ def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Off
     ends: dict[str, dict[str, int]] = {}
     total = 0
     for queue in cluster.route(topic).readable():
-        end = max_offset(cluster, queue)
-        first = min(first_offset(cluster, queue, start, end), end)
-        end = end if start.end is None else max(first, min(end, start.end))
+        first, end = span(cluster, queue, start)
         starts.setdefault(queue.broker_name, {})[str(queue.queue_id)] = first
         ends.setdefault(queue.broker_name, {})[str(queue.queue_id)] = end
         total += end - first

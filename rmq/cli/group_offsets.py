@@ -12,8 +12,8 @@ import click
 
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
+from rmq.cli.starts import START
 from rmq.cli.table import columns
-from rmq.cli.times import START
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
 from rmq.operations.offset_moves import Move, carry_out, moves_after, moves_to, summary
@@ -36,7 +36,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Show it, and change n
     type=START,
     required=True,
     help="In each queue: first, last, an offset, -N for the last N, or a time: "
-    "2025-06-01T08:30, -1h.",
+    "@2025-06-01T08:30, @-1h.",
 )
 @queue_option
 @yes_option
@@ -82,8 +82,8 @@ def _move(
     name: str, topic: str, place: Start, queue_ids: Sequence[int], yes: bool, dry_run: bool,
     namesrv: str, output: Output,
 ) -> None:  # fmt: skip
-    if place.end is not None:
-        raise click.UsageError("a group goes on at one offset, not at N:M")
+    if place.end is not None or place.until_ms is not None:
+        raise click.UsageError("a group goes on at one offset, not at N:M or @TIME:@TIME")
     with Cluster(namesrv) as cluster:
         moves = moves_to(cluster, name, topic, place, queue_ids)
         _apply(cluster, name, moves, yes, dry_run, output)

@@ -1,14 +1,16 @@
 r"""Message format: what `rmq consume --format` prints of each message.
 
-    %t topic       %b broker     %q queue id     %o queue offset     %i unique key
-    %k keys        %g tag        %s stored, ms   %T stored, local    %r times it came again
-    %v body        %l its bytes  %p properties as JSON               %p{NAME} one of them
-    \n \t \0 \\ and %% as usual
+    %t topic       %p queue id     %o queue offset   %k keys         %s body
+    %S its bytes   %K bytes of the keys              %T stored, ms since 1970
+    %h properties as JSON          %h{NAME} one of them
+    %b broker      %i unique key   %g tag            %r times it came again
+    %d stored, local time
+    \n \t \r \0 \xNN \\ and %% as usual
 
-What a message has not is empty. Nothing is added, no line end either, and the body is printed byte
-for byte: "%k\t%v\n" is a line of keys and body.
+The first two lines are kcat's. What a message has not is empty. Nothing is added, no line end
+either, and the body is printed byte for byte: "%k\t%s\n" is a line of keys and body.
 
-Example: MessageFormat("%q:%o %v\n").bytes_of(message) is b"3:17 hello\n".
+Example: MessageFormat("%p:%o %s\n").bytes_of(message) is b"3:17 hello\n".
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from rmq.client.blocking.tail import ReceivedMessage
 from rmq.operations.texts import time_text
 
 Part = Callable[[ReceivedMessage], bytes]
-_TOKEN = re.compile(r"%p\{([^}]*)\}|%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
+_TOKEN = re.compile(r"%h\{([^}]*)\}|%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
@@ -32,18 +34,19 @@ def _property(name: str) -> Part:
 
 _VERBS: dict[str, Part] = {
     "t": lambda message: message.stored.topic.encode(),
-    "b": lambda message: message.broker_name.encode(),
-    "q": lambda message: b"%d" % message.stored.queue_id,
+    "p": lambda message: b"%d" % message.stored.queue_id,
     "o": lambda message: b"%d" % message.stored.queue_offset,
-    "i": _property("UNIQ_KEY"),
     "k": _property("KEYS"),
+    "s": lambda message: message.body,
+    "S": lambda message: b"%d" % len(message.body),
+    "K": lambda message: b"%d" % len(message.properties.get("KEYS", "").encode()),
+    "T": lambda message: b"%d" % message.stored.store_timestamp_ms,
+    "h": lambda message: msgspec.json.encode(message.properties),
+    "b": lambda message: message.broker_name.encode(),
+    "i": _property("UNIQ_KEY"),
     "g": _property("TAGS"),
-    "s": lambda message: b"%d" % message.stored.store_timestamp_ms,
-    "T": lambda message: (time_text(message.stored.store_timestamp_ms) or "").encode(),
     "r": lambda message: b"%d" % message.stored.reconsume_times,
-    "v": lambda message: message.body,
-    "l": lambda message: b"%d" % len(message.body),
-    "p": lambda message: msgspec.json.encode(message.properties),
+    "d": lambda message: (time_text(message.stored.store_timestamp_ms) or "").encode(),
     "%": lambda message: b"%",
 }
 
@@ -57,19 +60,35 @@ class MessageFormat:
         return b"".join(part(message) for part in self._parts)
 
 
+def escaped(text: str) -> bytes:
+    """Text in which escapes stand for bytes: \\n, \\t, \\0, \\x1e. ValueError: there is no such."""
+    return b"".join(_plain_bytes(found) for found in re.finditer(
+        r"()()\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+)|(.)", text, re.DOTALL))  # fmt: skip
+
+
 def _part(found: re.Match[str]) -> Part:
-    name, verb, escape, plain, _ = found.groups()
+    name, verb = found[1], found[2]
     if name is not None:
         return _property(name)
     if verb in _VERBS:
         return _VERBS[verb]
+    if verb is None:
+        text = _plain_bytes(found)
+        return lambda message: text
+    raise _unknown(found)
+
+
+def _plain_bytes(found: re.Match[str]) -> bytes:
+    code, escape, plain = found[3], found[4], found[5]
+    if code is not None:
+        return bytes.fromhex(code)
     if plain is not None:
-        return _plain(plain.encode(errors="surrogateescape"))
+        return plain.encode(errors="surrogateescape")
     if escape in _ESCAPES:
-        return _plain(_ESCAPES[escape])
+        return _ESCAPES[escape]
+    raise _unknown(found)
+
+
+def _unknown(found: re.Match[str]) -> ValueError:
     verbs = " ".join(f"%{each}" for each in _VERBS)
-    raise ValueError(f"{found[0]!r}: there are {verbs} %p{{NAME}} \\n \\t \\r \\0 \\\\")
-
-
-def _plain(text: bytes) -> Part:
-    return lambda message: text
+    return ValueError(f"{found[0]!r}: there are {verbs} %h{{NAME}} \\n \\t \\r \\0 \\xNN \\\\")

@@ -1,4 +1,5 @@
-"""`rmq send`: messages from arguments, a file, or the lines of standard input."""
+"""`rmq send`: messages from arguments, a file, or what standard input brings: lines, records with
+keys, JSON lines; send_records.py reads them."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from cext.client.message import Message
 from cext.client.result import SendResult
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
+from rmq.cli.send_records import DELIMITER, records
 from rmq.cli.times import DURATION, MOMENT
 from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
@@ -36,6 +38,17 @@ from rmq.operations.json_lines import message_of
     is_flag=True,
     help='Every line of standard input is a JSON object, {"body": .., "tag": .., "keys": .., '
     '"properties": {..}}, as `rmq consume --json` prints it.',
+)
+@click.option(
+    "--delimiter",
+    type=DELIMITER,
+    help="What stands between messages of standard input: \\0, \\x1e, any text.  [default: \\n]",
+)
+@click.option(
+    "--key-delimiter",
+    "-K",
+    type=DELIMITER,
+    help="Standard input has KEYS, this and the body of each message; without it a body alone.",
 )
 @click.option("--tag", help="The messages' tag.")
 @click.option("--keys", help="Keys to find the messages by, separated by blanks.")
@@ -68,6 +81,8 @@ def send(
     bodies: tuple[str, ...],
     path: Path | None,
     json_lines: bool,
+    delimiter: bytes | None,
+    key_delimiter: bytes | None,
     tag: str | None,
     keys: str | None,
     pairs: tuple[str, ...],
@@ -83,12 +98,18 @@ def send(
     """Send messages to a topic.
 
     Without BODY and --file, or with the one BODY -, every line of standard input that is not empty
-    is a message. A topic that does not exist is created by the broker when autoCreateTopicEnable is
-    on, as it is by default.
+    is a message, or with --delimiter what stands between delimiters. A topic that does not exist is
+    created by the broker when autoCreateTopicEnable is on, as it is by default.
     """
     is_read = path is None and bodies in ((), ("-",))
-    if json_lines and not is_read:
-        raise click.UsageError("--json-lines reads standard input: give no BODY and no --file")
+    delimited = delimiter is not None or key_delimiter is not None
+    if (json_lines or delimited) and not is_read:
+        raise click.UsageError("--json-lines, --delimiter and --key-delimiter are about standard "
+                               "input: give no BODY and no --file")  # fmt: skip
+    if json_lines and delimited:
+        raise click.UsageError("--json-lines has a message in each line, with its keys")
+    if key_delimiter is not None and keys is not None:
+        raise click.UsageError("--keys and --key-delimiter: give one of them")
     if is_read and count > 1:
         raise click.UsageError("--count: standard input can be read once only")
     if delay is not None and deliver_at is not None:
@@ -100,8 +121,11 @@ def send(
     def messages() -> Iterator[Message]:
         if json_lines:
             yield from _json_lines(topic)
+        elif is_read:
+            for own, body in records(sys.stdin.buffer, delimiter or b"\n", key_delimiter):
+                yield Message(topic, body, keys=own)
         else:
-            for body in _bodies(bodies, path, is_read):
+            for body in _bodies(bodies, path):
                 yield Message(topic, body)
 
     given = client_keywords()
@@ -143,14 +167,9 @@ def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
     raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {number}")
 
 
-def _bodies(bodies: tuple[str, ...], path: Path | None, is_read: bool) -> Iterator[bytes]:
+def _bodies(bodies: tuple[str, ...], path: Path | None) -> Iterator[bytes]:
     if path is not None:
         yield path.read_bytes()
-    if is_read:
-        for line in sys.stdin.buffer:
-            if body := line.rstrip(b"\r\n"):
-                yield body
-        return
     for text in bodies:
         yield text.encode(errors="surrogateescape")
 

@@ -16,12 +16,11 @@ import click
 
 from rmq.cli.contexts import Context, read_contexts
 from rmq.cli.options import ADDRESSES, namesrv_option
+from rmq.cli.starts import start_option
 from rmq.cli.store_places import progress_bar
-from rmq.cli.times import START
 from rmq.client.blocking import topics
-from rmq.client.blocking.admin import max_offset
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import Start, first_offset, tail
+from rmq.client.blocking.tail import Start, span, tail
 from rmq.client.blocking.topics import TopicState
 from rmq.codes import PERM_WRITE
 from rmq.errors import RmqError
@@ -51,11 +50,7 @@ BATCH_MESSAGES, BATCH_BYTES = 64, 256 << 10
 @click.option("--if-not-exists", is_flag=True,
               help="Leave the copy's settings as they are where it exists.")  # fmt: skip
 @click.option("--messages", is_flag=True, help="Copy the messages that are there, too.")
-@click.option(
-    "--from", "start", type=START, default=Start("first"),
-    help="With --messages: where to begin in each queue: first (default), an offset, N:M, -N for "
-    "the last N, or a time: 2025-06-01T08:30, -1h.",
-)  # fmt: skip
+@start_option(Start("first"), "With --messages: where to begin in each queue")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @namesrv_option
 def copy(
@@ -168,12 +163,8 @@ Places = list[tuple[MessageQueue, int, int]]  # first and end
 
 def _places(cluster: Cluster, source: str, start: Start) -> Places:
     """What there is now."""
-    found = []
-    for queue in sorted(cluster.route(source).readable()):
-        end = max_offset(cluster, queue)
-        first = min(first_offset(cluster, queue, start, end), end)
-        found.append((queue, first, end if start.end is None else max(first, min(end, start.end))))
-    return found
+    queues = sorted(cluster.route(source).readable())
+    return [(queue, *span(cluster, queue, start)) for queue in queues]
 
 
 class _Messages:

@@ -17,7 +17,7 @@ import msgspec
 
 from rmq.client.blocking.tail import Start
 from rmq.names import group_fault, topic_fault
-from rmq.operations.times import parse_start
+from rmq.operations.starts import parse_start
 
 Parser = Callable[[str], Any]
 TEXT_MAX = 4096

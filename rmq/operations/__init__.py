@@ -12,7 +12,7 @@
     server_settings     settings of servers that run
     json_lines          a message as a JSON object
     client_keywords     for a client with an engine, as whom the process asks
-    times               moments, durations and places in queues, as people write them
+    times, starts       moments, durations and places in queues, as people write them
     texts               moments, counts and bodies, as people read them
 
 All of it asks by the blocking client (rmq/client/blocking) and prints nothing.

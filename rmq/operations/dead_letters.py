@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.tail import ReceivedMessage, Start, first_offset, tail
+from rmq.client.blocking.tail import ReceivedMessage, Start, span, tail
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
@@ -119,8 +119,7 @@ def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
     for each in letters_of(cluster, topic):
         begin, end = max(each.first, each.sent), each.end
         if start is not None:
-            begin = first_offset(cluster, each.queue, start, each.end)
-            end = each.end if start.end is None else min(each.end, start.end)
+            begin, end = span(cluster, each.queue, start)
         if begin < end:
             found.append(Place(each.queue, begin, end))
     return found

@@ -1,8 +1,7 @@
-"""Times: moments, durations and places in queues, as people write them.
+"""Times: moments and durations, as people write them.
 
     2025-06-01T08:30 | 2025-06-01 | 1763726400000 | 1763726400 | now | -1h     a moment
     500ms | 10s | 5m | 2h | 1d                                                 a duration
-    first | last | 17 | 17:40 | -10 | a moment                                 where to begin
 
 Local time, as clocks on the wall show it; seconds and milliseconds since 1970 are told apart by
 their digits. A moment with Z behind it is UTC, as data has it:
@@ -17,8 +16,6 @@ import calendar
 import re
 import time
 from typing import Any
-
-from rmq.client.blocking.tail import Start
 
 FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 LAST_MS = 253_402_214_400_000  # the last day that a calendar has, 9999-12-31
@@ -65,27 +62,3 @@ def moment_members(key: str, ms: int | None) -> dict[str, Any]:
     """What data has of a moment; both are null for never."""
     known = ms if ms is not None and ms > 0 else None
     return {key: utc_text(known or 0), f"{key}_ms": known}
-
-
-def parse_start(text: str) -> Start:
-    """Where each queue is begun: by name, offset or time."""
-    if text in ("first", "start"):
-        return Start("first")
-    if text in ("last", "end"):
-        return Start("last")
-    if re.fullmatch("[0-9]{1,9}", text):
-        return Start("offset", int(text))
-    if re.fullmatch("-[0-9]{1,9}", text):
-        return Start("back", -int(text))
-    if found := re.fullmatch("([0-9]{1,18}):([0-9]{0,18})", text):
-        first, end = int(found[1]), int(found[2]) if found[2] else None
-        if end is not None and end <= first:
-            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
-        return Start("offset", first, end)
-    try:
-        return Start("time", moment_ms(text.removeprefix("@")))
-    except ValueError:
-        raise ValueError(
-            f"{text!r}: first, last, an offset, N:M for those from N to before M, -N for the last "
-            f"N of each queue, or a time: {MOMENTS}"
-        ) from None

@@ -66,7 +66,8 @@ def test_no_secret_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             found, rows = bundled(
                 tmp_path / "bundle.tar.gz", "-c", str(config),
                 "--set", "tls.server.keyPassword=pw12", "--store", str(secured.broker.store),
-                "--log", str(log), "--log", str(secured.broker.log_path), "-n", secured.broker.namesrv,
+                "--log", str(log),
+                "--log", str(secured.broker.log_path), "-n", secured.broker.namesrv,
             )  # fmt: skip
     secrets = {secured.password, admin["password"], "brand-new-one", "tls-geheim", "pw12"}
     for path in keys:

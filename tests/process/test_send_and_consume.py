@@ -76,7 +76,15 @@ def test_where_reading_begins_and_ends(shell: Shell) -> None:
     assert read("first") == read("start") == read("-10") == read("-99") == read("0")
     assert read("-3") == read("7") == [7, 8, 9]
     assert read("2:5") == [2, 3, 4]
-    assert read("8:99") == [8, 9]
+    assert read("8:99") == read("8:") == [8, 9]
+    assert read(":3") == [0, 1, 2] and read(":") == list(range(10))
+    assert read("@-1h", "--count", "2") == [0, 1] and read("@now") == []
+    assert read("@-1h:@now") == read("first", "--until", "now") == list(range(10))
+    assert read("@-2h:@-1h") == read("first", "--until", "-1h") == []
+    stored = [int(line) for line in shell("consume", topic, "--format", "%T\n").splitlines()]
+    since = [at for at, ms in enumerate(stored) if ms >= stored[5]]
+    assert read(f"@{stored[5]}") == since
+    assert read("first", "--until", str(stored[5])) == [at for at in range(10) if at not in since]
     assert read("last") == read("end") == read("10") == read("99") == []
     assert read("-1h", "--count", "2") == [0, 1]
     assert read("2:5", "--follow") == [2, 3, 4], "it ends where that was said"
@@ -100,14 +108,14 @@ def test_which_messages_are_read(shell: Shell) -> None:
 def test_a_format_prints_what_it_says_and_nothing_else(shell: Shell) -> None:
     topic = shell.topic("format")
     shell("send", topic, "a", "b", "--keys", "7", "-p", "x=y", "-q")
-    shown = shell("consume", topic, "--format", "%t %q:%o %k %p{x} %v;")
+    shown = shell("consume", topic, "--format", "%t %p:%o %k %h{x} %s;")
     assert shown == b"format 0:0 7 y a;format 0:1 7 y b;"
 
 
 def test_equal_sharding_keys_go_to_one_queue(shell: Shell) -> None:
     topic = shell.topic("sharded", queues=4)
     shell("send", topic, *map(str, range(8)), "--sharding-key", "customer 7", "-q")
-    found = shell("consume", topic, "--format", "%q %v\n").split()
+    found = shell("consume", topic, "--format", "%p %s\n").split()
     assert len(set(found[::2])) == 1
     assert found[1::2] == [b"%d" % number for number in range(8)]
 
@@ -118,7 +126,7 @@ def test_a_message_that_is_seen_later(shell: Shell) -> None:
     shell("send", topic, "delayed", "--delay", "700ms", "-q")
     shell("send", topic, "at", "--at", str(due_ms), "-q")
     wait_until(lambda: len(shell("consume", topic, "--body").splitlines()) == 2)
-    stored = map(int, shell("consume", topic, "--format", "%s\n").splitlines())
+    stored = map(int, shell("consume", topic, "--format", "%T\n").splitlines())
     assert min(stored) >= due_ms
 
 
@@ -128,10 +136,31 @@ def test_a_dash_is_standard_input(shell: Shell) -> None:
     assert shell("consume", topic, "--body") == b"one\ntwo\n"
 
 
+def test_records_of_standard_input_with_their_keys(shell: Shell) -> None:
+    topic = shell.topic("records")
+    shell("send", topic, "-q", "-K", ":", given=b"7 8:paid\r\nbare\n:none\n9:a:b\n\n")
+    keyed = shell("consume", topic, "--format", "%k|%s\n")
+    assert keyed == b"7 8|paid\n|bare\n|none\n9|a:b\n"
+    other = shell.topic("nul")
+    shell("send", other, "-q", "--delimiter", "\\0", "-K", "\\x1e", "--tag", "t",
+          given=b"k\x1eone\ntwo\0\0three")  # fmt: skip
+    assert shell("consume", other, "--format", "%g %k %s;") == b"t k one\ntwo;t  three;"
+    code, _, said = shell.run("send", other, "-K", ":", given=b"ok:1\n\n10:\n")
+    assert code == 1 and "message 3: it has keys and no body" in said
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["send", "t", "x", "--json-lines"], "--json-lines reads standard input"),
+        (["send", "t", "x", "--json-lines"], "are about standard input"),
+        (["send", "t", "x", "-K", ":"], "are about standard input"),
+        (["send", "t", "--json-lines", "--delimiter", ","], "a message in each line"),
+        (["send", "t", "-K", ":", "--keys", "k"], "--keys and --key-delimiter"),
+        (["send", "t", "-K", ""], "it is empty"),
+        (["send", "t", "--delimiter", "\\q"], "\\xNN"),
+        (["consume", "t", "-f", "--until", "now"], "--follow waits for what comes"),
+        (["consume", "t", "--from", "5:5"], "nothing lies from 5 to before 5"),
+        (["consume", "t", "--from", "@now:@-1h"], "nothing is stored from then"),
         (["send", "t", "--count", "2"], "standard input can be read once"),
         (["send", "t", "x", "--delay", "1s", "--at", "now"], "--delay and --at"),
         (["send", "t", "x", "--queue", "1", "--sharding-key", "k"], "--queue and --sharding-key"),
@@ -139,7 +168,7 @@ def test_a_dash_is_standard_input(shell: Shell) -> None:
         (["send", "t", "x", "--at", "soon"], "a local time such as"),
         (["consume", "t", "--from", "soon"], "-N for the last N"),
         (["consume", "t", "--body", "--json"], "give one of them"),
-        (["consume", "t", "--format", "%x"], "there are %t %b"),
+        (["consume", "t", "--format", "%x"], "there are %t %p"),
         (["consume", "t", "--tag", "a", "--sql", "b = 1"], "cannot be combined"),
     ],
 )

@@ -57,11 +57,13 @@ PULLED = (
 class Start:
     """Where to begin: "first", "last", "time" with milliseconds since 1970, "offset" with an offset
     of each queue, or "back" with a number of messages before the end of each queue. `end`: the
-    offset before which each queue ends, though it may be longer."""
+    offset before which each queue ends, though it may be longer; `until_ms`: it ends before what
+    was stored then or later."""
 
     kind: str
     number: int = 0
     end: int | None = None
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,12 +173,22 @@ def first_offset(cluster: ClusterView, queue: MessageQueue, start: Start, end: i
     return max(least, end - start.number if start.kind == "back" else start.number)
 
 
-def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
+def span(cluster: ClusterView, queue: MessageQueue, start: Start) -> tuple[int, int]:
+    """From where to before where that is of what is in a queue now."""
     end = max_offset(cluster, queue)
     first = first_offset(cluster, queue, start, end)
+    if start.until_ms is not None:
+        end = min(end, offset_at(cluster, queue, start.until_ms, upper=False))
     if start.end is not None:
-        return _Position(queue, first, start.end if follow else min(end, start.end), follow)
-    return _Position(queue, first, None if follow else end)
+        end = min(end, start.end)
+    return min(first, end), end
+
+
+def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
+    if not follow:
+        return _Position(queue, *span(cluster, queue, start))
+    first = first_offset(cluster, queue, start, max_offset(cluster, queue))
+    return _Position(queue, first, start.end, start.end is not None)
 
 
 def pull_fields(

@@ -24,15 +24,16 @@ MESSAGE = ReceivedMessage(
 @pytest.mark.parametrize(
     ("form", "shown"),
     [
-        ("%t %b %q %o", b"orders broker-a 3 17"),
-        ("%i|%k|%g|%r|%l", b"AB|7 8|paid|2|7"),
-        ("%s", b"1763726400123"),
-        ("%T", (time_text(1_763_726_400_123) or "").encode()),
-        ("%v", BODY),
-        ("%v\\n", BODY + b"\n"),
-        ("%p{region}/%p{none}/%p{}", b"eu//"),
-        ("%p", b'{"KEYS":"7 8","TAGS":"paid","UNIQ_KEY":"AB","region":"eu"}'),
+        ("%t %b %p %o", b"orders broker-a 3 17"),
+        ("%i|%k|%g|%r|%S|%K", b"AB|7 8|paid|2|7|3"),
+        ("%T", b"1763726400123"),
+        ("%d", (time_text(1_763_726_400_123) or "").encode()),
+        ("%s", BODY),
+        ("%s\\n", BODY + b"\n"),
+        ("%h{region}/%h{none}/%h{}", b"eu//"),
+        ("%h", b'{"KEYS":"7 8","TAGS":"paid","UNIQ_KEY":"AB","region":"eu"}'),
         ("100%%\\t\\0\\\\\\r", b"100%\t\0\\\r"),
+        ("\\x1e\\xFF", b"\x1e\xff"),
         ("", b""),
         ("ein \u00fc\n", "ein \u00fc\n".encode()),
     ],
@@ -41,10 +42,10 @@ def test_each_verb(form: str, shown: bytes) -> None:
     assert MessageFormat(form).bytes_of(MESSAGE) == shown
 
 
-@pytest.mark.parametrize("form", ["%x", "a\\q", "%", "\\", "%p{open", "% v"])
+@pytest.mark.parametrize("form", ["%x", "a\\q", "%", "\\", "%h{open", "% v", "\\x1", "\\xzz"])
 def test_what_is_none_is_told_with_those_there_are(form: str) -> None:
-    if form == "%p{open":  # properties, and text
+    if form == "%h{open":  # properties, and text
         assert MessageFormat(form).bytes_of(MESSAGE).endswith(b"}{open")
         return
-    with pytest.raises(ValueError, match="there are %t %b"):
+    with pytest.raises(ValueError, match="there are %t %p"):
         MessageFormat(form)

@@ -1,0 +1,67 @@
+"""Send records: messages of a stream of bytes, with what stands between them.
+
+    for keys, body in records(sys.stdin.buffer, b"\\n", b":"):     b"7:paid\\n" is ("7", b"paid")
+
+What is empty is no message. Of lines the end may be \\r\\n. Read piece by piece: a stream may be of
+any length, and go on for days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from rmq.cli.message_format import escaped
+from rmq.cli.options import Parsed
+from rmq.errors import MessageError
+
+PIECE_BYTES = 64 << 10
+RECORD_BYTES_MAX = 64 << 20  # more than any broker takes
+
+
+def _delimiter(text: str) -> bytes:
+    found = escaped(text)
+    if not found:
+        raise ValueError("it is empty")
+    return found
+
+
+DELIMITER = Parsed("TEXT", _delimiter)
+
+
+def records(
+    stream: BinaryIO, delimiter: bytes, key_delimiter: bytes | None
+) -> Iterator[tuple[str | None, bytes]]:
+    """MessageError: keys that are no text, or without a body; a record without end."""
+    for number, record in enumerate(_split(stream, delimiter), 1):
+        if delimiter == b"\n":
+            record = record.rstrip(b"\r")
+        if not record:
+            continue
+        keys, mark, body = record.partition(key_delimiter) if key_delimiter else (b"", b"", record)
+        if not mark:
+            yield None, record
+            continue
+        if not body:
+            raise MessageError(f"message {number}: it has keys and no body")
+        try:
+            yield keys.decode() or None, body
+        except UnicodeDecodeError:
+            raise MessageError(f"message {number}: its keys are no text (UTF-8)") from None
+
+
+def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
+    # What comes is taken when it comes: who follows a log sends each line at once.
+    read = getattr(stream, "read1", stream.read)
+    buffer = bytearray()
+    while piece := read(PIECE_BYTES):
+        at, looked_at = 0, max(0, len(buffer) - len(delimiter) + 1)
+        buffer += piece
+        while (end := buffer.find(delimiter, max(at, looked_at))) >= 0:
+            yield bytes(buffer[at:end])
+            at = end + len(delimiter)
+        del buffer[:at]
+        if len(buffer) > RECORD_BYTES_MAX:
+            raise MessageError(f"a message of more than {RECORD_BYTES_MAX} bytes: is {delimiter!r} "
+                               "what stands between messages?")  # fmt: skip
+    yield bytes(buffer)

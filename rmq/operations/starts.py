@@ -1,0 +1,50 @@
+"""Starts: where each queue is begun and ended, as people write it.
+
+    first, start        with the first message that is there
+    last, end           behind the last one
+    17  17:             at offset 17
+    17:25  :25          from offset 17, or the first, to before offset 25
+    -10                 with the last 10 of each queue
+    @2025-06-01T08:30   with what was stored at that time or later: any moment of times.py, as
+    @-1h  -1h           @1763726400000, @2025-06-01T06:30:00Z; without @ it may be one, too
+    @-2h:@-1h           what was stored from then to before then
+
+A number of ten digits or more is a time, s or ms since 1970; as an offset it has a colon behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rmq.client.blocking.tail import Start
+from rmq.operations.times import MOMENTS, moment_ms
+
+WORDS = {"first": "first", "start": "first", "last": "last", "end": "last"}
+FORMS = (
+    "first (start), last (end), an offset, N:M for those from N to before M, -N for the last N of "
+    f"each queue, or a time, @TIME or @TIME:@TIME: {MOMENTS}"
+)
+
+
+def parse_start(text: str) -> Start:
+    """ValueError says what is wanted."""
+    if text in WORDS:
+        return Start(WORDS[text])
+    if re.fullmatch("[0-9]{1,9}", text):
+        return Start("offset", int(text))
+    if re.fullmatch("-[0-9]{1,9}", text):
+        return Start("back", -int(text))
+    if found := re.fullmatch("([0-9]{0,18}):([0-9]{0,18})", text):
+        first, end = int(found[1] or 0), int(found[2]) if found[2] else None
+        if end is not None and end <= first:
+            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
+        return Start("offset", first, end) if text != ":" else Start("first")
+    begin, mark, until = text.partition(":@")
+    try:
+        start_ms = moment_ms(begin.removeprefix("@"))
+        until_ms = moment_ms(until) if mark else None
+    except ValueError:
+        raise ValueError(f"{text!r}: {FORMS}") from None
+    if until_ms is not None and until_ms <= start_ms:
+        raise ValueError(f"{text!r}: nothing is stored from then to before then")
+    return Start("time", start_ms, until_ms=until_ms)
