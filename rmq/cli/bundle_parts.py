@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 import urllib.request
+from functools import partial
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -102,7 +103,7 @@ def add_cluster(bundle: Bundle, cluster: Cluster) -> list[dict[str, str]]:
              if (settings := _add_broker(bundle, cluster, entry, number, address))]  # fmt: skip
     for at, address in enumerate(cluster.name_servers):
         bundle.add(f"settings/name-server-{at}.json", f"settings of name server {address}",
-                   lambda address=address: _name_server(cluster, address))  # fmt: skip
+                   partial(_name_server, cluster, address))  # fmt: skip
     topics: list[str] = []
     bundle.add("cluster/routes.json", "topics: their queues and brokers",
                lambda: _routes(cluster, topics))  # fmt: skip
@@ -225,7 +226,7 @@ def add_logs(bundle: Bundle, given: tuple[Path, ...], settings: list[dict[str, s
     named = {Path(text) for found in settings if (text := found.get("rmqLogFile", ""))}
     paths = [*given, *(each for each in sorted(named) if each.is_file() and each not in given)]
     for at, path in enumerate(paths):
-        bundle.add(f"logs/{at}-{path.name}", f"the end of {path}", lambda path=path: _end(path),
+        bundle.add(f"logs/{at}-{path.name}", f"the end of {path}", partial(_end, path),
                    is_end=True)  # fmt: skip
 
 
