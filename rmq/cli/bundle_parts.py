@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 
 from rmq.cli import broker_figures
-from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.bundle import FILE_BYTES, Bundle
 from rmq.cli.secrets_mask import safe_settings
 from rmq.cli.table import records
@@ -30,6 +29,7 @@ from rmq.client.blocking.group_lag import group_lag
 from rmq.client.blocking.replicas import Replicas
 from rmq.config import Settings
 from rmq.errors import RmqError
+from rmq.operations.broker_samples import BrokerSamples
 from rmq.operations.times import utc_text
 
 TOPICS_MAX, GROUPS_MAX = 2000, 300

@@ -67,7 +67,7 @@ def brokers(
     CRITICAL: one does not answer or refuses sends, or no name server answers; WARNING: one lacks
     its controller, or a slave its master's log. The states are those of `rmq broker status`.
     """
-    from rmq.cli.broker_samples import BrokerSamples
+    from rmq.operations.broker_samples import BrokerSamples
 
     with Cluster(namesrv) as cluster:
         rows = BrokerSamples(cluster).poll()

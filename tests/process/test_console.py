@@ -91,9 +91,9 @@ def test_a_message_is_found_by_all_that_names_it(broker: BrokerProcess, console:
     )
     for named in ({"key": "key-7"}, {"from": "first", "tag": "paid"}, {"id": offset_id},
                   {"from": "first", "sql": "TAGS = 'paid'"}):  # fmt: skip
-        wait_until(lambda named=named: '{"amount": 7}' in shown(
+        wait_until(lambda named=named: '"amount": 7' in shown(
             console, "/messages", topic="found", **named))  # fmt: skip
-    assert '{"amount": 7}' not in shown(
+    assert '"amount": 7' not in shown(
         console, "/messages", topic="found", **{"from": "first", "tag": "other"}
     )
     consume(broker, "readers", "found", 1)
