@@ -62,7 +62,7 @@ def test_what_is_left_empty_is_none_unless_it_is_needed() -> None:
         ("queues", "9" * 400, "a whole number from 1 to 64"),
         ("perm", "x", "one of r, rw"),
         ("from", "1:5", "one place, not from N to M"),
-        ("from", "soon", "first, last, an offset"),
+        ("from", "soon", "first (start), last (end), an offset"),
         ("topic", "t" * (TEXT_MAX + 1), f"at most {TEXT_MAX} characters"),
     ],
 )
