@@ -23,7 +23,7 @@ from cext.client.reply import Reply
 from rmq.base import atomic_file, waits
 from rmq.base.durable_directory import make_directory
 from rmq.client.connection.instance import ClientInstance
-from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.replicas import Purpose, Replica
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RmqError
@@ -50,11 +50,12 @@ class OffsetStore(Protocol):
 
 class RemoteOffsets:
     """Brokers keep them: masters, or slaves while their masters are away. What a slave was told is
-    gone when its master is back, and some answers never come: what a master has not taken yet is
-    `owed`, to be persisted again."""
+    gone when its master is back, some answers never come, and what a master has taken may end with
+    it: what the one that is asked now has not taken is `owed`, to be persisted again."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._owed: dict[MessageQueue, int] = {}
+        self._takers: dict[MessageQueue, str] = {}  # the address of the master that took the last
         self._lock = threading.Lock()
         self._instance = instance
         self._group = group
@@ -73,11 +74,18 @@ class RemoteOffsets:
         return reply.check().int_field("offset")
 
     def owes(self, queue: MessageQueue) -> bool:
-        """Whether a master may lack what was persisted last."""
-        return queue in self._owed
+        """Whether who keeps the queue's offset now may lack what was persisted last."""
+        if queue in self._owed:
+            return True
+        taker = self._takers.get(queue)
+        return taker is not None and keeper_of(self._instance, queue.broker_name) not in (
+            None,
+            taker,
+        )
 
-    def _is_kept(self, queue: MessageQueue, offset: int) -> None:
+    def _is_kept(self, queue: MessageQueue, offset: int, address: str) -> None:
         with self._lock:
+            self._takers[queue] = address
             if self._owed.get(queue) == offset:
                 del self._owed[queue]
 
@@ -96,12 +104,12 @@ class RemoteOffsets:
                 # bound here: the loop's names would be the last ones
                 def completed(
                     reply: Reply | None, error: Exception | None, queue: MessageQueue = queue,
-                    offset: int = offset, is_master: bool = replica.is_master,
+                    offset: int = offset, replica: Replica = replica,
                 ) -> None:  # fmt: skip
                     if reply is None or reply.code != ResponseCode.SUCCESS:
                         log.warning("committing %d of %s: %s", offset, queue, error or reply)
-                    elif is_master:
-                        self._is_kept(queue, offset)
+                    elif replica.is_master:
+                        self._is_kept(queue, offset, replica.address)
                     left.release()
 
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -111,6 +119,14 @@ class RemoteOffsets:
                 log.warning("committing %d of %s: %s", offset, queue, error)
         for _ in range(asked if wait else 0):
             waits.acquire(left, timeout_ms / 1000 + 1)
+
+
+def keeper_of(instance: ClientInstance, broker_name: str) -> str | None:
+    """The address of who keeps offsets there now: the master, or another one while it is away."""
+    try:
+        return instance.routes.replica_of(broker_name, Purpose.STATE).address
+    except RmqError:
+        return None
 
 
 class LocalOffsets:

@@ -5,7 +5,8 @@ commits.soon(queues, wait=False)       # `done` of each, where it is news; failu
 commits.committed(queue)               # None when the group never committed
 
 While the master is away a slave takes them; what it was told is gone when the master is back, so it
-counts as news until the master has it.
+counts as news until the master has it. What a master has taken may end with it, and is news to who
+takes its place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
-from rmq.client.consumer.offset_stores import OffsetStore
+from rmq.client.consumer.offset_stores import OffsetStore, keeper_of
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
@@ -52,11 +53,11 @@ class Commits:
         fields = {**self._fields(queue), "commitOffset": offset}
         self._instance.call(replica.address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         if replica.is_master:
-            queue.committed = offset
+            queue.committed, queue.taker = offset, replica.address
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
         """A failure is made good by the next one."""
-        news = [each for each in queues if each.done >= 0 and each.done != each.committed]
+        news = [each for each in queues if self._is_news(each)]
         if self._store is None:
             for queue in news:
                 self._tell(queue, queue.done, wait)
@@ -66,21 +67,28 @@ class Commits:
             for queue in news:
                 queue.committed = offsets[queue.wire]
 
+    def _is_news(self, queue: PullQueue) -> bool:
+        if queue.done < 0 or queue.done != queue.committed:
+            return queue.done >= 0
+        if self._store is not None or queue.taker is None:
+            return False
+        return keeper_of(self._instance, queue.queue.broker_name) not in (None, queue.taker)
+
     def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
-        at_master = True
+        taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
             if reply is None or reply.code != ResponseCode.SUCCESS:
                 log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
-            elif at_master:
-                queue.committed = offset
+            elif taker is not None:
+                queue.committed, queue.taker = offset, taker
 
         try:
             if wait:
                 self.now(queue, offset)
                 return
             replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
-            at_master = replica.is_master
+            taker = replica.address if replica.is_master else None
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET

@@ -31,6 +31,7 @@ class PullQueue:
         self.position = -1
         self.done = -1
         self.committed = -1
+        self.taker: str | None = None  # the address of the master that took it
         self.life = 0
         self.pulling = False
         self.paused = False

@@ -99,12 +99,12 @@ class Asked:
     def __init__(self) -> None:
         self.parameters = SimpleNamespace(mq_client_api_timeout=3000)
         self.routes = self
-        self.is_master = True
+        self.is_master, self.address = True, "127.0.0.1:1"
         self.offsets: list[int] = []
         self.told: list[Callable[[Reply | None, Exception | None], None]] = []
 
     def replica_of(self, name: str, purpose: Purpose) -> Any:
-        return SimpleNamespace(address="127.0.0.1:1", is_master=self.is_master)
+        return SimpleNamespace(address=self.address, is_master=self.is_master)
 
     def submit(self, address: str, code: int, fields: Any, body: bytes, ms: int, told: Any) -> None:
         self.offsets.append(fields["commitOffset"])
@@ -137,6 +137,18 @@ def test_an_offset_is_owed_until_a_master_has_it() -> None:
     asked.told[1](None, UnreachableError("connection lost"))
     assert store.owes(queue)
     assert asked.offsets == [5, 5, 5, 6, 7, 8, 9]
+    store.persist({queue: 9}, wait=False)
+    asked.told[-1](taken, None)
+    assert not store.owes(queue)
+    asked.address, asked.is_master = "127.0.0.1:2", False
+    assert store.owes(queue), "the master that took it is gone, and its slave may lack it"
+    store.persist({queue: 9}, wait=False)
+    asked.told[-1](taken, None)
+    asked.is_master = True  # it takes its place
+    assert store.owes(queue)
+    store.persist({queue: 9}, wait=False)
+    asked.told[-1](taken, None)
+    assert not store.owes(queue)
 
 
 def test_fewer_threads_than_wished_do_the_work(
