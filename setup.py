@@ -150,7 +150,7 @@ def extensions(profile: str) -> list[Extension]:
             extra_link_args=["-pthread", *link_args],
         )
         for path in sorted((ROOT / "cext").rglob("*.pyx"))
-        if "testing" not in path.parts or "bdist_wheel" not in sys.argv
+        if "testing" not in path.relative_to(ROOT).parts or "bdist_wheel" not in sys.argv
     ]
 
 
@@ -218,8 +218,8 @@ class TakeModules(build_ext):
 
 def set_up_compiled() -> None:
     """In a folder of its own: what compiling left elsewhere may be of modules that are gone."""
-    stamp = ROOT / "cext" / "_build.py"
-    if 'PROFILE = "release"' not in (stamp.read_text() if stamp.exists() else ""):
+    profile = ROOT / "build" / "profile"  # of what was compiled last
+    if (profile.read_text() if profile.exists() else "") != "release":
         raise SystemExit("RMQ_BUILD=compiled: cext/ has no release build: make build")
     setup(
         ext_modules=extensions("release"),

@@ -41,5 +41,6 @@ def accounts_of(namesrv: str, controller: str | None) -> Iterator[Accounts]:
         except RemoteError as error:
             if not error.remark.endswith(NO_NAME_SERVER):
                 raise
-            hint = f"the accounts of a controller are its own: --controller {namesrv}"
+            hint = ("-n wants a name server, also for accounts of brokers; those of a controller are "
+                    f"its own: --controller {namesrv}, if it is one")  # fmt: skip
             raise RemoteError(error.code, f"{error.remark}\n  {hint}") from None

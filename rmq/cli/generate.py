@@ -78,7 +78,7 @@ def deliver(
               show_default=True, help="The virtual environment that rmq is in.")  # fmt: skip
 @click.option("--user", type=Parsed("NAME", checks.user), default="rmq", show_default=True,
               help="As whom servers run.")  # fmt: skip
-@click.option("--config", type=Parsed("PATH", checks.absolute_path), default="/etc/rmq",
+@click.option("--config", type=Parsed("PATH", checks.path_for_units), default="/etc/rmq",
               show_default=True, help="The folder of settings.")  # fmt: skip
 @destination
 def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
@@ -158,7 +158,8 @@ def k8s(image: str, file: str | None, out: Path | None, overwrite: bool, **optio
 
     \b
     rmq generate k8s --image registry.example.org/rmq:0.1.0 --out rmq-k8s
-    kubectl apply -f rmq-k8s/accounts/secret.json -f rmq-k8s/rmq.yaml
+    kubectl create -f rmq-k8s/accounts/secret.json
+    kubectl apply -f rmq-k8s/rmq.yaml
     """
     from rmq.generate.kubernetes import kubernetes_files
 

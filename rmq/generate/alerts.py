@@ -42,7 +42,8 @@ RULES = (
     ),
     Rule(
         "RmqTakesNoSends",
-        'rmq_writable == 0 unless on (cluster, node_id, shard) rmq_role{role="slave"} == 1',
+        'rmq_writable == 0 unless on (instance, cluster, node_id, shard) '
+        'rmq_role{role="slave"} == 1',
         "1m", "critical",
         f"{BROKER} refuses sends",
         "Its disk is full, its log is poisoned, too few replicas are in sync, or it is drained: "
@@ -104,8 +105,10 @@ RULES = (
     ),
     Rule(
         "RmqDeadLetters",
-        "sum by (cluster, consumer_group) "
-        "(increase(rocketmq_send_to_dlq_messages_total[15m])) > 0",
+        # A group's first ones are no increase: its series begins with them.
+        "sum by (cluster, consumer_group) (increase(rocketmq_send_to_dlq_messages_total[15m]) or "
+        "(rocketmq_send_to_dlq_messages_total unless rocketmq_send_to_dlq_messages_total "
+        "offset 15m)) > 0",
         "0m", "warning",
         f"{GROUP} gave up messages",
         "`rmq dlq show` shows them, `rmq dlq resend` sends them again.",

@@ -14,21 +14,26 @@ from collections.abc import Callable
 Check = Callable[[str], str]
 
 # Beyond these systemd's units see nothing: ProtectHome=.
-HIDDEN = ("/home", "/root", "/run/user")
+HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
+# YAML would read them as something else than a text.
+WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
-def pattern_check(pattern: str, wanted: str) -> Check:
-    """Of a whole text, ASCII alone."""
+def pattern_check(pattern: str, wanted: str, *, is_text: bool = False) -> Check:
+    """Of a whole text, ASCII alone. is_text: it is to be one in YAML, too, without quotes."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(text: str) -> str:
         if compiled.fullmatch(text) is None:
             raise ValueError(f"{text[:100]!r}: {wanted}")
+        if is_text and (text.lower() in WORDS or NUMBER.fullmatch(text)):
+            raise ValueError(f"{text!r}: {wanted}, and no number or {text.lower()!r} of YAML")
         return text
 
     return check
 
 
+NUMBER = re.compile(r"[0-9_]+(e[0-9]+)?|0[xo][0-9a-f_]+", re.IGNORECASE)
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 LABEL = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 IMAGE = (
@@ -39,9 +44,11 @@ IMAGE = (
 BYTES = r"[1-9][0-9]{0,9}[KMGT]i"
 CORES = r"[1-9][0-9]{0,4}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9]"
 
-name = pattern_check(NAME, "letters, digits, _ and - (63 at most)")
-label = pattern_check(LABEL, "small letters, digits and dashes (40 at most), a letter first")
-image = pattern_check(IMAGE, "an image such as registry.example.org/rmq:0.1.0")
+name = pattern_check(NAME, "letters, digits, _ and - (63 at most)", is_text=True)
+label = pattern_check(
+    LABEL, "small letters, digits and dashes (40 at most), a letter first", is_text=True
+)
+image = pattern_check(IMAGE, "an image such as registry.example.org/rmq:0.1.0", is_text=True)
 memory = pattern_check(BYTES, "a size such as 512Mi or 2Gi")
 cores = pattern_check(CORES, "cores such as 2, 0.5 or 500m")
 user = pattern_check(r"[a-z_][a-z0-9_-]{0,30}", "a user's name: small letters, digits, _ and -")

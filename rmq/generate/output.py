@@ -18,6 +18,8 @@ import msgspec
 
 from rmq.errors import ConfigError
 
+PUBLIC_MODE = 0o644
+
 
 class GeneratedFile(msgspec.Struct, frozen=True):
     name: str  # from the folder
@@ -78,8 +80,10 @@ def _write_one(file: GeneratedFile, path: Path) -> None:
     if not file.is_secret:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, "utf-8")
+        path.chmod(PUBLIC_MODE)  # whatever the umask is: containers read them as somebody else
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
         os.fchmod(out.fileno(), file.mode)

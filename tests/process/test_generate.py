@@ -193,11 +193,11 @@ def test_servers_start_by_it_and_take_messages(way: str, tmp_path: Path, ends: E
     assert started.broker == ("rmq-broker-0" if way.startswith("k8s") else "broker-a")
     assert (tmp_path / "store" / "commitlog").is_dir()
     asked = ("-n", started.namesrv, *made.credentials)
+    wait_until(lambda: status_of(started.metrics + "/readyz") == 200)
     done = rmq("send", "greetings", "hello", *asked)
     assert done.returncode == 0, done.stderr + started.log("broker")
     done = rmq("consume", "greetings", "--json", *asked)
     assert [json.loads(line)["body"] for line in done.stdout.splitlines()] == ["hello"]
-    wait_until(lambda: status_of(started.metrics + "/readyz") == 200)
     assert status_of(started.metrics + "/healthz") == 200
     if way not in WITH_ACCOUNTS:
         assert not made.credentials and not made.environment

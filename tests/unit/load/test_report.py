@@ -11,7 +11,7 @@ import pytest
 
 from cext.load.histogram import Histogram
 from rmq.load.cpu import CpuMeter, resident_bytes, thread_times, with_descendants
-from rmq.load.report import as_json, as_text, code_name
+from rmq.load.report import as_text, code_name, members
 from rmq.load.run import Result
 
 BURN = """
@@ -41,7 +41,7 @@ def result(**changes):
 
 
 def test_rates_are_per_second_and_per_million():
-    report = as_json(result())
+    report = members(result())
     assert report["messages_per_second"] == 500.0
     assert report["megabytes_per_second"] == 0.3
     assert report["cpu_seconds_per_million"] == pytest.approx(1.0)
@@ -58,8 +58,8 @@ def test_the_text_names_codes_and_pids():
 
 def test_without_messages_nothing_is_divided_by_zero():
     empty = result(seconds=0.0, messages=0, bytes=0, latency=Histogram())
-    assert as_json(empty)["messages_per_second"] == 0.0
-    assert as_json(empty)["cpu_seconds_per_million"] is None
+    assert members(empty)["messages_per_second"] == 0.0
+    assert members(empty)["cpu_seconds_per_million"] is None
 
 
 def test_unknown_codes_have_a_word_too():
