@@ -31,7 +31,7 @@ from rmq.console.console import console_of
 from rmq.console.forms import Field, Form, filled, place, text, whole
 from rmq.console.forms import read as read_form
 from rmq.console.page import page, url
-from rmq.errors import ProtocolError, RemoteError, RmqError
+from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.operations.browsing import Browsed, Filter, newest, onwards
 from rmq.operations.texts import shown_line
@@ -130,7 +130,7 @@ async def messages(request: Request) -> Response:
     try:
         found = await _found(request, values)
     except RmqError as error:
-        if not isinstance(error, RemoteError | ProtocolError):
+        if not isinstance(error, RemoteError | ProtocolError | MessageError):
             raise
         return page(request, "messages.html", 422, **_shown(form, queues, None, str(error)))
     return page(request, "messages.html", **_shown(form, queues, found, ""))

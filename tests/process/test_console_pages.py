@@ -1,0 +1,389 @@
+"""The console's pages about a real broker: what they show is what is there, what they do is done.
+
+Method: a broker process, a console in this process, and a browser without a screen; what a page
+changed is looked up by the command line's own questions. Cannot show: how it looks, and what
+scripts do (test_console_browser.py).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.console import Browser, served_console, text_of
+from support.waiting import wait_until
+
+from rmq import Message, Producer, PushConsumer
+from rmq.client.blocking import admin, topics
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.console.settings import ConsoleSettings
+from rmq.format.fastjson import MessageQueue
+
+SCRIPT = "<script>alert(1)</script>"
+EVIL = f"\"'><img src=x onerror=alert(1)>{SCRIPT}"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("console")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def console(broker: BrokerProcess) -> Iterator[Browser]:
+    with served_console(ConsoleSettings(broker.namesrv)) as browser:
+        yield browser
+
+
+@pytest.fixture
+def cluster(broker: BrokerProcess) -> Iterator[Cluster]:
+    with Cluster(broker.namesrv) as found:
+        yield found
+
+
+def send(broker: BrokerProcess, topic: str, *messages: Message) -> list[Any]:
+    """All to queue 0."""
+    with Producer("P", namesrv_addr=broker.namesrv) as producer:
+        return [producer.send(each, queue=MessageQueue(topic, "broker-a", 0)) for each in messages]
+
+
+def shown(console: Browser, path: str, **parameters: str) -> str:
+    answer = console.get(path, **parameters)
+    assert answer.status_code == 200, text_of(answer.text)
+    return text_of(answer.text)
+
+
+def test_the_overview_has_the_cluster_at_a_glance(console: Browser, cluster: Cluster) -> None:
+    admin.create_topic(cluster, "glance", 1)
+    admin.create_group(cluster, "slow", {})
+    with Producer("P", namesrv_addr=cluster.name_servers[0]) as producer:
+        for number in range(7):
+            producer.send(Message("glance", b"%d" % number))
+    admin.commit_offset(cluster, "slow", MessageQueue("glance", "broker-a", 0), 2)
+    wait_until(lambda: "slow 5 0" in shown(console, "/"))
+    text = shown(console, "/")
+    assert "broker-a" in text
+    assert "running master" in text
+    assert re.search(r"Fullest disk \d+%", text)
+    page = console.get("/").text
+    assert 'id="live" hx-get="/" hx-trigger="every 2s" hx-select="#live"' in page
+    assert 'id="live" hx-get' not in console.get("/", live="off").text
+
+
+def test_brokers_and_what_they_say_of_themselves(console: Browser, broker: BrokerProcess) -> None:
+    assert f"broker-a {broker.address} running" in shown(console, "/brokers")
+    assert "No broker has a slave." in shown(console, "/brokers")
+    text = shown(console, "/broker", name="broker-a")
+    assert "commitLogMaxOffset" in text
+    assert f"{broker.address} master" in text
+    assert console.get("/broker", name="none").status_code == 404
+
+
+def test_a_topic_is_created_changed_sent_to_and_deleted(console: Browser, cluster: Cluster) -> None:
+    bad = console.ask("/topic/create", topic="a/b", queues="0", perm="rw")
+    assert bad.status_code == 422
+    assert "characters outside" in text_of(bad.text)
+    assert "a whole number from 1 to 65535" in text_of(bad.text)
+    fields = {"topic": "made", "queues": "2", "perm": "rw", "message_type": "FIFO"}
+    asked = console.ask("/topic/create", **fields)
+    assert "Topic made is created with 2 queues on each of broker-a." in text_of(asked.text)
+    assert "made" not in cluster.topics()  # nobody said yes
+    done = console.say_yes("/topic/create", asked)
+    assert "was created on broker-a" in text_of(console.get(done.headers["location"]).text)
+    assert console.say_yes("/topic/create", asked).status_code == 409  # not twice
+    assert "exists" in text_of(console.ask("/topic/create", **fields).text)
+    assert "made fifo 2 2 rw" in shown(console, "/topics", part="mad")
+
+    update = console.get("/topic/update", topic="made").text
+    assert re.search(r'name="read_queues"[^>]*value="2"', update)
+    change = {"topic": "made", "read_queues": "1", "write_queues": "4", "perm": "rw"}
+    refused = console.ask("/topic/update", **change)
+    assert "queues that nobody reads" in text_of(refused.text)
+    assert "4 queues" in console.change("/topic/update", **{**change, "read_queues": "4"})
+    [(_, state)] = topics.states(cluster, "made")
+    assert state is not None
+    assert (state.read_queues, state.write_queues) == (4, 4)
+
+    sent = console.change(
+        "/topic/send", topic="made", body="hello\r\nworld", tag="paid", keys="k1 k2",
+        properties="region=eu\r\n", delay="",
+    )  # fmt: skip
+    assert "Sent: SEND_OK" in sent
+    assert "paid k1 k2 hello world" in shown(console, "/messages", topic="made")
+    gone = console.change("/topic/delete", topic="made")
+    assert "Topic made was deleted." in gone
+    assert "made" not in cluster.topics()
+    assert console.get("/topic", topic="made").status_code == 404
+
+
+def test_topics_are_listed_by_kind(console: Browser, cluster: Cluster) -> None:
+    admin.create_group(cluster, "kinds", {})
+    admin.create_topic(cluster, "%RETRY%kinds", 1)
+    wait_until(lambda: "%RETRY%kinds" in shown(console, "/topics", kind="retry"))
+    assert "%RETRY%kinds" not in shown(console, "/topics")
+    assert "rmq_sys_wheel_timer" in shown(console, "/topics", kind="system")
+
+
+def test_messages_are_found_by_place_time_tag_expression_key_and_id(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "find", 2)
+    results = send(
+        broker, "find",
+        *(Message("find", f"body-{n}", tags="odd" if n % 2 else "even", keys=f"k{n}",
+                  properties={"size": str(n)}) for n in range(30)),
+    )  # fmt: skip
+
+    def bodies(**asked: str) -> list[int]:
+        text = shown(console, "/messages", topic="find", **asked)
+        return [int(each) for each in re.findall(r"body-(\d+)", text)]
+
+    assert bodies(count="3") == [29, 28, 27]
+    assert bodies(queue="broker-a/0", **{"from": "5"}, count="3") == [5, 6, 7]
+    assert bodies(tag="odd", count="3") == [29, 27, 25]
+    assert bodies(key="k7") == [7]
+    assert bodies(key="k7", **{"from": "first"}) == [7]
+    assert bodies(**{"from": "-2"}) == [28, 29]
+    assert bodies(**{"from": "-1h"}, count="2") == [0, 1]
+    assert bodies(queue="broker-a/1") == []
+    assert bodies(unique=results[4].message_id) == [4]
+    assert bodies(sql="size > 27") == [29, 28]
+    by_id = console.get("/messages", topic="find", id=results[9].offset_message_id)
+    assert "body-9" in shown(console, by_id.headers["location"])
+    page = console.get("/messages", topic="find", queue="broker-a/0", **{"from": "0"}, count="10")
+    assert "from=10" in html.unescape(page.text)
+    for asked in ({"tag": "a", "sql": "b > 1"}, {"sql": "size >"}, {"from": "soon"},
+                  {"count": "0"}, {"queue": "broker-a/9"}):  # fmt: skip
+        answer = console.get("/messages", topic="find", **asked)
+        assert answer.status_code == 422, asked
+    assert console.get("/messages", topic="nowhere").status_code == 404
+
+
+def test_a_tail_shows_what_comes_and_nothing_twice(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "tail", 2)
+    send(broker, "tail", Message("tail", b"before"))
+
+    def following(answer: Any) -> str:
+        found = re.search(r'<tr hx-get="([^"]+)" hx-trigger="load delay:1s"', answer.text)
+        assert found is not None
+        return html.unescape(found[1])
+
+    answer = console.get("/messages/tail", topic="tail")
+    assert "before" not in text_of(answer.text)
+    send(broker, "tail", Message("tail", b"one", tags="a"), Message("tail", b"two", tags="b"))
+    seen = []
+    for _ in range(3):
+        answer = console.client.get(following(answer))
+        assert answer.status_code == 200
+        seen += re.findall(r"<bdi>(one|two)</bdi>", answer.text)
+    assert seen == ["one", "two"]
+    chosen = console.get("/messages/tail", topic="tail", tag="b")
+    send(broker, "tail", Message("tail", b"three", tags="a"), Message("tail", b"four", tags="b"))
+    answer = console.client.get(following(chosen))
+    assert "four" in answer.text
+    assert "three" not in answer.text
+    for bad in ("x", "[]", '{"a":"b"}', "{" * 100):
+        assert console.get("/messages/tail", topic="tail", seen=bad).status_code == 400
+
+
+def test_what_strangers_write_is_shown_and_never_run(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "evil", 1)
+    [sent] = send(broker, "evil", Message(
+        "evil", EVIL, tags=EVIL, keys="k", properties={"p": EVIL, SCRIPT: "x", "__rtl": "\u202ex"}
+    ))  # fmt: skip
+    place = {"topic": "evil", "broker": "broker-a", "queue": "0", "offset": "0"}
+    for path, asked in [("/messages", {"topic": "evil"}), ("/message", place),
+                        ("/message", {**place, "view": "hex"}),
+                        ("/topics", {"part": EVIL, "kind": EVIL}), ("/groups", {"part": EVIL}),
+                        ("/messages", {"topic": EVIL}), ("/config", {"part": EVIL}),
+                        ("/login", {"next": EVIL}), ("/topic/send", {"topic": EVIL}),
+                        ("/message", {"id": EVIL})]:  # fmt: skip
+        page = console.get(path, **asked).text
+        assert "<script>alert" not in page, path
+        assert "<img" not in page, path
+        assert "onerror=alert(1)&gt;" in page or "onerror" not in page, path
+    page = console.get("/message", **place)
+    assert EVIL in html.unescape(page.text)
+    assert "\u202e" not in page.text
+    body = console.get("/message/body", **place)
+    assert body.text == EVIL
+    assert body.headers["content-type"] == "application/octet-stream"
+    assert body.headers["content-disposition"].startswith("attachment")
+    assert sent.message_id in page.text
+
+
+def test_a_message_with_who_has_passed_it(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "passed", 1)
+    send(broker, "passed", Message("passed", b'{"order":7}'), Message("passed", b"\xff\x00"))
+    for group, offset in (("ahead", 2), ("behind", 0)):
+        admin.create_group(cluster, group, {})
+        admin.commit_offset(cluster, group, MessageQueue("passed", "broker-a", 0), offset)
+    place = {"topic": "passed", "broker": "broker-a", "queue": "0", "offset": "0"}
+    text = shown(console, "/message", **place)
+    assert '{ "order": 7 }' in text
+    assert "ahead passed behind not yet" in text
+    assert "000000 7b 22 6f" in shown(console, "/message", **place, view="hex")
+    assert "000000 ff 00" in shown(console, "/message", **{**place, "offset": "1"})
+    for bad in ({"offset": "2"}, {"queue": "x"}, {"broker": "none"}, {"topic": "none"}):
+        assert console.get("/message", **{**place, **bad}).status_code in (404, 502), bad
+
+
+def test_a_group_is_created_moved_skipped_changed_and_deleted(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "moving", 1)
+    send(broker, "moving", *(Message("moving", b"%d" % n) for n in range(10)))
+    settings = {"consumeEnable": "yes", "consumeBroadcastEnable": "yes", "retryMaxTimes": "3",
+                "retryQueueNums": "1", "consumeTimeoutMinute": "15"}  # fmt: skip
+    assert "Group mover was created." in console.change("/group/create", group="mover", **settings)
+    assert admin.groups(cluster)["mover"]["retryMaxTimes"] == 3
+    queue = MessageQueue("moving", "broker-a", 0)
+    admin.commit_offset(cluster, "mover", queue, 4)
+
+    asked = console.ask("/group/move", group="mover", topic="moving", to="8")
+    assert "broker-a 0 4 8 4 0" in text_of(asked.text)
+    assert "Group mover skips 4 messages and gets 0 again." in text_of(asked.text)
+    assert admin.committed_offset(cluster, "mover", queue) == 4
+    console.say_yes("/group/move", asked)
+    assert admin.committed_offset(cluster, "mover", queue) == 8
+    console.change("/group/move", group="mover", topic="moving", to="-1h")
+    assert admin.committed_offset(cluster, "mover", queue) == 0
+    console.change("/group/skip", group="mover", topic="moving")
+    assert admin.committed_offset(cluster, "mover", queue) == 10
+    for bad in ({"to": "1:2"}, {"to": ""}, {"to": "5", "queue": "9"}, {"to": "5", "topic": "no"}):
+        fields = {"group": "mover", "topic": "moving", **bad}
+        assert console.ask("/group/move", **fields).status_code == 422, bad
+    assert "moving broker-a 0 10 10 0" in shown(console, "/group", group="mover")
+
+    changed = console.ask("/group/update", group="mover", **{**settings, "retryMaxTimes": "5"})
+    assert "retryMaxTimes 3 5" in text_of(changed.text)
+    console.say_yes("/group/update", changed)
+    assert admin.groups(cluster)["mover"]["retryMaxTimes"] == 5
+    assert "Group mover was deleted." in console.change("/group/delete", group="mover", clean="yes")
+    assert "mover" not in admin.groups(cluster)
+    assert console.get("/group", group="mover").status_code == 404
+
+
+def test_a_groups_members_and_what_one_says_of_itself(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "live", 1)
+    got: list[bytes] = []
+
+    def take(messages: list[Any], context: Any) -> None:
+        got.extend(each.body for each in messages)
+
+    with PushConsumer("living", take, namesrv_addr=broker.namesrv) as consumer:
+        consumer.subscribe("live", "a || b")
+        wait_until(lambda: "a || b" in text_of(console.get("/group", group="living").text))
+        page = console.get("/group", group="living")
+        assert "live TAG a || b" in text_of(page.text)
+        link = re.search(r'href="(/client\?[^"]+)"', page.text)
+        assert link is not None
+        info = shown(console, html.unescape(link[1]))
+        assert "live" in info
+        assert "PROP_CONSUMER_START_TIMESTAMP" in info
+        refused = console.ask("/group/delete", group="living", clean="yes")
+        assert "1 member online" in text_of(refused.text)
+        wait_until(lambda: re.search(r"living \d+ 1 ", shown(console, "/groups")))
+        [sent] = send(broker, "live", Message("live", b"x", tags="c"))
+        said = console.change("/message/consume", id=sent.offset_message_id, group="living")
+        assert "CR_SUCCESS" in said
+        assert got == [b"x"]
+    assert console.get("/client", group="living", client="nobody").status_code in (404, 502)
+
+
+def test_dead_letters_are_searched_sent_again_and_exported(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "deadly", 1)
+    send(broker, "deadly", *(Message("deadly", f"dead-{n}", keys=f"d{n}") for n in range(3)))
+
+    def give_up(messages: list[Any], context: Any) -> Any:
+        context.delay_level_when_next_consume = -1
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+    with PushConsumer("deaf", give_up, namesrv_addr=broker.namesrv,
+                      consume_from_where="CONSUME_FROM_FIRST_OFFSET") as consumer:  # fmt: skip
+        consumer.subscribe("deadly")
+        wait_until(lambda: "deaf 3 3" in shown(console, "/dead-letters"))
+    text = shown(console, "/dead-letters/group", group="deaf")
+    assert {f"dead-{n}" for n in range(3)} == set(re.findall(r"dead-\d", text))
+    found = shown(console, "/dead-letters/group", group="deaf", key="d1")
+    assert set(re.findall(r"dead-\d", found)) == {"dead-1"}
+    assert console.get("/dead-letters/group", group="deaf", **{"from": "x"}).status_code == 422
+    lines = console.get("/dead-letters/export", group="deaf").text.splitlines()
+    assert sorted(json.loads(each)["body"] for each in lines) == [f"dead-{n}" for n in range(3)]
+    assert {json.loads(each)["topic"] for each in lines} == {"deadly"}
+
+    first = json.loads(lines[0])["id"]
+    admin.create_topic(cluster, "repaired", 1)
+    needs = console.ask("/dead-letters/resend", group="deaf", id=[first], to="topic")
+    assert needs.status_code == 422
+    one = console.change(
+        "/dead-letters/resend", group="deaf", id=[first], to="topic", topic="repaired"
+    )
+    assert "1 dead letter of deaf went out again." in one
+    assert "dead-" in shown(console, "/messages", topic="repaired")
+    assert "deaf 3 3" in shown(console, "/dead-letters")
+    rest = console.change("/dead-letters/resend", group="deaf", to="origin")
+    assert "3 dead letters of deaf went out again." in rest
+    assert "deaf 3 0" in shown(console, "/dead-letters")
+    again = console.ask("/dead-letters/resend", group="deaf", to="origin")
+    assert "were sent again already" in text_of(again.text)
+    gone = console.ask("/dead-letters/resend", group="deaf", id=["nothing"], to="group")
+    assert "no dead letter has nothing" in text_of(gone.text)
+
+
+def test_what_waits_for_a_delay_or_a_moment(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "waiting", 1)
+    send(broker, "waiting", Message("waiting", b"x", properties={"DELAY": "18"}),
+         Message("waiting", b"y", properties={"TIMER_DELAY_MS": "3600000"}))  # fmt: skip
+    wait_until(lambda: "18 2h 1 0 1" in shown(console, "/later"))
+    wait_until(lambda: "Timed messages 1" in shown(console, "/later"))
+    wait_until(lambda: " y" in shown(console, "/messages", topic="rmq_sys_wheel_timer"))
+    assert "Open transactions 0" in shown(console, "/later")
+    [sent] = send(broker, "waiting", Message("waiting", b"z"))
+    refused = console.ask("/later/check", id=sent.offset_message_id)
+    assert "is no half message" in text_of(refused.text)
+
+
+def test_settings_against_defaults_and_changed(console: Browser) -> None:
+    assert "syncFlushTimeout 5000 60000" in shown(console, "/config")
+    assert "fileReservedTime" not in shown(console, "/config")
+    assert "fileReservedTime 72 72" in shown(console, "/config", show="all", part="fileres")
+    asked = console.ask("/config/set", servers="brokers", key="fileReservedTime", value="48")
+    assert "broker-a fileReservedTime 72 48" in text_of(asked.text)
+    console.say_yes("/config/set", asked)
+    assert "fileReservedTime 72 48" in shown(console, "/config")
+    for key, value in (("brokerName", "x"), ("fileReservedTime", "soon")):
+        asked = console.ask("/config/set", servers="brokers", key=key, value=value)
+        refused = console.say_yes("/config/set", asked)
+        assert refused.status_code == 502, key
+        assert key in text_of(refused.text)
+    assert console.ask("/config/set", servers="brokers", key="a b", value="1").status_code == 422
+    assert "No setting is called" in text_of(
+        console.ask("/config/set", servers="brokers", key="nothing", value="1").text
+    )
+    assert "Default" in shown(console, "/config", servers="names", show="all")
+
+
+def test_accounts_that_are_not_in_use_are_said_to_be_so(console: Browser) -> None:
+    assert "ask nobody for an account" in shown(console, "/accounts")
+    wrong = console.log_in("anyone", "anything")
+    assert wrong.status_code == 403
+    assert "nothing to log in with" in text_of(wrong.text)
