@@ -41,6 +41,6 @@ def accounts_of(namesrv: str, controller: str | None) -> Iterator[Accounts]:
         except RemoteError as error:
             if not error.remark.endswith(NO_NAME_SERVER):
                 raise
-            hint = ("-n wants a name server, also for accounts of brokers; those of a controller are "
-                    f"its own: --controller {namesrv}, if it is one")  # fmt: skip
+            hint = ("name the cluster's name server; where it is a controller, which has accounts "
+                    f"of its own: --controller {namesrv}")  # fmt: skip
             raise RemoteError(error.code, f"{error.remark}\n  {hint}") from None

@@ -123,7 +123,8 @@ def group(
 
     with Cluster(namesrv) as cluster:
         admin.require_groups(cluster, name)
-        found_lag = group_lag(cluster, name, set(cluster.topics()))
+        groups = admin.groups(cluster)
+        found_lag = group_lag(cluster, name, set(cluster.topics()), groups)
         online = len((admin.group_members(cluster, name) or {}).get("connectionSet") or [])
     found = Result("GROUP")
     lag = found_lag.lag + found_lag.retry_lag

@@ -100,4 +100,8 @@ def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) 
     for mark, name in (("tag", "TAGS"), ("keys", "KEYS")):
         if value := message.properties.get(name):
             marks.append(f"{mark}={value}")
+    if output.is_wide:
+        marks.append(f"id={message.properties.get('UNIQ_KEY', '-')}")
+        marks.append(f"born={time_text(stored.born_timestamp_ms)} at {stored.born_host}")
+        marks.append(f"retries={stored.reconsume_times}")
     click.echo("  ".join([*marks, shown_body(message)]))

@@ -90,6 +90,8 @@ def show_error(error: Exception, words: Sequence[str]) -> int:
     or of click."""
     told = _described(error)
     if wants_json(words):
+        if isinstance(error, click.Abort):
+            click.echo(err=True)  # behind the question
         click.echo(msgspec.json.encode(told).decode(), err=True)
     elif isinstance(error, click.ClickException):
         error.show()

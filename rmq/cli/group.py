@@ -55,13 +55,13 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     failed, DEAD LETTERS what was given up and is kept.
     """
     with Cluster(namesrv) as cluster:
-        topics = set(cluster.topics())
+        topics, groups = set(cluster.topics()), admin.groups(cluster)
         rows = []
-        for name in sorted(admin.groups(cluster)):
+        for name in sorted(groups):
             if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
                 continue
             members = admin.group_members(cluster, name) or {}
-            found = group_lag(cluster, name, topics)
+            found = group_lag(cluster, name, topics, groups)
             rows.append(
                 (
                     name,
@@ -91,7 +91,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
     with Cluster(namesrv) as cluster:
         known = admin.groups(cluster)
         members = admin.group_members(cluster, name) or {}
-        found = group_lag(cluster, name, set(cluster.topics()))
+        found = group_lag(cluster, name, set(cluster.topics()), known)
     if name not in known and not members and not found.queues:
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
     online = [_member(row) for row in members.get("connectionSet") or []]

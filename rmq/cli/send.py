@@ -21,7 +21,7 @@ from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import CLIENT_PRODUCER_GROUP
 from rmq.operations.client_keywords import client_keywords
-from rmq.operations.json_lines import message_of
+from rmq.operations.json_lines import DELIVER_AT, SHARDING_KEY, message_of
 
 
 @click.command()
@@ -103,27 +103,24 @@ def send(
     """
     is_read = path is None and bodies in ((), ("-",))
     delimited = delimiter is not None or key_delimiter is not None
-    if (json_lines or delimited) and not is_read:
-        raise click.UsageError("--json-lines, --delimiter and --key-delimiter are about standard "
-                               "input: give no BODY and no --file")  # fmt: skip
-    if json_lines and delimited:
-        raise click.UsageError("--json-lines has a message in each line, with its keys")
+    _check_source(is_read, json_lines, delimited, count)
     if key_delimiter is not None and keys is not None:
         raise click.UsageError("--keys and --key-delimiter: give one of them")
-    if is_read and count > 1:
-        raise click.UsageError("--count: standard input can be read once only")
     if delay is not None and deliver_at is not None:
         raise click.UsageError("--delay and --at: give one of them")
     if queue is not None and sharding_key is not None:
         raise click.UsageError("--queue and --sharding-key: give one of them")
-    properties = parse_pairs(pairs, "--property")
+    own = {"TIMER_DELAY_MS": delay, DELIVER_AT: deliver_at, SHARDING_KEY: sharding_key}
+    properties = parse_pairs(pairs, "--property") | {
+        name: str(value) for name, value in own.items() if value is not None
+    }
 
     def messages() -> Iterator[Message]:
         if json_lines:
             yield from _json_lines(topic)
         elif is_read:
-            for own, body in records(sys.stdin.buffer, delimiter or b"\n", key_delimiter):
-                yield Message(topic, body, keys=own)
+            for each, body in records(sys.stdin.buffer, delimiter or b"\n", key_delimiter):
+                yield Message(topic, body, keys=each)
         else:
             for body in _bodies(bodies, path):
                 yield Message(topic, body)
@@ -140,15 +137,19 @@ def send(
                     message.tags = tag
                 if keys is not None:
                     message.keys = keys
-                if delay is not None:
-                    message.put_property("TIMER_DELAY_MS", delay)
-                if deliver_at is not None:
-                    message.put_property("TIMER_DELIVER_MS", deliver_at)
-                if sharding_key is not None:
-                    message.put_property("__SHARDINGKEY", sharding_key)
                 sent = producer.send(message, queue=chosen)
                 if not quiet:
                     show_sent(sent, output)
+
+
+def _check_source(is_read: bool, json_lines: bool, delimited: bool, count: int) -> None:
+    if (json_lines or delimited) and not is_read:
+        raise click.UsageError("--json-lines, --delimiter and --key-delimiter are about standard "
+                               "input: give no BODY and no --file")  # fmt: skip
+    if json_lines and delimited:
+        raise click.UsageError("--json-lines has a message in each line, with its keys")
+    if is_read and count > 1:
+        raise click.UsageError("--count: standard input can be read once only")
 
 
 def _json_lines(topic: str) -> Iterator[Message]:

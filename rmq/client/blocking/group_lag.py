@@ -1,6 +1,6 @@
 """Group lag: what a group has still to consume: of topics, of its retries, and what it gave up.
 
-    found = group_lag(cluster, "billing", cluster.topics())
+    found = group_lag(cluster, "billing", set(cluster.topics()), admin.groups(cluster))
     found.lag, found.retry_lag, found.dead_letters      messages
 
 Brokers tell of the topics in which a group has committed, and while it is online only of those that
@@ -24,7 +24,7 @@ from rmq.client.blocking.admin import (
 from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
-from rmq.names import dlq_topic, is_retry, retry_topic
+from rmq.names import RETRY_PREFIX, dlq_topic, is_retry, retry_topic
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,14 @@ class GroupLag:
         return sum(each.max_offset - each.min_offset for each in self.dead_letter_queues)
 
 
-def group_lag(cluster: ClusterView, group: str, topics: Collection[str]) -> GroupLag:
-    """`topics`: all that name servers know."""
+def group_lag(
+    cluster: ClusterView, group: str, topics: Collection[str], groups: Collection[str]
+) -> GroupLag:
+    """`topics`, `groups`: all that there are."""
     progress, rate = group_progress(cluster, group)
     told = {(each.queue.topic, each.queue.broker_name) for each in progress}
     retries = [each for each in progress if is_retry(each.queue.topic)]
-    for topic in retry_topics(group, topics):
+    for topic in retry_topics(group, topics, groups):
         for found in _ranges(cluster, topic):
             if (topic, found.queue.broker_name) not in told:
                 at = committed_offset(cluster, group, found.queue)
@@ -69,15 +71,18 @@ def group_lag(cluster: ClusterView, group: str, topics: Collection[str]) -> Grou
     )
 
 
-def retry_topics(group: str, topics: Collection[str]) -> list[str]:
-    """Those of the group: of what is pushed and sent back, and for each topic of what is popped."""
+def retry_topics(group: str, topics: Collection[str], groups: Collection[str]) -> list[str]:
+    """Those of the group: of what is pushed and sent back, and for each topic of what is popped.
+
+    %RETRY%eu_orders is of a group eu_orders where there is one, and else of what eu pops of orders.
+    """
     retry, found = retry_topic(group), []
     for each in topics:
-        rest = each.removeprefix(retry)
-        is_popped = is_retry(each) and rest != each and rest[:1] in ("_", "+")
-        if each == retry or (is_popped and rest[1:] in topics):
+        mark, popped = each.removeprefix(retry)[:1], each.removeprefix(retry)[1:]
+        is_popped = each.startswith(retry) and mark in ("_", "+") and popped in topics
+        if each == retry or (is_popped and each.removeprefix(RETRY_PREFIX) not in groups):
             found.append(each)
-    return found
+    return sorted(found)
 
 
 def _ranges(cluster: ClusterView, topic: str) -> Iterator[QueueRange]:
