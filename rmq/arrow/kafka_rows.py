@@ -2,12 +2,13 @@
 
     value        binary or string      the body, required
     key          binary or string      the keys; rows of one key go to one queue, in order
-    topic        string                instead of the option topic
+    topic        string                where there is no option topic, which counts before it
     partition    int                   to this queue; its number as schema=kafka reads it
     headers      array<struct<key:string,value:binary>>     properties
 
 What Kafka takes and a message cannot hold is refused with the row's number: a key or a header that
-is no UTF-8, a header without a value or twice, a value that is null (Kafka's tombstone).
+is no UTF-8, an empty key, a header without a name or a value, or twice, a value that is null
+(Kafka's tombstone). Headers that brokers or clients made, as they are read, are left out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rmq.arrow import rows
 from rmq.arrow.columns import BYTES, HEADERS, INT, TEXT
 from rmq.arrow.options import Options
 from rmq.arrow.rows import BadRowError, Outgoing, Rows, Table, shard_of
+from rmq.format.own_properties import OWN_PROPERTIES
 
 COLUMNS = {
     "value": (BYTES, TEXT),
@@ -26,6 +28,9 @@ COLUMNS = {
     "partition": (INT, "smallint", "tinyint"),
     "headers": (HEADERS,),
 }
+
+
+OWN = OWN_PROPERTIES | {"KEYS"}  # the keys are the column key
 
 
 def columns_of(options: Options) -> Table:
@@ -41,9 +46,11 @@ def rows_of(options: Options, names: list[str], prefix: str, partition: int) -> 
 class KafkaRows(Rows):
     def _message(self, row: dict[str, Any], body: bytes) -> Outgoing:
         key = _text("key", row.get("key"))
+        if key == "":
+            raise BadRowError("an empty key, which no message has: null is none")
         made = super()._message(
             {
-                "topic": row.get("topic"),
+                "topic": self._topic or row.get("topic"),
                 "keys": key,
                 "properties": _properties(row.get("headers") or ()),
             },
@@ -52,13 +59,18 @@ class KafkaRows(Rows):
         partition = row.get("partition")
         if partition is not None and partition < 0:
             raise BadRowError(f"partition {partition}: 0 or more")
-        return made._replace(shard=shard_of(key) if key else None, partition=partition)
+        shard = made.shard if key is None else shard_of(key)
+        return made._replace(shard=shard, partition=partition)
 
 
 def _properties(headers: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in headers:
+        if each is None or not each["key"]:
+            raise BadRowError("a header without a name")
         name, value = each["key"], _text(f"header {each['key']}", each["value"])
+        if name in OWN:
+            continue
         if value is None:
             raise BadRowError(f"header {name} has no value, which no property can say")
         if name in found:

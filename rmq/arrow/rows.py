@@ -84,7 +84,8 @@ def checked_names(
     if len({"body" if name == "value" else name for name in names}) < len(names):
         raise OptionError("a column is there twice (value is body by another name)")
     if not {"body", "value"} & set(names):
-        raise OptionError("there is no column body: name one, select(... .alias('body'))")
+        name = next(iter(table))
+        raise OptionError(f"there is no column {name}: name one, select(... .alias('{name}'))")
     if options.topic is None and "topic" not in names:
         raise OptionError("no topic: give option topic or a column topic")
     if options.transactional and {"delay", "deliverAt"} & set(names):

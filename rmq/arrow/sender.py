@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rmq.arrow.access import Access, GuardedCluster
 from rmq.arrow.options import Options
@@ -46,6 +46,7 @@ _HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, body bytes
 # 0 stored; 10, 11, 12: stored, but the disk or a slave was late.
 _STORED = {0, 10, 11, 12}
 _TRY_AGAIN = {1, 16, 17, 204, 205}
+T = TypeVar("T")
 Answered = Callable[[MessageQueue, Command], None]
 
 
@@ -72,7 +73,10 @@ class Sender:
         self._cluster: GuardedCluster = access.cluster()
         self._answered = answered
         self._queues: dict[str, list[MessageQueue]] = {}  # that can be written
-        self._brokers: dict[str, list[str]] = {}  # as readers number them
+        # As readers number them: of the first look, or a broker that is away would shift them.
+        self._brokers: dict[str, list[str]] = {}
+        self._writable: dict[str, frozenset[MessageQueue]] = {}
+        self._pinned: set[MessageQueue] = set()  # of those gathered
         self._turn = 0
         self._gathered: dict[MessageQueue, list[bytes]] = {}
         self._gathered_bytes: dict[MessageQueue, int] = {}
@@ -101,19 +105,23 @@ class Sender:
         if partition is not None:
             queue = self._of_partition(topic, partition)
         pinned = shard is not None or partition is not None
+        if pinned:
+            self._pinned.add(queue)  # a batch of it has free rows, too, and stays there with them
         size = _HEAD.size + len(body) + 2 + len(properties)
         most = self._options.batch_send_bytes
         held = self._gathered_bytes.get(queue, 0)
         if single or half or size > most:  # brokers refuse the largest body when it is in a batch
             if held and size > most:
-                self._send_gathered(queue, pinned)
+                self._send_gathered(queue)
             self._put(Send(topic, queue, body, properties.decode(), False, half, pinned))
             return
         if held and (held + size > most or len(self._gathered[queue]) == BATCH_ROWS):
-            self._send_gathered(queue, pinned)
+            self._send_gathered(queue)
             if not pinned:
                 self._turn += 1
                 queue = self._choose(topic, None)
+            else:
+                self._pinned.add(queue)
         self._gathered.setdefault(queue, []).append(
             _HEAD.pack(size, 0, 0, 0, len(body)) + body
             + len(properties).to_bytes(2, "big") + properties
@@ -133,12 +141,14 @@ class Sender:
 
     def flush(self) -> None:
         for queue in list(self._gathered):
-            self._send_gathered(queue, True)
+            self._send_gathered(queue)
         while self._again or any(self._under_way.values()):
             self._collect(0)
             self._put_again()
 
-    def _send_gathered(self, queue: MessageQueue, pinned: bool) -> None:
+    def _send_gathered(self, queue: MessageQueue) -> None:
+        pinned = queue in self._pinned
+        self._pinned.discard(queue)
         body = b"".join(self._gathered.pop(queue))
         self._gathered_bytes.pop(queue)
         self._put(Send(queue.topic, queue, body, "", True, False, pinned))
@@ -152,16 +162,26 @@ class Sender:
     def _of_partition(self, topic: str, partition: int) -> MessageQueue:
         self._choose(topic, None)
         number, queue_id = divmod(partition, PARTITIONS_PER_BROKER)
-        broker = self._brokers[topic][number : number + 1]
-        for each in self._queues[topic]:
-            if each.queue_id == queue_id and [each.broker_name] == broker:
-                return each
-        raise RouteError(
-            ResponseCode.TOPIC_NOT_EXIST,
-            f"topic {topic} has no partition {partition} that can be written",
+        if number >= len(self._brokers[topic]):
+            raise _no_partition(topic, partition)
+        wanted = MessageQueue(topic, self._brokers[topic][number], queue_id)
+        if wanted not in self._writable[topic]:
+            self._patiently(partial(self._require, wanted, partition))
+        return wanted
+
+    def _require(self, wanted: MessageQueue, partition: int) -> None:
+        """RemoteError: its broker is away."""
+        topic = wanted.topic
+        self._queues[topic] = self._find(topic)
+        if wanted in self._writable[topic]:
+            return
+        if any(each.broker_name == wanted.broker_name for each in self._writable[topic]):
+            raise _no_partition(topic, partition)
+        raise RemoteError(
+            BROKER_UNKNOWN, f"no queue of {topic} at {wanted.broker_name} is writable"
         )
 
-    def _patiently(self, question: Callable[[], list[MessageQueue]]) -> list[MessageQueue]:
+    def _patiently(self, question: Callable[[], T]) -> T:
         """The answer; while nobody can give it the question is put again for pollTimeoutMs."""
         deadline, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
@@ -193,7 +213,8 @@ class Sender:
             known = queues
         if not queues:
             raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is writable")
-        self._brokers[topic] = sorted({each.broker_name for each in known})
+        self._brokers.setdefault(topic, sorted({each.broker_name for each in known}))
+        self._writable[topic] = frozenset(queues)
         return sorted(queues, key=lambda queue: (queue.queue_id, queue.broker_name))
 
     def _put(self, send: Send) -> None:
@@ -290,3 +311,10 @@ class Sender:
         return UnreachableError(
             f"{error}; given up after pollTimeoutMs={self._options.poll_timeout_ms}"
         )
+
+
+def _no_partition(topic: str, partition: int) -> RouteError:
+    return RouteError(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic {topic} has no partition {partition} that can be written",
+    )

@@ -49,7 +49,7 @@ KAFKA_ABOUT = {
 KAFKA_WRITE_ABOUT = {
     "value": "the body; empty or null (Kafka's tombstone) is refused",
     "key": "the keys; rows of one key go to one queue, in their order",
-    "topic": "where to, instead of the option topic",
+    "topic": "where to, without the option topic",
     "partition": "to this queue, by the number that is read",
     "headers": "properties of the message; values are UTF-8 text, each name once",
 }

@@ -30,6 +30,7 @@ KIND, TAG, KEYS = (
 MESSAGE_GROUP = "messaging.rocketmq.message.group"
 DELAY_LEVEL = "messaging.rocketmq.message.delay_time_level"
 ERROR = "error.type"
+TIMED = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")  # properties of timed messages
 
 
 def of_operation(name: str, topic: str, group: str) -> Attributes:
@@ -81,6 +82,6 @@ def _add_marks(found: Attributes, message: Message | MessageExt) -> None:
 
 
 def _kind(message: Message) -> str:
-    if message.delay_level or message.get_property("TIMER_DELIVER_MS"):
+    if message.delay_level or any(map(message.get_property, TIMED)):
         return "delay"
     return "fifo" if message.sharding_key else "normal"

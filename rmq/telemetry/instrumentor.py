@@ -8,7 +8,7 @@
     poll of pull and pop consumers that brings something                `receive TOPIC`
     a push consumer's call of its listener                              `process TOPIC`
 
-The clients of rmq.aio are built on those of threads, and so are theirs. Sends of an instrumented
+Those of rmq.aio, too: most are built on those of threads. Sends of an instrumented
 producer have a few microseconds of Python each.
 """
 
@@ -27,6 +27,7 @@ from opentelemetry.instrumentation.utils import unwrap
 from wrapt import wrap_function_wrapper
 
 import rmq
+from rmq.aio.pop_consumer import PopConsumer as LoopPopConsumer
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
 from rmq.client.pop.consumer import PopConsumer
 from rmq.client.producer.producer import Producer
@@ -71,6 +72,7 @@ WRAPPED: tuple[tuple[type, str], ...] = (
     (TransactionProducer, "send_in_transaction"),
     (PullConsumer, "poll"),
     (PopConsumer, "poll"),
+    (LoopPopConsumer, "poll"),
     (ListenerCall, "__init__"),
 )
 
@@ -84,7 +86,8 @@ class Wrappers:
     def all(self) -> tuple[Callable[..., Any], ...]:
         """In the order of WRAPPED."""
         return (self.send, self.send_async, self.send_oneway, self.send_batch,
-                self.send_in_transaction, self.poll, self.poll, self.call)  # fmt: skip
+                self.send_in_transaction, self.poll, self.poll, self.loop_poll,
+                self.call)  # fmt: skip
 
     def send(
         self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
@@ -134,11 +137,23 @@ class Wrappers:
     def poll(
         self, wrapped: Callable[..., Any], consumer: Any, args: Arguments, named: Named
     ) -> Any:
-        began_ns = time.time_ns()
+        began = time.perf_counter()
         messages = wrapped(*args, **named)
-        if messages:
-            self._spans.received(consumer.group, consumer.client_id, messages, began_ns)
+        self._polled(consumer, messages, began)
         return messages
+
+    async def loop_poll(
+        self, wrapped: Callable[..., Any], consumer: Any, args: Arguments, named: Named
+    ) -> Any:
+        began = time.perf_counter()
+        messages = await wrapped(*args, **named)
+        self._polled(consumer._client, messages, began)
+        return messages
+
+    def _polled(self, consumer: Any, messages: Any, began: float) -> None:
+        if messages:
+            took_s = time.perf_counter() - began
+            self._spans.received(consumer.group, consumer.client_id, messages, took_s)
 
     def call(
         self, wrapped: Callable[..., Any], call: ListenerCall[Any], args: Arguments, named: Named

@@ -8,9 +8,11 @@ messaging.process.duration              s: a call of a listener
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opentelemetry.metrics import Meter
 
-from rmq.telemetry.attributes import Attributes
+from rmq.telemetry.attributes import DESTINATION, Attributes
 
 SECONDS, MESSAGES = "s", "{message}"
 # The bounds that the conventions advise.
@@ -39,8 +41,10 @@ class Measures:
         self._sent.add(count, attributes)
         self._operations.record(took_s, attributes)
 
-    def received(self, attributes: Attributes, count: int, took_s: float) -> None:
-        self._consumed.add(count, attributes)
+    def received(self, attributes: Attributes, counts: Mapping[str, int], took_s: float) -> None:
+        """counts: how many of each topic."""
+        for topic, count in counts.items():
+            self._consumed.add(count, {**attributes, DESTINATION: topic})
         self._operations.record(took_s, attributes)
 
     def processed(self, attributes: Attributes, count: int, took_s: float) -> None:

@@ -3,7 +3,7 @@
     sending = spans.send(group, [message])      # begins, and puts its context into the message
     sending.stored(results)                     # or sending.failed(error): it ends
 
-    spans.received(group, client_id, messages, began_s)
+    spans.received(group, client_id, messages, took_s)
     with spans.process(group, client_id, messages) as processing: ...
 
 A send is the parent of what consumers do with its message where they are given it alone; of a
@@ -13,13 +13,14 @@ batch each message's sender is linked.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.metrics import Meter
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
@@ -35,6 +36,8 @@ from rmq.telemetry.attributes import (
 )
 from rmq.telemetry.measures import Measures
 from rmq.telemetry.propagation import extract, inject
+
+LINKS_MAX = 128  # that a span of the SDK keeps unless it is told otherwise
 
 
 class Spans:
@@ -55,21 +58,29 @@ class Spans:
             attributes={**common, CLIENT_ID: client_id, **of_sent(messages, is_half=is_half)},
         )  # fmt: skip
         context = trace.set_span_in_context(span)
-        for message in messages:
-            inject(message, context)
-        return Sending(span, common, len(messages), self._measures)
+        sending = Sending(span, common, len(messages), self._measures)
+        try:
+            for message in messages:
+                inject(message, context)
+        except BaseException as error:  # properties have no room for it
+            sending.failed(error)
+            raise
+        return sending
 
     def received(
-        self, group: str, client_id: str, messages: Sequence[MessageExt], began_ns: int
+        self, group: str, client_id: str, messages: Sequence[MessageExt], took_s: float
     ) -> None:
-        """A poll has brought these, at least one."""
+        """A poll of so long has brought these, at least one."""
         common = {**of_operation("receive", messages[0].topic, group), GROUP: group}
         span = self._tracer.start_span(
-            f"receive {messages[0].topic}", kind=SpanKind.CLIENT, links=_links(messages),
-            attributes={**common, **of_received(messages, client_id)}, start_time=began_ns,
+            f"receive {messages[0].topic}", kind=SpanKind.CLIENT,
+            attributes={**common, **of_received(messages, client_id)},
+            start_time=time.time_ns() - int(took_s * 1e9),
         )  # fmt: skip
+        _link(span, messages)
         span.end()
-        self._measures.received(common, len(messages), (time.time_ns() - began_ns) / 1e9)
+        counts = Counter(each.topic for each in messages)
+        self._measures.received(common, counts, took_s)
 
     @contextmanager
     def process(
@@ -77,17 +88,21 @@ class Spans:
     ) -> Iterator[Processing]:
         """A listener is called with these, at least one."""
         common = {**of_operation("process", messages[0].topic, group), GROUP: group}
-        context, links = Context(), _links(messages)
-        if len(messages) == 1:
-            context, links = extract(messages[0]), []
         processing = Processing(common)
         began = time.perf_counter()
-        with self._tracer.start_as_current_span(
-            f"process {messages[0].topic}", context, kind=SpanKind.CONSUMER, links=links,
-            attributes={**common, **of_received(messages, client_id)},
-        ) as span:  # fmt: skip
-            processing.span = span
-            yield processing
+        # The sender's context, with its baggage, where there is one sender.
+        token = attach(extract(messages[0]) if len(messages) == 1 else Context())
+        try:
+            with self._tracer.start_as_current_span(
+                f"process {messages[0].topic}", kind=SpanKind.CONSUMER,
+                attributes={**common, **of_received(messages, client_id)},
+            ) as span:  # fmt: skip
+                if len(messages) > 1:
+                    _link(span, messages)
+                processing.span = span
+                yield processing
+        finally:
+            detach(token)
         took_s = time.perf_counter() - began
         self._measures.processed(processing.common, len(messages), took_s)
 
@@ -140,6 +155,9 @@ def _fail(span: Span, common: Attributes, error: BaseException) -> None:
     span.set_status(Status(StatusCode.ERROR, str(error)))
 
 
-def _links(messages: Sequence[MessageExt]) -> list[Link]:
-    found = (trace.get_current_span(extract(each)).get_span_context() for each in messages)
-    return [Link(each) for each in found if each.is_valid]
+def _link(span: Span, messages: Sequence[MessageExt]) -> None:
+    """To the sends of the messages, where somebody keeps it."""
+    for each in messages[:LINKS_MAX] if span.is_recording() else ():
+        sent = trace.get_current_span(extract(each)).get_span_context()
+        if sent.is_valid:
+            span.add_link(sent)

@@ -105,6 +105,8 @@ UNFIT = (
      "row 0: header h has no value"),
     ("select 'v' value, array(named_struct('key','h','value',cast('1' as binary)),"
      "named_struct('key','h','value',cast('2' as binary))) headers", "header h is there twice"),
+    ("select 'v' value, '' key", "row 0: an empty key"),
+    ("select 'v' value, 65536 partition", "has no partition 65536 that can be written"),
     ("select 'v' value, 4 partition", "has no partition 4 that can be written"),
     ("select 'v' value, -1 partition", "partition -1: 0 or more"),
     ("select cast(null as binary) value", "row 0: a row without body"),

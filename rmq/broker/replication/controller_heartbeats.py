@@ -56,7 +56,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def has_bytes(self) -> bool:
-        """False also where the first file begins where its master's did."""
+        """Whether its log holds a record; where its first file begins does not matter."""
         return self.max_offset > self.log_start
 
     @property

@@ -21,8 +21,6 @@ from rmq.codes import ResponseCode
 
 log = logging.getLogger("rmq.client")
 
-# A connection that was not there is no news each time it is tried.
-NEVER_OPEN = (errno.ECONNREFUSED, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 Handler = Callable[[Reply, str], object]
 
 
@@ -59,7 +57,8 @@ class Notices:
         if request is None:
             if not self._caller.closed:
                 why = os.strerror(error).lower() if error else "the peer closed it"
-                level = logging.DEBUG if error in NEVER_OPEN else logging.INFO
+                # One that was refused was not there, which is no news each time it is tried.
+                level = logging.DEBUG if error == errno.ECONNREFUSED else logging.INFO
                 log.log(level, "connection to %s lost (%s)", address, why)
             self._lost(address)
             return

@@ -18,8 +18,6 @@ from rmq.client.connection.troubles import Troubles
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 
-log = logging.getLogger("rmq.client")
-
 USUAL = frozenset(
     {
         ResponseCode.SYSTEM_BUSY,
@@ -47,12 +45,13 @@ class ReadTroubles:
         self._troubles = Troubles()
 
     def failed(self, place: Place, error: Exception | None) -> None:
-        if not isinstance(error, RemoteError):
+        if not isinstance(error, RemoteError) or error.code == ResponseCode.BROKER_NOT_EXIST:
             self._troubles.begin(_broker(place), error or "it does not answer in time")
-        elif error.code in USUAL:
-            log.info("reading %s from %s: %s", place.topic, place.broker_name, error)
-        else:
-            self._troubles.begin(_topic(place), error)
+            return
+        if self._troubles.is_any:
+            self._troubles.end(_broker(place))  # it answers
+        level = logging.INFO if error.code in USUAL else logging.WARNING
+        self._troubles.begin(_topic(place), error, level)
 
     def answered(self, place: Place) -> None:
         if self._troubles.is_any:  # hardly ever, and this is asked for each batch

@@ -4,6 +4,8 @@
     troubles.begin("the queues of orders", error)    # WARNING; DEBUG while it stays the same
     troubles.end("the queues of orders")             # INFO, if there was something
 
+Exceptions of one kind, or with one code, are one reason, whatever their texts.
+
 What is to be looked at once more a second from now fails for minutes where a broker is away or a
 right is missing: who reads the log is to see it, and not only it.
 """
@@ -21,7 +23,7 @@ class Troubles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._present: dict[str, str] = {}  # what -> why
+        self._present: dict[str, set[object]] = {}  # what -> kinds of reasons that were told
 
     @property
     def is_any(self) -> bool:
@@ -29,12 +31,13 @@ class Troubles:
 
     def begin(self, what: str, why: object, level: int = logging.WARNING) -> None:
         """It goes wrong, for this reason."""
-        reason = str(why)
+        kind = (type(why), getattr(why, "code", None)) if isinstance(why, Exception) else str(why)
         with self._lock:
-            if self._present.get(what) == reason:
+            told = self._present.setdefault(what, set())
+            if kind in told:
                 level = logging.DEBUG
-            self._present[what] = reason
-        log.log(level, "%s: %s; it is tried again", what, reason)
+            told.add(kind)
+        log.log(level, "%s: %s; it is tried again", what, why)
 
     def end(self, what: str) -> None:
         """It goes well."""

@@ -28,7 +28,7 @@ def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
         text, made = inspect.cleandoc(client.__doc__ or ""), _signature(client.__init__)
         shown: Any = client
         shown.__doc__ = _Asked(lambda: f"{text}\n\n{_list(of, made())}")
-        shown.__signature__ = _Asked(lambda: _with_keywords(made(), of))
+        shown.__signature__ = _Signature(client.__init__, lambda: _with_keywords(made(), of))
         return client
 
     return document
@@ -42,6 +42,19 @@ class _Asked:
 
     def __get__(self, instance: object, owner: type) -> Any:
         return self._make()
+
+
+class _Signature(_Asked):
+    """Not of a class made from it that begins otherwise."""
+
+    def __init__(self, begin: object, make: Callable[[], Any]) -> None:
+        super().__init__(make)
+        self._begin = begin
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if owner.__init__ is not self._begin:  # type: ignore[misc]
+            raise AttributeError("__signature__")
+        return super().__get__(instance, owner)
 
 
 def _signature(begin: Callable[..., Any]) -> Callable[[], inspect.Signature]:

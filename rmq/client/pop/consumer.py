@@ -239,7 +239,8 @@ class PopConsumer(Member[PopConsumerParameters]):
         with self._news:
             self._under_way.discard(target)
             if error is not None:
-                self._troubles.failed(target, error)
+                if not self._closed:
+                    self._troubles.failed(target, error)
                 pause_s = self.parameters.pull_time_delay_mills_when_exception / 1000
                 if isinstance(error, RemoteError) and error.code not in PASSING:
                     self._problem = error

@@ -49,4 +49,9 @@ def test_a_class_made_from_one_shows_its_own_words() -> None:
     class Own(rmq.Producer):
         """Mine."""
 
+    class Other(rmq.Producer):
+        def __init__(self, tenant: str) -> None:
+            super().__init__(tenant)
+
+    assert list(inspect.signature(Other).parameters) == ["tenant"]
     assert Own.__doc__ == "Mine." and "namesrv_addr" in inspect.signature(Own).parameters

@@ -24,7 +24,7 @@ def test_a_trouble_is_a_warning_until_it_is_told(caplog: pytest.LogCaptureFixtur
         ("WARNING", "one: refused; it is tried again"),
         ("DEBUG", "one: refused; it is tried again"),
         ("WARNING", "one: late; it is tried again"),
-        ("WARNING", "one: refused; it is tried again"),
+        ("DEBUG", "one: refused; it is tried again"),
         ("WARNING", "two: refused; it is tried again"),
         ("INFO", "one: all is well again"),
         ("WARNING", "one: refused; it is tried again"),

@@ -154,8 +154,8 @@ def test_every_way_of_sending_is_a_span(rmq_broker: RunningBroker, told: Told) -
                 Message(topic, b"too large", delay_level=1, properties={"k": "v" * 40_000})
             )
     asyncio.run(in_loop())
-    spans = told.spans(f"send {topic}")
     wait_until(lambda: len(told.spans(f"send {topic}")) == 6)
+    spans = told.spans(f"send {topic}")
     kinds = [(each.attributes or {}).get("messaging.rocketmq.message.type") for each in spans]
     assert sorted(map(str, kinds)) == ["None", "delay", "fifo", "normal", "normal", "normal"]
     ids = {(each.attributes or {}).get("messaging.message.id") for each in spans}
