@@ -44,21 +44,21 @@ def _milliseconds(value: float) -> str:
 
 
 # Heading, key, what it is of a row; how a table shows it.
-_ROWS: tuple[tuple[str, str, Callable[[Figures], Any], Callable[[Any], str | None] | None], ...] = (
-    ("BROKER", "broker", _named("broker"), None),
-    ("ADDRESS", "address", _named("address"), None),
-    ("STATE", "state", _named("state"), None),
-    ("ROLE", "role", _named("role"), None),
+_ROWS: tuple[tuple[str, str, Callable[[Figures], Any], Callable[[Any], str | None]], ...] = (
+    ("BROKER", "broker", _named("broker"), plain),
+    ("ADDRESS", "address", _named("address"), plain),
+    ("STATE", "state", _named("state"), plain),
+    ("ROLE", "role", _named("role"), plain),
     ("EPOCH", "epoch", _named("epoch"), whole),
     ("IN SYNC", "in_sync", _named("in_sync"), whole),
-    ("VERSION", "version", _named("version"), None),
-    ("PID", "pid", lambda row: row.pid or None, None),
+    ("VERSION", "version", _named("version"), plain),
+    ("PID", "pid", lambda row: row.pid or None, plain),
     ("UP", "up_s", _named("uptime_s"), span),
     ("BEHIND", "behind_mb", _named("behind_mb"), _megabytes),
     ("IN/S", "in_messages_per_second", _named("in_rate"), whole),
-    ("IN MB/S", "in_mb_per_second", _named("in_mb"), None),
+    ("IN MB/S", "in_mb_per_second", _named("in_mb"), plain),
     ("OUT/S", "out_messages_per_second", _named("out_rate"), whole),
-    ("OUT MB/S", "out_mb_per_second", _named("out_mb"), None),
+    ("OUT MB/S", "out_mb_per_second", _named("out_mb"), plain),
     ("CPU", "cpu_percent", _share("cpu"), percent),
     ("RSS MB", "rss_mb", _named("rss_mb"), whole),
     ("POOL", "pool_used_percent", _share("pool"), percent),
@@ -71,7 +71,7 @@ _ROWS: tuple[tuple[str, str, Callable[[Figures], Any], Callable[[Any], str | Non
     ("FLUSH p99", "flush_p99_ms", _named("flush_p99_ms"), _milliseconds),
     ("CONN", "connections", _named("connections"), whole),
     ("DISK", "disk_used_percent", _share("disk"), percent),
-    ("PROBLEM", "problem", _named("problem"), None),
+    ("PROBLEM", "problem", _named("problem"), plain),
 )
 _SUMS = ("in_rate", "in_mb", "out_rate", "out_mb", "cpu", "rss_mb", "refusals", "lag",
          "unsynced_mb", "connections")  # fmt: skip
@@ -80,8 +80,7 @@ _SUMS = ("in_rate", "in_mb", "out_rate", "out_mb", "cpu", "rss_mb", "refusals", 
 def columns(shown: Sequence[str]) -> tuple[Column, ...]:
     """`shown`: the keys of those that every table has."""
     return tuple(
-        Column(heading, key, text or plain, is_wide=key not in shown)
-        for heading, key, _, text in _ROWS
+        Column(heading, key, text, is_wide=key not in shown) for heading, key, _, text in _ROWS
     )
 
 

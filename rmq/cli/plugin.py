@@ -103,6 +103,10 @@ class Result:
         raise click.exceptions.Exit(int(self.status))
 
 
+class _WrongUsage(click.UsageError):
+    exit_code = int(Status.UNKNOWN)
+
+
 class PluginCommand(click.Command):
     """Its errors have the exit codes of plugins, too."""
 
@@ -110,8 +114,7 @@ class PluginCommand(click.Command):
         try:
             return super().make_context(*arguments, **more)
         except click.UsageError as error:
-            vars(error)["exit_code"] = int(Status.UNKNOWN)  # a constant of the class
-            raise
+            raise _WrongUsage(error.format_message(), error.ctx) from None
         except RmqError as error:
             raise _ended(str(self.name), error, Output()) from None
 
@@ -119,8 +122,7 @@ class PluginCommand(click.Command):
         try:
             return super().invoke(context)
         except click.UsageError as error:
-            vars(error)["exit_code"] = int(Status.UNKNOWN)  # a constant of the class
-            raise
+            raise _WrongUsage(error.format_message(), error.ctx) from None
         except RmqError as error:
             output = context.params.get("output")
             found = output if isinstance(output, Output) else Output()
