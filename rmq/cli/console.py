@@ -14,7 +14,6 @@ from rmq.cli.options import Parsed, namesrv_option
 from rmq.errors import ConfigError, NotBuiltError, RmqError
 
 if TYPE_CHECKING:
-    from rmq.client.blocking.cluster import Cluster
     from rmq.console.settings import ConsoleSettings
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -133,20 +132,12 @@ def _require_safe(settings: ConsoleSettings) -> None:
 
 
 def _asks_nobody(namesrv: str) -> bool:
-    """Whether brokers answer whoever asks; False too where none answers now: a login is needed."""
+    """Whether servers answer whoever asks; False too where none answers now: a login is needed."""
     from rmq.client.blocking.cluster import Cluster
-    from rmq.format.signature import Credentials
-
-    nobody = Credentials("nobody-of-this-name", "no-password")
-    with Cluster(namesrv, account=nobody) as cluster:
-        return _is_answered(cluster)
-
-
-def _is_answered(cluster: Cluster) -> bool:
-    from rmq.client.blocking import admin
+    from rmq.operations.askers import STRANGER, is_let_in
 
     try:
-        admin.runtime_info(cluster, cluster.masters()[0])
-        return True
+        with Cluster(namesrv, account=STRANGER) as cluster:
+            return is_let_in(cluster)
     except RmqError:
         return False

@@ -18,9 +18,9 @@ from rmq.console.console import console_of
 from rmq.console.gate import login_first
 from rmq.console.page import page, refusal_page
 from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.operations.askers import is_unknown_asker
 
 # About who asks, by the ends of what servers say (rmq/errors.py has them all).
-NOT_KNOWN = ("username cannot be null.", "is not found.", "is disabled.", "check signature failed.")
 NOT_ALLOWED = {
     "no matched policies.": "Whoever is Super can allow it to this account, under Accounts.",
     "the decision is deny.": "An entry forbids it to this account: see Accounts.",
@@ -52,13 +52,6 @@ def explained(error: RmqError) -> Explained:
         status = 404 if error.code in NOT_THERE else 502
         return Explained(status, error.remark.strip())
     return Explained(400, str(error))
-
-
-def is_unknown_asker(error: RmqError) -> bool:
-    """Whether servers did not let in who asked."""
-    return isinstance(error, RemoteError) and (
-        error.of_access(dict.fromkeys(NOT_KNOWN, "")) is not None
-    )
 
 
 async def on_rmq_error(request: Request, error: Exception) -> Response:

@@ -13,26 +13,25 @@ from __future__ import annotations
 
 import hmac
 import logging
-import secrets
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rmq.base import clock
-from rmq.client.blocking import admin
-from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.console.console import Console, console_of
-from rmq.console.errors import explained, is_unknown_asker
+from rmq.console.errors import explained
 from rmq.console.page import page
 from rmq.console.sessions import new_cookie
-from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.errors import RmqError
 from rmq.format.signature import Credentials
+from rmq.operations.askers import STRANGER, is_let_in
 
 log = logging.getLogger("rmq.console")
 FAILURES_MAX = 5
 WAIT_S = 60.0
 ADDRESSES_MAX = 1024
+ASKED_AGAIN_S = 600.0  # whether brokers want accounts at all
 
 
 class Pace:
@@ -62,6 +61,7 @@ class Login:
 
     def __init__(self) -> None:
         self._pace = Pace()
+        self._wants_accounts_until = 0.0  # until when that need not be asked again
 
     def routes(self) -> list[Route]:
         return [
@@ -82,7 +82,10 @@ class Login:
         if self._pace.must_wait(where):
             text = f"Too many failed logins from {where}: wait a minute."
             return _login_page(request, target, name, text, 429)
-        fault = await _fault(console, name, password)
+        if console.settings.password:
+            fault = _password_fault(console, password)
+        else:
+            fault = await self._account_fault(console, name, password)
         if fault is not None:
             self._pace.failed(where)
             log.warning("login of %r from %s failed: %s", name[:100], where, fault)
@@ -93,6 +96,23 @@ class Login:
         cookie = console.sessions.begin(name if account is not None else "", account)
         log.info("login of %s from %s", name or "the console's password", where)
         return _moved(console, target, cookie)
+
+    async def _account_fault(self, console: Console, name: str, password: str) -> str | None:
+        """What is wrong with it; None: it is right."""
+        if not name or not password:
+            return "Name and password are both needed."
+        try:
+            if not await console.brokers.ask(Credentials(name, password), is_let_in):
+                return "There is no such account with this password, or it is disabled."
+            # Any password would have done where nobody looks at it.
+            now = clock.monotonic()
+            if now >= self._wants_accounts_until:
+                if await console.brokers.ask(STRANGER, is_let_in):
+                    return "These brokers ask nobody for an account: there is nothing to log in to."
+                self._wants_accounts_until = now + ASKED_AGAIN_S
+        except RmqError as error:
+            return explained(error).text
+        return None
 
     async def _leave(self, request: Request) -> Response:
         console = console_of(request)
@@ -118,39 +138,6 @@ def _login_page(
     return page(request, "login.html", status, target=target, name=name, fault=fault)
 
 
-async def _fault(console: Console, name: str, password: str) -> str | None:
-    """What is wrong with it; None: it is right."""
-    settings = console.settings
-    if settings.password:
-        is_right = hmac.compare_digest(password.encode(), settings.password.encode())
-        return None if is_right else "The password is another one."
-    if not name or not password:
-        return "Name and password are both needed."
-    try:
-        if await _is_let_in(console, Credentials(name, password)):
-            # Another password would have done as well where nobody looks at it.
-            if await _is_let_in(console, Credentials(name, secrets.token_urlsafe(16))):
-                return "These brokers ask nobody for an account: there is nothing to log in with."
-            return None
-    except RmqError as error:
-        return explained(error).text
-    return "There is no such account with this password, or it is disabled."
-
-
-async def _is_let_in(console: Console, account: Credentials) -> bool:
-    return await console.brokers.ask(account, _asked_who)
-
-
-def _asked_who(cluster: Cluster) -> bool:
-    """Whether the first broker that answers knows who asks."""
-    missed: UnreachableError | None = None
-    for entry in cluster.brokers():
-        for address in entry.addresses.values():
-            try:
-                admin.runtime_info(cluster, BrokerEntry(entry.name, entry.cluster, {0: address}))
-                return True
-            except UnreachableError as error:
-                missed = error
-            except RemoteError as error:
-                return not is_unknown_asker(error)
-    raise missed or UnreachableError("no broker is registered: nobody can say who you are")
+def _password_fault(console: Console, password: str) -> str | None:
+    is_right = hmac.compare_digest(password.encode(), console.settings.password.encode())
+    return None if is_right else "The password is another one."

@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rmq.console.errors import explained, is_unknown_asker
+from rmq.console.errors import explained
 from rmq.errors import RmqError
+from rmq.operations.askers import is_unknown_asker
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@
     trace_rows          what clients traced of it, in words
     server_settings     settings of servers that run
     json_lines          a message as a JSON object
+    askers              whether servers know who asks
     client_keywords     for a client with an engine, as whom the process asks
     times, starts       moments, durations and places in queues, as people write them
     texts               moments, counts and bodies, as people read them

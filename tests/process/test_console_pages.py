@@ -386,4 +386,4 @@ def test_accounts_that_are_not_in_use_are_said_to_be_so(console: Browser) -> Non
     assert "ask nobody for an account" in shown(console, "/accounts")
     wrong = console.log_in("anyone", "anything")
     assert wrong.status_code == 403
-    assert "nothing to log in with" in text_of(wrong.text)
+    assert "nothing to log in to" in text_of(wrong.text)
