@@ -125,12 +125,12 @@ $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 	@touch $@
 
 test: tools $(COLLECTED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
+	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
 	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 # 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
 test-repeat: tools $(COLLECTED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute
+	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
 		$(BIN)/python -m pytest -q $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 

@@ -12,6 +12,7 @@
 #   tools/need.sh aarch64            a compiler of the other processor, and what runs its programs
 #   tools/need.sh valgrind           callgrind, which counts instructions
 #   tools/need.sh iproute            ip, which makes hosts of a network that tests cut
+#   tools/need.sh chromium           a browser and its driver, which look at the web console
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
 # together with the command that installs them, and the exit code is 1. Nothing missing: no output.
@@ -80,6 +81,9 @@ for need in "$@"; do
             has_aarch64 || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
             has_emulator || missing+=(qemu-user-static) ;;
         iproute) PATH=$PATH:/sbin:/usr/sbin command -v ip >/dev/null || missing+=(iproute2) ;;
+        chromium)
+            { command -v chromium && command -v chromedriver; } >/dev/null \
+                || missing+=(chromium chromium-driver) ;;
         valgrind) command -v valgrind >/dev/null || missing+=(valgrind libc6-dbg) ;;
         go) has_go || missing+=(golang-go) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;

@@ -1,0 +1,293 @@
+"""The console in a real browser: what draws itself anew, what the keyboard reaches, what strangers
+wrote, and that nothing is asked of anybody else.
+
+Method: Chromium without a screen, a broker process and a console in this process. With
+RMQ_SCREENSHOTS=1 the pictures of docs/images are made anew. Cannot show: other browsers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.chromium import chromium, said
+from support.console import Browser, served_console
+from support.source_tree import ROOT
+from support.waiting import wait_until
+
+from rmq import Message, Producer
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.console.settings import ConsoleSettings
+from rmq.demo.ports import free_port
+from rmq.format.fastjson import MessageQueue
+
+pytest.importorskip("selenium", reason="the package selenium is not installed")
+
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+pytestmark = pytest.mark.browser
+EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+IMAGES = ROOT / "docs" / "images"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("browser")) as process:
+        fill(process)
+        yield process
+
+
+@pytest.fixture(scope="module")
+def console(broker: BrokerProcess) -> Iterator[Browser]:
+    with served_console(ConsoleSettings(broker.namesrv)) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_amiss(driver: Any) -> Iterator[None]:
+    """No script failed, no policy was breached, and nobody else was asked."""
+    said(driver)
+    driver.get_log("performance")
+    yield
+    driver.get("about:blank")
+    assert said(driver) == []
+    for entry in driver.get_log("performance"):
+        event = json.loads(entry["message"])["message"]
+        if event["method"] == "Network.requestWillBeSent":
+            url = urlsplit(event["params"]["request"]["url"])
+            assert url.hostname in ("127.0.0.1", None) or url.scheme == "data", url
+
+
+def fill(broker: BrokerProcess) -> None:
+    with Cluster(broker.namesrv) as cluster:
+        for topic in ("orders", "payments", "shipments"):
+            admin.create_topic(cluster, topic, 2)
+        for group in ("billing", "warehouse"):
+            admin.create_group(cluster, group, {})
+        with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+            for n in range(60):
+                body = json.dumps({"order": n, "amount": n * 3.5, "items": ["tea", "cups"]})
+                tag = "paid" if n % 2 else "open"
+                producer.send(Message("orders", body, tags=tag, keys=f"order-{n}"))
+                producer.send(Message("payments", f"payment {n}"))
+        for queue_id in range(2):
+            for group, offset in (("billing", 12), ("warehouse", 29)):
+                queue = MessageQueue("orders", "broker-a", queue_id)
+                admin.commit_offset(cluster, group, queue, offset)
+
+
+def text(driver: Any, selector: str = "main") -> str:
+    """What a person reads there now; the part may be drawn anew meanwhile."""
+    try:
+        return str(driver.find_element(By.CSS_SELECTOR, selector).text)
+    except StaleElementReferenceException:
+        return ""
+
+
+def wait_for(driver: Any, words: str) -> None:
+    wait_until(lambda: words in text(driver))
+
+
+def test_a_page_draws_itself_anew_and_keeps_what_has_the_focus(
+    driver: Any, console: Browser, broker: BrokerProcess
+) -> None:
+    driver.get(console.base + "/topic?topic=shipments")
+    wait_for(driver, "0 messages in 2 queues")
+    driver.find_element(By.ID, "r-broker-a").send_keys("")  # the focus is on this link
+    before = driver.find_element(By.ID, "live").id
+    with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+        producer.send(Message("shipments", b"one"))
+    wait_for(driver, "1 message in 2 queues")
+    assert driver.find_element(By.ID, "live").id != before
+    assert driver.switch_to.active_element.get_attribute("id") == "r-broker-a"
+    driver.get(console.base + "/?live=off")
+    assert driver.find_element(By.ID, "live").get_attribute("hx-get") is None
+
+
+def test_brokers_that_go_away_are_missed_in_the_page_and_come_back_into_it(
+    driver: Any, tmp_path: Path
+) -> None:
+    ports = ["--namesrv-port", str(free_port()), "--port", str(free_port())]
+    namesrv = f"127.0.0.1:{ports[1]}"
+    with served_console(ConsoleSettings(namesrv)) as console:
+        driver.get(console.base + "/")
+        wait_for(driver, "The brokers do not answer")
+        with broker_process(tmp_path, ports):
+            wait_for(driver, "running")
+        wait_for(driver, "The brokers do not answer")
+    wait_until(lambda: driver.find_element(By.ID, "away").is_displayed())
+    assert "The console does not answer" in text(driver)
+    assert said(driver)  # a browser tells of each request that failed
+
+
+def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: BrokerProcess) -> None:
+    driver.get(console.base + "/messages/tail?topic=payments")
+    wait_for(driver, "Waiting for messages")
+    with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+        for n in range(3):
+            producer.send(Message("payments", f"fresh {n}"))
+    for n in range(3):
+        wait_for(driver, f"fresh {n}")
+    bodies = [each.text for each in driver.find_elements(By.CSS_SELECTOR, "#tail td.body")]
+    assert sorted(bodies) == ["fresh 0", "fresh 1", "fresh 2"]
+
+
+def test_what_strangers_write_does_nothing(
+    driver: Any, console: Browser, broker: BrokerProcess
+) -> None:
+    with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+        producer.send(Message("shipments", EVIL, tags=EVIL, keys=EVIL, properties={"p": EVIL}))
+    driver.get(console.base + "/messages?topic=shipments")
+    wait_for(driver, "onerror")
+    assert driver.title == "Messages of shipments · rmq"
+    driver.find_element(By.CSS_SELECTOR, "tbody a").click()
+    wait_for(driver, "Properties")
+    assert driver.title == "Message · rmq"
+    assert EVIL in text(driver, "pre")
+    driver.get(console.base + "/messages/tail?topic=shipments")
+    with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+        producer.send(Message("shipments", EVIL))
+    wait_for(driver, "onerror")
+    assert "taken" not in driver.title
+    assert driver.find_elements(By.CSS_SELECTOR, "main img, main script") == []
+
+
+def test_a_topic_is_made_by_the_keyboard_alone(driver: Any, console: Browser) -> None:
+    driver.get(console.base + "/topics")
+    body = driver.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    assert driver.switch_to.active_element.get_attribute("class") == "skip"
+    driver.switch_to.active_element.send_keys(Keys.ENTER)
+    assert driver.switch_to.active_element.get_attribute("id") == "main"
+    driver.switch_to.active_element.send_keys(Keys.TAB)
+    assert driver.switch_to.active_element.text == "Create a topic"
+    driver.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_for(driver, "Queues on each broker")
+    name = driver.find_element(By.NAME, "topic")
+    name.send_keys("by/keyboard", Keys.ENTER)
+    wait_for(driver, "characters outside")
+    assert all("status of 422" in line for line in said(driver))
+    name = driver.find_element(By.NAME, "topic")
+    about = name.get_attribute("aria-describedby")
+    assert "fault-topic" in about.split()
+    assert name.get_attribute("aria-invalid") == "true"
+    name.send_keys(Keys.CONTROL, "a")
+    name.send_keys("by-keyboard", Keys.ENTER)
+    wait_for(driver, "Create a topic?")
+    button = driver.find_element(By.CSS_SELECTOR, "main form button")
+    assert button.text == "Create it"
+    button.send_keys(Keys.ENTER)
+    wait_for(driver, "Topic by-keyboard was created")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/brokers", "/topics", "/topic?topic=orders", "/messages?topic=orders", "/groups",
+     "/group?group=billing", "/later", "/config", "/topic/create", "/group/move?group=billing",
+     "/acl/put"],
+)  # fmt: skip
+def test_who_does_not_see_the_page_hears_it(driver: Any, console: Browser, path: str) -> None:
+    """One heading of the page, landmarks, a name for each control, heads of columns."""
+    driver.get(console.base + path)
+    wait_for(driver, driver.find_element(By.TAG_NAME, "h1").text)
+    found = driver.execute_script(
+        """
+        const all = (what) => [...document.querySelectorAll(what)];
+        const named = (each) => each.labels?.length || each.ariaLabel || each.type === "hidden";
+        return {
+          language: document.documentElement.lang,
+          headings: all("h1").length,
+          landmarks: ["header", "nav", "main", "footer"].filter((each) => !all(each).length),
+          nameless: all("input, select, textarea").filter((each) => !named(each)).map(e => e.name),
+          silent: all("a, button").filter((each) => !each.textContent.trim()).length,
+          headless: all("table").filter((each) => !each.querySelector("th[scope=col]")).length,
+          twice: all("[id]").map((each) => each.id).filter((id, at, ids) => ids.indexOf(id) !== at),
+          skipped: all("h2, h3, h4").filter((each) => each.tagName > "H2").length,
+        };
+        """
+    )
+    assert found == {
+        "language": "en", "headings": 1, "landmarks": [], "nameless": [], "silent": 0,
+        "headless": 0, "twice": [], "skipped": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_light_and_dark(driver: Any, console: Browser, scheme: str) -> None:
+    """WCAG's contrast of 4.5, of every text on its ground."""
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    for path in ("/", "/topics", "/config", "/topic/delete?topic=payments", "/topic/create"):
+        driver.get(console.base + path)
+        poor = driver.execute_script(CONTRAST)
+        assert poor == [], path
+    ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, ground[4:-1].split(","))) < 384) == (scheme == "dark")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+CONTRAST = """
+const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((each) => {
+  const part = each / 255;
+  return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+}).reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+const ground = (each) => {
+  for (let at = each; at; at = at.parentElement) {
+    const found = parts(getComputedStyle(at).backgroundColor);
+    if (found.length === 3 || found[3] > 0) return found;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+for (const each of document.querySelectorAll("body *")) {
+  const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || !each.checkVisibility() || each.closest(".skip, svg, script, option")) continue;
+  const [a, b] = [light(parts(getComputedStyle(each).color)), light(ground(each))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) poor.push(`${each.tagName}.${each.className}: ${ratio.toFixed(2)}`);
+}
+return [...new Set(poor)];
+"""
+
+PICTURE_BYTES_MIN = 10_000  # an empty page is smaller
+PICTURES = {
+    "console-overview": "/",
+    "console-topic": "/topic?topic=orders",
+    "console-messages": "/messages?topic=orders&count=12",
+    "console-group": "/group?group=billing",
+    "console-confirm": "/topic/delete?topic=payments",
+}
+
+
+def test_pictures_for_the_pages(driver: Any, console: Browser, tmp_path: Path) -> None:
+    folder = IMAGES if "RMQ_SCREENSHOTS" in os.environ else tmp_path
+    folder.mkdir(exist_ok=True)
+    for name, path in PICTURES.items():
+        driver.get(console.base + path)
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        if path.startswith("/group"):
+            wait_until(lambda: driver.find_elements(By.CSS_SELECTOR, "svg.spark"))
+        driver.save_screenshot(str(folder / f"{name}.png"))
+        assert (folder / f"{name}.png").stat().st_size > PICTURE_BYTES_MIN
+
+
+def test_the_pages_have_their_pictures() -> None:
+    page = (ROOT / "docs" / "console.md").read_text()
+    assert {path.stem for path in IMAGES.glob("console-*.png")} == set(PICTURES)
+    assert all(f"images/{name}.png" in page for name in PICTURES)
