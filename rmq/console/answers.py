@@ -64,7 +64,7 @@ async def _made(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-def _note_end(answer: _Answer, _task: object) -> None:
+def _note_end(answer: _Answer, _: asyncio.Task[Any]) -> None:
     answer.ended = clock.monotonic()
     if not answer.task.cancelled():
         answer.task.exception()  # somebody has looked at it, whoever has gone meanwhile

@@ -192,9 +192,10 @@ def test_a_wheel_of_what_is_compiled_needs_a_release_build_that_is_up_to_date(
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "rmq/__init__.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "cext").mkdir()
+    for folder in ("cext", "build"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "cext" / "one.pyx").write_text("x = 1\n")
-    stamp = tmp_path / "cext" / "_build.py"
+    profile = tmp_path / "build" / "profile"
 
     def said() -> str:
         done = subprocess.run(
@@ -205,7 +206,7 @@ def test_a_wheel_of_what_is_compiled_needs_a_release_build_that_is_up_to_date(
         return done.stderr
 
     assert "no release build: make build" in said()
-    stamp.write_text('PROFILE = "asan"\n')
+    profile.write_text("asan")
     assert "no release build: make build" in said()
-    stamp.write_text('PROFILE = "release"\n')
+    profile.write_text("release")
     assert "not there or too old: make build" in said()
