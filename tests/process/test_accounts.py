@@ -145,6 +145,34 @@ def test_every_code_is_closed_to_strangers(broker: BrokerProcess, where: str) ->
     assert ends(broker) == before
 
 
+# What wants nothing: a heartbeat without consumers, lists without entries, and a filter's syntax.
+OPEN_TO_ALL_ACCOUNTS = {
+    RequestCode.HEART_BEAT, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.CHECK_CLIENT_CONFIG,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_an_account_without_entries_may_do_nothing(broker: BrokerProcess, where: str) -> None:
+    """RocketMQ 5.5's lets it do whatever has no row in its table: read all offsets, delete files,
+    change the configuration."""
+    address = broker.address if where == "broker" else broker.namesrv
+    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "nothing to lose"}):
+        command(broker, "user", "create", "nemo")
+    before = ends(broker)
+    with account(Credentials("nemo", "nothing to lose")), Connection(address) as connection:
+        for code in sorted({*map(int, RequestCode), 0, 9, 999, 32767}):
+            fields = {"topic": "orders", "consumerGroup": "billing", "a": "p", "b": "orders",
+                      "group": "billing", "queueId": 0, "username": "alice"}  # fmt: skip
+            reply = connection.ask(code, fields, b'{"password":"x"}')
+            is_open = code in OPEN_TO_ALL_ACCOUNTS
+            assert is_open or (reply.code, reply.body) == (NO_PERMISSION, b""), code
+            assert not is_open or reply.code != NO_PERMISSION, code
+    assert ends(broker) == before
+    command(broker, "user", "delete", "nemo", "--yes")
+
+
 def ends(broker: BrokerProcess) -> list[tuple[str, str]]:
     with Cluster(broker.namesrv) as cluster:
         topics = cluster.topics()
