@@ -11,12 +11,12 @@ import os
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
 import pytest
+from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import process_clock
@@ -48,16 +48,6 @@ SEND = {
     "a": "p", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0,
     "k": False,
 }  # fmt: skip
-
-
-@contextmanager
-def account(who: Credentials | None) -> Iterator[None]:
-    """Whose requests the command line and blocking connections send, for the block."""
-    given = {"RMQ_ACCESS_KEY": who.access_key, "RMQ_SECRET_KEY": who.secret_key} if who else {}
-    with patch.dict(os.environ, given):
-        if who is None:
-            os.environ.pop("RMQ_ACCESS_KEY", None)
-        yield
 
 
 @pytest.fixture(scope="module")

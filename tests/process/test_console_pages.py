@@ -326,7 +326,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     assert console.get("/dead-letters/group", group="deaf", **{"from": "x"}).status_code == 422
     lines = console.get("/dead-letters/export", group="deaf").text.splitlines()
     assert sorted(json.loads(each)["body"] for each in lines) == [f"dead-{n}" for n in range(3)]
-    assert {json.loads(each)["topic"] for each in lines} == {"deadly"}
+    assert {json.loads(each)["origin_topic"] for each in lines} == {"deadly"}
 
     first = json.loads(lines[0])["id"]
     admin.create_topic(cluster, "repaired", 1)

@@ -136,7 +136,7 @@ async def export(request: Request) -> Response:
 
 
 def _line(message: ReceivedMessage) -> bytes:
-    return msgspec.json.encode({**members(message), "topic": origin_of(message)}) + b"\n"
+    return msgspec.json.encode({**members(message), "origin_topic": origin_of(message)}) + b"\n"
 
 
 # ---- sent again

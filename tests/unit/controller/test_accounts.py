@@ -179,7 +179,7 @@ async def test_commands_make_users_at_all_controllers_that_are_named(tmp_path: P
             users = json.loads(await command("user", "list", *alone))
             assert [user["user"] for user in users] == ["admin", "alice"]
             (row,) = json.loads(await command("acl", "list", *alone))
-            assert (row["resource"], row["actions"]) == ("Cluster:*", "Get")
+            assert (row["resource"], row["actions"]) == ("Cluster:*", ["Get"])
         await broker.join()
         async with Signing(two.port, 1, ALICE) as alice:
             assert (await alice.call(1005)).code == 0
