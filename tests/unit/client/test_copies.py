@@ -22,6 +22,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import click
 import pytest
 from support.certificates import Authority
 from support.shard import Shard
@@ -431,6 +432,8 @@ ERRORS = sorted(
         for package in (rmq, shards, pyspark_rmq)
         for kind in classes_of(package)
         if issubclass(kind, Exception)
+        # What the command line is told of its words goes to no other process.
+        and not issubclass(kind, click.ClickException)
     },
     key=lambda kind: (kind.__module__, kind.__name__),
 )
