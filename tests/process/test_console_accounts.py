@@ -17,7 +17,8 @@ from support.console import Browser, served_console, text_of
 from support.console_process import console_process
 from support.secured_broker import secured_broker
 
-from rmq.client.blocking import accounts, admin
+from rmq.client.blocking import admin
+from rmq.client.blocking.accounts import Accounts, entry
 from rmq.client.blocking.cluster import Cluster
 from rmq.console.login import FAILURES_MAX
 from rmq.console.settings import ConsoleSettings
@@ -36,11 +37,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """alice may send to and read orders, and see the cluster."""
     with broker_process(tmp_path_factory.mktemp("armed"), ARMED) as process:
         with Cluster(process.namesrv, account=ADMIN) as cluster:
-            accounts.create_user(cluster, ALICE.access_key, ALICE.secret_key)
-            accounts.put_acl(cluster, "alice", [
-                accounts.entry("Topic:orders", ["Pub", "Sub", "Get"]),
-                accounts.entry("Group:*", ["Sub", "Get"]),
-                accounts.entry("Cluster:*", ["Get"]),
+            Accounts(cluster).create_user(ALICE.access_key, ALICE.secret_key)
+            Accounts(cluster).put_acl("alice", [
+                entry("Topic:orders", ["Pub", "Sub", "Get"]),
+                entry("Group:*", ["Sub", "Get"]),
+                entry("Cluster:*", ["Get"]),
             ])  # fmt: skip
             admin.create_topic(cluster, "orders", 1)
             admin.create_topic(cluster, "secret", 1)
