@@ -138,7 +138,11 @@ class Heartbeats:
                 self._told(address, reply, error)
                 waiting.release()
 
-            self._caller.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, completed)
+            try:
+                code = RequestCode.HEART_BEAT
+                self._caller.submit(address, code, {}, body, timeout_ms, completed)
+            except RmqError as error:  # by TLS connections are made here; the others hear of us
+                completed(None, error)
         until = clock.monotonic() + wait_ms / 1000
         for _ in left if wait_ms else []:
             waits.acquire(waiting, max(until - clock.monotonic(), 0))

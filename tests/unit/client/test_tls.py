@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from support.scripted_peer import ScriptedPeer
+from support.waiting import wait_until
 
-from rmq import Message, Producer, UnreachableError
+from rmq import Message, Producer, PushConsumer, UnreachableError
 from rmq.client.connection.tls import dial
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode as Code
@@ -141,6 +142,33 @@ def test_the_log_says_that_a_certificate_is_asked_for(
     assert caplog.messages == [
         f"127.0.0.1:{port}: TLS failed (it asks for a certificate: give one by tls_cert_file)"
     ]
+
+
+def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
+    """By TLS connections are made by who needs them: one to a broker that is gone fails at once, as
+    after a master died. A consumer whose heartbeat ended with it stood still for ever."""
+    with cluster(certificate) as (address, peer):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            gone = f"127.0.0.1:{taken.getsockname()[1]}"
+        brokers = {"0": gone, "1": address}
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": "b", "cluster": "c", "brokerAddrs": brokers}],
+            "queueDatas": [],
+        })  # fmt: skip
+        peer.answers[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: request.reply(
+            0, None, None, route
+        )
+        peer.answers[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda request: request.reply(
+            0, None, None, b'{"consumerIdList":[]}'
+        )
+        trusted = str(certificate / "certificate")
+        consumer = PushConsumer(
+            "g", lambda *_: None, namesrv_addr=address, use_tls=True, tls_ca_file=trusted
+        )
+        consumer.subscribe("t", "*")
+        consumer.start()
+        with contextlib.closing(consumer):
+            wait_until(lambda: any(each.code == Code.HEART_BEAT for each in peer.requests))
 
 
 def test_plain_clients_get_nowhere(certificate: Path) -> None:
