@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmq.cli.options import Command, Parsed
+from rmq.cli.options import Parsed, together
 from rmq.generate import checks
 
 if TYPE_CHECKING:
@@ -31,16 +30,7 @@ def generate() -> None:
     """
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-destination = _options(
+destination = together(
     click.argument("file", required=False),
     click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
                  help="Write the files there instead of printing them."),
@@ -121,7 +111,7 @@ def compose(
     deliver(made, **where)
 
 
-cluster_options = _options(
+cluster_options = together(
     click.option("--image", type=IMAGE, required=True,
                  help="With rmq in it, where the nodes find it: `rmq generate compose "
                       "Containerfile` makes one."),

@@ -41,6 +41,17 @@ def _addresses(text: str) -> str:
     return text
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one, in this order in the help."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def own_cluster(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Who names another address than the context's asks there as himself."""
     if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rmq.cli.main import NAMESRV_VARIABLE, enter_context
-from rmq.cli.options import parse_pairs
+from rmq.cli.options import parse_pairs, together
 from rmq.config import format_value
 
 # What its name server has with the broker.
@@ -21,17 +20,6 @@ ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlain
          "rmqHandshakeRatePerAddress")  # fmt: skip
 LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"]
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
-Function = Callable[..., Any]
-
-
-def _options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    def add(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
-
 
 file_option = click.option(
     "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -41,12 +29,12 @@ set_option = click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE",
     help="One setting, over the file; may be given several times.",
 )  # fmt: skip
-bind_options = _options(
+bind_options = together(
     click.option("--bind", metavar="ADDRESS", help="Listen here.  [default: 127.0.0.1]"),
     click.option("--insecure", is_flag=True,
                  help="Allow addresses beyond this machine also where no accounts are asked for."),
 )  # fmt: skip
-log_options = _options(
+log_options = together(
     click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write the log there, made anew when it is moved away.  "
                       "[default: rmqLogFile, standard error]"),
@@ -55,7 +43,7 @@ log_options = _options(
     click.option("--log-format", type=click.Choice(["text", "json"]),
                  help="json: an object in each line.  [default: rmqLogFormat, text]"),
 )  # fmt: skip
-_broker_options = _options(
+_broker_options = together(
     click.option("--port", type=click.IntRange(0, 65535), help="Of the broker.  [default: 10911]"),
     click.option("--flush",
                  type=click.Choice(["async", "sync", "ASYNC_FLUSH", "SYNC_FLUSH"],
