@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rmq.cli.account_servers import account_servers_option, accounts_of
+from rmq.cli.options import together
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 from rmq.client.blocking.accounts import IS_THERE, entry
@@ -21,20 +22,17 @@ def acl() -> None:
     """Allow and deny what users may do."""
 
 
-def _entry_options(function: Any) -> Any:
-    for option in reversed((
-        click.argument("name"),
-        click.argument("resources", nargs=-1, required=True, metavar="RESOURCE..."),
-        click.option("--actions", "-a", required=True, metavar="Pub,Sub,..",
-                     help=f"Of {', '.join(ACTIONS)}."),
-        click.option("--from", "-i", "sources", multiple=True, metavar="ADDRESS",
-                     help="Only from this address or network (10.0.0.0/8); several times."),
-        click.option("--default", "is_default", is_flag=True,
-                     help="Counts where no other entry of the user fits."),
-        account_servers_option,
-    )):  # fmt: skip
-        function = option(function)
-    return function
+_entry_options = together(
+    click.argument("name"),
+    click.argument("resources", nargs=-1, required=True, metavar="RESOURCE..."),
+    click.option("--actions", "-a", required=True, metavar="Pub,Sub,..",
+                 help=f"Of {', '.join(ACTIONS)}."),
+    click.option("--from", "-i", "sources", multiple=True, metavar="ADDRESS",
+                 help="Only from this address or network (10.0.0.0/8); several times."),
+    click.option("--default", "is_default", is_flag=True,
+                 help="Counts where no other entry of the user fits."),
+    account_servers_option,
+)  # fmt: skip
 
 
 @acl.command()

@@ -16,8 +16,7 @@ coordinated omission).
 import os
 import socket
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -25,7 +24,7 @@ from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
-from rmq.cli.options import own_cluster
+from rmq.cli.options import own_cluster, together
 from rmq.cli.output import Output, output_option
 from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
@@ -35,21 +34,7 @@ from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.report import as_text, members
 from rmq.load.run import Progress, Result, connect, measure, open_popper, open_producer
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def options(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    """Several click options as one decorator, shown in the order given."""
-
-    def decorate(function: Function) -> Function:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-where_options = options(
+where_options = together(
     click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
                  envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT",
                  callback=own_cluster, is_eager=True),
@@ -71,7 +56,7 @@ where_options = options(
     output_option,
     account_options,
 )  # fmt: skip
-send_options = options(
+send_options = together(
     click.option("--size", "-s", default=256, show_default=True, type=click.IntRange(0, 4 << 20),
                  help="Bytes of a message body."),
     click.option("--tags", default=None, help="Tag of every message."),

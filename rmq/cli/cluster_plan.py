@@ -19,7 +19,7 @@ from typing import Any
 import click
 import msgspec
 
-from rmq.cli.options import namesrv_option
+from rmq.cli.options import namesrv_option, together
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
@@ -273,18 +273,15 @@ VERBS = (
 
 
 def _register(group: click.Group, verb: Verb, applies: bool) -> None:
-    def command(**given: Any) -> None:
-        _run(verb, applies, given)
-
-    options = [
+    @group.command(verb.name, help=verb.help)
+    @together(
         *verb.options,
         *((*verb.doing, YES) if applies else ()),
         namesrv_option,
         output_option,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    group.command(verb.name, help=verb.help)(command)
+    )
+    def command(**given: Any) -> None:
+        _run(verb, applies, given)
 
 
 for _verb in VERBS:
