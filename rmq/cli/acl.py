@@ -11,10 +11,8 @@ from rmq.cli.account_servers import account_servers_option, accounts_of
 from rmq.cli.options import together
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
-from rmq.client.blocking.accounts import IS_THERE, entry
+from rmq.client.blocking.accounts import ACTIONS, IS_THERE, entry
 from rmq.errors import RemoteError
-
-ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 
 
 @click.group()

@@ -25,6 +25,8 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import fastjson
 
+# What an entry allows or denies; All is each of them.
+ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 IS_THERE = "The user is existed"
 IS_ABSENT = ("The user is not exist", "The acl is not exist.")
 

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rmq.client.blocking.accounts import Accounts, entry
+from rmq.client.blocking.accounts import ACTIONS, Accounts, entry
 from rmq.client.blocking.cluster import Cluster
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
@@ -17,7 +17,6 @@ from rmq.console.forms import Field, chosen, flag, text
 from rmq.console.page import page
 from rmq.console.section import section
 
-ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 KEEP = "keep"  # of a choice: as it is
 PASSWORD_MAX = 1024
 RESOURCE_KINDS = ("Topic:", "Group:", "Cluster:")
