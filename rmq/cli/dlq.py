@@ -15,15 +15,16 @@ from rmq.cli.table import Column, columns, moment
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.errors import RmqError
-from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
+from rmq.names import dlq_topic
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
     Chosen,
     Sending,
     check_sending,
+    group_letters,
+    groups_with_letters,
     letters,
-    letters_of,
     origin_of,
     places_of,
     topic_of,
@@ -51,13 +52,9 @@ def list_groups(namesrv: str, output: Output) -> None:
     """List groups with dead letters, and how many were not sent again."""
     rows = []
     with Cluster(namesrv) as cluster:
-        for topic in filter(is_dead_letter, cluster.topics()):
-            found = letters_of(cluster, topic)
-            rows.append((
-                topic.removeprefix(DLQ_PREFIX), sum(each.count for each in found),
-                sum(each.waiting for each in found),
-                max((each.last_stored_ms for each in found), default=0),
-            ))  # fmt: skip
+        for group in groups_with_letters(cluster):
+            found = group_letters(cluster, group)
+            rows.append((group, found.count, found.waiting, found.last_stored_ms))
     output.rows(LISTED, rows)
 
 

@@ -1,5 +1,6 @@
 """Dead letters: what a group gave up, gone through letter by letter.
 
+    for group in groups_with_letters(cluster): group_letters(cluster, group).waiting
     topic = topic_of(cluster, "billing")                %DLQ%billing
     places = places_of(cluster, topic, start)           a span of each queue
     for letter in letters(cluster, places, chosen): ..
@@ -17,13 +18,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, span, tail
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
-from rmq.names import DLQ_PREFIX, TOOLS_CONSUMER_GROUP, dlq_topic, retry_topic
+from rmq.names import DLQ_PREFIX, TOOLS_CONSUMER_GROUP, dlq_topic, is_dead_letter, retry_topic
 from rmq.operations.message_copy import copy_of, place_of, send_each
 
 if TYPE_CHECKING:
@@ -51,6 +54,15 @@ class Letters:
     @property
     def waiting(self) -> int:
         return max(self.end - max(self.first, self.sent), 0)
+
+
+class GroupLetters(msgspec.Struct, frozen=True):
+    """Dead letters of a group, in all queues; `waiting`: those that were not sent again."""
+
+    group: str
+    count: int
+    waiting: int
+    last_stored_ms: int  # 0: never
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,18 @@ def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
                 each.last_stored_ms)
         for each in admin.topic_queues(cluster, topic)
     ]  # fmt: skip
+
+
+def groups_with_letters(cluster: Cluster) -> list[str]:
+    return [each.removeprefix(DLQ_PREFIX) for each in cluster.topics() if is_dead_letter(each)]
+
+
+def group_letters(cluster: Cluster, group: str) -> GroupLetters:
+    found = letters_of(cluster, dlq_topic(group))
+    return GroupLetters(
+        group, sum(each.count for each in found), sum(each.waiting for each in found),
+        max((each.last_stored_ms for each in found), default=0),
+    )  # fmt: skip
 
 
 def sent_before(cluster: Cluster, queue: MessageQueue) -> int:

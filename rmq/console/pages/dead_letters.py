@@ -22,16 +22,17 @@ from rmq.console.page import page, url
 from rmq.console.pages.messages import Row, row_of
 from rmq.console.paging import Paging
 from rmq.errors import RmqError
-from rmq.names import DLQ_PREFIX, dlq_topic, is_dead_letter
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
     Chosen,
+    GroupLetters,
     Place,
     Sending,
     check_sending,
+    group_letters,
+    groups_with_letters,
     letters,
-    letters_of,
     origin_of,
     places_of,
     topic_of,
@@ -54,32 +55,14 @@ SEARCH = (
 )  # fmt: skip
 
 
-class GroupRow(msgspec.Struct):
-    group: str
-    letters: int
-    waiting: int
-    last_ms: int
-
-
 class Letter(msgspec.Struct):
     row: Row
     origin: str | None
     id: str
 
 
-def dead_letter_groups(cluster: Cluster) -> list[str]:
-    return [each.removeprefix(DLQ_PREFIX) for each in cluster.topics() if is_dead_letter(each)]
-
-
-def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupRow]:
-    rows = []
-    for group in groups:
-        found = letters_of(cluster, dlq_topic(group))
-        rows.append(GroupRow(
-            group, sum(each.count for each in found), sum(each.waiting for each in found),
-            max((each.last_stored_ms for each in found), default=0),
-        ))  # fmt: skip
-    return rows
+def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupLetters]:
+    return [group_letters(cluster, group) for group in groups]
 
 
 def search(
@@ -95,7 +78,7 @@ def search(
 
 async def dead_letters(request: Request) -> Response:
     console = console_of(request)
-    paging = Paging.of(request, await console.ask(request, dead_letter_groups))
+    paging = Paging.of(request, await console.ask(request, groups_with_letters))
     paging.rows = await console.ask(request, group_rows, tuple(paging.rows))
     return page(request, "dead_letters.html", paging=paging)
 
