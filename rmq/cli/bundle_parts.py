@@ -172,7 +172,7 @@ def _groups(cluster: Cluster, topics: list[str]) -> Any:
     known, rows = sorted(admin.groups(cluster)), []
     for name in islice(known, GROUPS_MAX):
         found = group_lag(cluster, name, set(topics), known)
-        members = (admin.group_members(cluster, name) or {}).get("connectionSet") or []
+        members = admin.online_members(cluster, name)
         rows.append({"group": name, "members": len(members), "lag": found.lag,
                      "retry_lag": found.retry_lag, "dead_letters": found.dead_letters})  # fmt: skip
     return {"groups": len(known), "rows": rows}

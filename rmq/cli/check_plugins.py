@@ -125,7 +125,7 @@ def group(
         admin.require_groups(cluster, name)
         groups = admin.groups(cluster)
         found_lag = group_lag(cluster, name, set(cluster.topics()), groups)
-        online = len((admin.group_members(cluster, name) or {}).get("connectionSet") or [])
+        online = len(admin.online_members(cluster, name))
     found = Result("GROUP")
     lag = found_lag.lag + found_lag.retry_lag
     found.number(Number("lag", lag, "", lag_warning, lag_critical), f"{name}: lag {lag}")

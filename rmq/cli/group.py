@@ -157,7 +157,7 @@ def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
     """Delete a consumer group and its offsets."""
     with Cluster(namesrv) as cluster:
         admin.require_groups(cluster, name)
-        members = (admin.group_members(cluster, name) or {}).get("connectionSet") or []
+        members = admin.online_members(cluster, name)
         if members:
             raise click.ClickException(
                 f"group {name} has {len(members)} members online, which would make it again: stop "

@@ -99,7 +99,7 @@ def consume_directly(
 
 
 def _member(cluster: Cluster, group: str) -> str:
-    online = (admin.group_members(cluster, group) or {}).get("connectionSet") or []
+    online = admin.online_members(cluster, group)
     ids = sorted(str(row.get("clientId")) for row in online)
     if not ids:
         raise RemoteError(

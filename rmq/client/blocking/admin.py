@@ -234,6 +234,11 @@ def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
     return merged
 
 
+def online_members(cluster: ClusterView, group: str) -> list[dict[str, Any]]:
+    """Each member by its names on the wire: clientId, clientAddr, language, version."""
+    return (group_members(cluster, group) or {}).get("connectionSet") or []
+
+
 def groups_of_topic(cluster: ClusterView, topic: str) -> list[str]:
     """Consumer groups that subscribe to the topic or have offsets in it, by name."""
     found: set[str] = set()

@@ -166,7 +166,7 @@ def _plan_delete(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
 
 
 def _refuse_online(cluster: Cluster, name: str) -> None:
-    members = (admin.group_members(cluster, name) or {}).get("connectionSet") or []
+    members = admin.online_members(cluster, name)
     if members:
         raise RmqError(
             f"Group {name} has {counted(len(members), 'member')} online, which would make it "
