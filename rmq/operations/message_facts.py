@@ -22,6 +22,7 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from rmq.operations.message_copy import place_of
 from rmq.operations.texts import time_text
 
 DIRECT_TIMEOUT_S = 15.0  # a broker waits for its consumer for ten seconds
@@ -42,7 +43,7 @@ def find(cluster: Cluster, message_id: str, topic: str | None = None) -> Receive
 def facts(found: ReceivedMessage) -> Iterator[tuple[str, object]]:
     stored = found.stored
     yield "topic", stored.topic
-    yield "place", f"{found.broker_name}, queue {stored.queue_id}, offset {stored.queue_offset}"
+    yield "place", place_of(found)
     yield "unique id", found.properties.get("UNIQ_KEY", "-")
     yield "offset id", stored.message_id
     yield "sent", f"{time_text(stored.born_timestamp_ms)} from {stored.born_host}"
