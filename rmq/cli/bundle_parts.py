@@ -30,6 +30,7 @@ from rmq.client.blocking.replicas import Replicas
 from rmq.config import Settings
 from rmq.errors import RmqError
 from rmq.operations.broker_samples import BrokerSamples
+from rmq.operations.server_settings import name_server_settings
 from rmq.operations.times import utc_text
 
 TOPICS_MAX, GROUPS_MAX = 2000, 300
@@ -153,12 +154,7 @@ def _metrics(address: str, settings: dict[str, str]) -> str:
 
 
 def _name_server(cluster: Cluster, address: str) -> Any:
-    from rmq.codes import RequestCode
-
-    body = cluster.call(address, RequestCode.GET_NAMESRV_CONFIG).body.decode("utf-8", "replace")
-    pairs = (line.partition("=") for line in body.splitlines())
-    known = {name.strip(): value.strip() for name, equals, value in pairs if equals}
-    shown, left_out = safe_settings(known, "namesrv")
+    shown, left_out = safe_settings(name_server_settings(cluster, address), "namesrv")
     return {"address": address, "settings": shown, "left_out": left_out}
 
 

@@ -1,6 +1,7 @@
 """Server settings: of brokers and name servers that run, as they say them themselves.
 
     found = settings_of(cluster)                    {"broker-a": {"listenPort": "10911", ..}}
+    name_server_settings(cluster, "10.0.0.1:9876")  of one name server
     change(cluster, "broker-a", {"fileReservedTime": "48"})
     differing(found)                                keys in which servers differ
 
@@ -35,11 +36,17 @@ def settings_of(
         servers = [each.name for each in cluster.masters() if broker in (None, each.name)]
         if not servers:
             raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no broker {broker} is registered")
-    found = {}
-    for server in servers:
-        reply = cluster.call(_address(cluster, server, name_servers), code)
-        found[server] = _parsed(reply.body.decode("utf-8", "replace"))
-    return found
+    return {server: _settings_at(cluster, _address(cluster, server, name_servers), code)
+            for server in servers}  # fmt: skip
+
+
+def name_server_settings(cluster: Cluster, address: str) -> Settings:
+    """Of this one alone."""
+    return _settings_at(cluster, address, RequestCode.GET_NAMESRV_CONFIG)
+
+
+def _settings_at(cluster: Cluster, address: str, code: RequestCode) -> Settings:
+    return _parsed(cluster.call(address, code).body.decode("utf-8", "replace"))
 
 
 def _parsed(text: str) -> Settings:
