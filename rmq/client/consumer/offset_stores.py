@@ -75,12 +75,8 @@ class RemoteOffsets:
 
     def owes(self, queue: MessageQueue) -> bool:
         """Whether who keeps the queue's offset now may lack what was persisted last."""
-        if queue in self._owed:
-            return True
-        taker = self._takers.get(queue)
-        return taker is not None and keeper_of(self._instance, queue.broker_name) not in (
-            None,
-            taker,
+        return queue in self._owed or has_another_keeper(
+            self._instance, queue.broker_name, self._takers.get(queue)
         )
 
     def _is_kept(self, queue: MessageQueue, offset: int, address: str) -> None:
@@ -121,12 +117,15 @@ class RemoteOffsets:
             waits.acquire(left, timeout_ms / 1000 + 1)
 
 
-def keeper_of(instance: ClientInstance, broker_name: str) -> str | None:
-    """The address of who keeps offsets there now: the master, or another one while it is away."""
+def has_another_keeper(instance: ClientInstance, broker_name: str, taker: str | None) -> bool:
+    """Whether offsets are kept there by another one now than the master that took the last: by its
+    successor, or by a slave while it is away. taker: its address; None: none took any."""
+    if taker is None:
+        return False
     try:
-        return instance.routes.replica_of(broker_name, Purpose.STATE).address
+        return instance.routes.replica_of(broker_name, Purpose.STATE).address != taker
     except RmqError:
-        return None
+        return False
 
 
 class LocalOffsets:

@@ -18,7 +18,7 @@ from typing import Any
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
-from rmq.client.consumer.offset_stores import OffsetStore, keeper_of
+from rmq.client.consumer.offset_stores import OffsetStore, has_another_keeper
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
@@ -70,9 +70,9 @@ class Commits:
     def _is_news(self, queue: PullQueue) -> bool:
         if queue.done < 0 or queue.done != queue.committed:
             return queue.done >= 0
-        if self._store is not None or queue.taker is None:
-            return False
-        return keeper_of(self._instance, queue.queue.broker_name) not in (None, queue.taker)
+        return self._store is None and has_another_keeper(
+            self._instance, queue.queue.broker_name, queue.taker
+        )
 
     def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
         taker: str | None = None
