@@ -15,7 +15,8 @@ Types are written as Spark writes them, which says all of Arrow's too: TEXT is s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from rmq.arrow.options import OptionError, Options
@@ -99,13 +100,21 @@ def known(name: str, table: Iterable[str]) -> str:
     raise OptionError(f"there is no column {name}; there are {', '.join(table)}")
 
 
-def arrow_schema(types: Iterable[tuple[str, str]]) -> Any:
-    """pyarrow's schema of columns, each by its name and its type."""
+@cache
+def arrow_types() -> Mapping[str, Any]:
+    """pyarrow's type of each that a column may have."""
     import pyarrow as pa
 
-    arrow = {
+    return {
         TEXT: pa.string(), BYTES: pa.binary(), INT: pa.int32(), LONG: pa.int64(),
         TIME: pa.timestamp("us", "UTC"), MAP: pa.map_(pa.string(), pa.string()),
         HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     }  # fmt: skip
+
+
+def arrow_schema(types: Iterable[tuple[str, str]]) -> Any:
+    """pyarrow's schema of columns, each by its name and its type."""
+    import pyarrow as pa
+
+    arrow = arrow_types()
     return pa.schema([pa.field(name, arrow[each]) for name, each in types])

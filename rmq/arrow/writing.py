@@ -21,7 +21,7 @@ except ImportError as error:
 
 from rmq.arrow.access import Access
 from rmq.arrow.arguments import WRITE, documented, python_names, texts_of
-from rmq.arrow.columns import HEADERS, table_of
+from rmq.arrow.columns import HEADERS, INT, LONG, MAP, TIME, arrow_types, table_of
 from rmq.arrow.kafka_rows import columns_of, rows_of
 from rmq.arrow.options import OptionError, write_options
 from rmq.arrow.rows import checked_names
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 
     from rmq.arrow.keywords import WriteKeywords
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_TYPES = arrow_types()
+_HEADERS = _TYPES[HEADERS]
 # What a column without a value is to be.
-_OF_NULLS = {"delay": pa.int32(), "partition": pa.int32(), "headers": _HEADERS,
-             "deliverat": pa.timestamp("us", "UTC"),
-             "properties": pa.map_(pa.string(), pa.string())}  # fmt: skip
+_OF_NULLS = {"delay": _TYPES[INT], "partition": _TYPES[INT], "headers": _HEADERS,
+             "deliverat": _TYPES[TIME], "properties": _TYPES[MAP]}  # fmt: skip
+# As rows.COLUMNS writes them; it has no LONG, which errors call by Arrow's name.
+_NAMES = {kind: name for name, kind in _TYPES.items() if name != LONG}
+_NAMES[pa.list_(pa.string())] = "array<string>"
 _OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": "__SHARDINGKEY"}
 
 
@@ -138,13 +141,8 @@ def _plain_type(name: str, kind: Any) -> Any:
 
 
 def _as_spark(kind: Any) -> str:
-    """As rows.COLUMNS writes it."""
-    known = {
-        pa.string(): "string", pa.binary(): "binary", pa.int32(): "int",
-        pa.list_(pa.string()): "array<string>", pa.map_(pa.string(), pa.string()):
-        "map<string,string>", _HEADERS: HEADERS,
-    }  # fmt: skip
-    return "timestamp" if pa.types.is_timestamp(kind) else known.get(kind, str(kind))
+    """Of a time the zone does not count."""
+    return TIME if pa.types.is_timestamp(kind) else _NAMES.get(kind, str(kind))
 
 
 def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
