@@ -36,6 +36,7 @@ from rmq.arrow.options import (
 )
 from rmq.arrow.queues import DataLossError
 from rmq.arrow.read_plan import DamagedMessageError
+from rmq.client.signatures import with_keywords
 from rmq.errors import UnreachableError
 
 NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"
@@ -157,13 +158,11 @@ def documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:
 
     def document(function: Function) -> Function:
         shown = inspect.signature(function)
-        own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        names = {each.name for each in own}
-        words = {word: each for word, each in known.items() if word not in names}
-        more = [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=each.default,
-                                  annotation="Any") for word, each in words.items()]  # fmt: skip
+        words = {word: each for word, each in known.items() if word not in shown.parameters}
         described: Any = function
-        described.__signature__ = shown.replace(parameters=[*own, *more])
+        described.__signature__ = with_keywords(
+            shown, [(word, each.default, "Any") for word, each in words.items()]
+        )
         width = max(map(len, words))
         lines = [f"        {word.ljust(width)}  {each.about}" for word, each in words.items()]
         described.__doc__ = f"{inspect.getdoc(function)}\n\n    Keywords\n\n" + "\n".join(lines)

@@ -8,6 +8,7 @@
     allocation          who of a group reads which queue
     administration      topics, groups, offsets and stored messages, for programs
     hooks               what sees every request before it leaves, and every answer
+    signatures          what help() shows of functions that take parameters as keywords
     tracer              what became of messages, sent to the trace topic
     blocking            the other client: no threads, no compiled modules
 

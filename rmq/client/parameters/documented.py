@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rmq.client.parameters.base import ClientParameters
+from rmq.client.signatures import with_keywords
 
 C = TypeVar("C")
 WIDTH = 88  # of help(), which indents by its own
@@ -28,7 +29,7 @@ def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
         text, made = inspect.cleandoc(client.__doc__ or ""), _signature(client.__init__)
         shown: Any = client
         shown.__doc__ = _Asked(lambda: f"{text}\n\n{_list(of, made())}")
-        shown.__signature__ = _Signature(client.__init__, lambda: _with_keywords(made(), of))
+        shown.__signature__ = _Signature(client.__init__, lambda: _complete(made(), of))
         return client
 
     return document
@@ -65,16 +66,10 @@ def _signature(begin: Callable[..., Any]) -> Callable[[], inspect.Signature]:
     return made
 
 
-def _with_keywords(declared: inspect.Signature, of: type[ClientParameters]) -> inspect.Signature:
-    """With each parameter where `**changes` stands."""
-    kept = [each for each in declared.parameters.values() if each.kind != each.VAR_KEYWORD]
-    keywords = [
-        inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
-        )
-        for each in _keywords(of, declared)
-    ]
-    return declared.replace(parameters=[*kept, *keywords])
+def _complete(declared: inspect.Signature, of: type[ClientParameters]) -> inspect.Signature:
+    return with_keywords(
+        declared, [(each.name, each.default, each.type) for each in dataclasses.fields(of)]
+    )
 
 
 def _keywords(
