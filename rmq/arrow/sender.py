@@ -101,12 +101,11 @@ class Sender:
     ) -> None:
         """One message; `shard` chooses its queue (modulo their number), None the next in turn.
         partition: to that queue and no other (rows.Outgoing); RouteError: there is none."""
-        queue = self._choose(topic, shard)
-        if partition is not None:
+        if partition is None:
+            queue = self._choose(topic, shard)
+        else:
             queue = self._of_partition(topic, partition)
         pinned = shard is not None or partition is not None
-        if pinned:
-            self._pinned.add(queue)  # a batch of it has free rows, too, and stays there with them
         size = _HEAD.size + len(body) + 2 + len(properties)
         most = self._options.batch_send_bytes
         held = self._gathered_bytes.get(queue, 0)
@@ -120,8 +119,8 @@ class Sender:
             if not pinned:
                 self._turn += 1
                 queue = self._choose(topic, None)
-            else:
-                self._pinned.add(queue)
+        if pinned:
+            self._pinned.add(queue)  # a batch of it has free rows, too, and stays there with them
         self._gathered.setdefault(queue, []).append(
             _HEAD.pack(size, 0, 0, 0, len(body)) + body
             + len(properties).to_bytes(2, "big") + properties
