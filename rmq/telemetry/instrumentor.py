@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -56,25 +57,12 @@ class RmqInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         tracer = trace.get_tracer(NAME, rmq.__version__, given.get("tracer_provider"))
         meter = metrics.get_meter(NAME, rmq.__version__, given.get("meter_provider"))
         wrappers = Wrappers(Spans(tracer, meter))
-        for (owner, name), wrapper in zip(WRAPPED, wrappers.all(), strict=True):
-            wrap_function_wrapper(owner, name, wrapper)
+        for owner, name, wrapper in WRAPPED:
+            wrap_function_wrapper(owner, name, partial(wrapper, wrappers))
 
     def _uninstrument(self, **_: Any) -> None:
-        for owner, name in WRAPPED:
+        for owner, name, _wrapper in WRAPPED:
             unwrap(owner, name)
-
-
-WRAPPED: tuple[tuple[type, str], ...] = (
-    (Producer, "send"),
-    (Producer, "send_async"),
-    (Producer, "send_oneway"),
-    (Producer, "send_batch"),
-    (TransactionProducer, "send_in_transaction"),
-    (PullConsumer, "poll"),
-    (PopConsumer, "poll"),
-    (LoopPopConsumer, "poll"),
-    (ListenerCall, "__init__"),
-)
 
 
 class Wrappers:
@@ -82,12 +70,6 @@ class Wrappers:
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
-
-    def all(self) -> tuple[Callable[..., Any], ...]:
-        """In the order of WRAPPED."""
-        return (self.send, self.send_async, self.send_oneway, self.send_batch,
-                self.send_in_transaction, self.poll, self.poll, self.loop_poll,
-                self.call)  # fmt: skip
 
     def send(
         self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
@@ -187,6 +169,20 @@ class Wrappers:
             raise
         sending.stored(results(result))
         return result
+
+
+# Whose, its name, and what is called in its place.
+WRAPPED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (Producer, "send", Wrappers.send),
+    (Producer, "send_async", Wrappers.send_async),
+    (Producer, "send_oneway", Wrappers.send_oneway),
+    (Producer, "send_batch", Wrappers.send_batch),
+    (TransactionProducer, "send_in_transaction", Wrappers.send_in_transaction),
+    (PullConsumer, "poll", Wrappers.poll),
+    (PopConsumer, "poll", Wrappers.poll),
+    (LoopPopConsumer, "poll", Wrappers.loop_poll),
+    (ListenerCall, "__init__", Wrappers.call),
+)
 
 
 def _argument(args: Arguments, named: Named, name: str, place: int = 0) -> Any:
