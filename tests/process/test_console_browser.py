@@ -30,7 +30,7 @@ from rmq.format.fastjson import MessageQueue
 
 pytest.importorskip("selenium", reason="the package selenium is not installed")
 
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -92,10 +92,10 @@ def fill(broker: BrokerProcess) -> None:
 
 
 def text(driver: Any, selector: str = "main") -> str:
-    """What a person reads there now; the part may be drawn anew meanwhile."""
+    """What a person reads there now: nothing between two pages; it may be drawn anew meanwhile."""
     try:
         return str(driver.find_element(By.CSS_SELECTOR, selector).text)
-    except StaleElementReferenceException:
+    except (NoSuchElementException, StaleElementReferenceException):
         return ""
 
 
