@@ -57,6 +57,10 @@ class Workers:
     def _run(self) -> None:
         own = threading.get_ident()
         while (task := self._tasks.get()) is not None:
+            # Of tasks that wait none is run once one may be forgotten: what comes behind a message
+            # that nobody dealt with comes again.
+            if self.closed:
+                continue
             self._busy.add(own)
             try:
                 task()
