@@ -254,6 +254,8 @@ class RequestCode(IntEnum):
     AUTH_LIST_ACL = 3010
     # timer engine
     SWITCH_TIMER_ENGINE = 5001
+    # ours; RocketMQ's servers answer REQUEST_CODE_NOT_SUPPORTED. Nothing compiled knows it.
+    GET_AUDIT_LOG = 30001
     # pop consumption
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051

@@ -19,6 +19,7 @@ Modules, lowest first:
     permissions      a row for each request code
     plain_acl        the files of ACL 1.0 as accounts
     audit            who was allowed what
+    audit_tail       the newest lines of it, for who may ask for them
     gate             all of it, before a request is served
     admin            the requests that make users and ACLs
     options          what a server's settings say

@@ -4,7 +4,7 @@
     guard.open()                                    ConfigError for what cannot be used
     guard.start()  ..  await guard.stop()           follows the file meanwhile
     guard.verdict(request, "10.0.0.1:4711")         OPEN where nobody is asked
-    await guard.answer(request, asker)              the requests of admin.py
+    await guard.answer(request, asker)              the requests of ANSWERED
     guard.credentials()                             what the server itself signs with
 
 Who is Super is let in everywhere, so what a server sends is signed by a Super user: the one of
@@ -24,12 +24,13 @@ from rmq.auth import admin, audit
 from rmq.auth.account_file import NAME
 from rmq.auth.account_store import AccountStore
 from rmq.auth.admin import Asker
+from rmq.auth.audit_tail import AuditTails
 from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.gate import OPEN, Gate, Verdict
 from rmq.auth.options import FIRST_USER, INNER, AuthOptions
 from rmq.auth.plain_acl import PlainAclFiles
 from rmq.base import core_files
-from rmq.codes import ResponseCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError, StoreError
 from rmq.format.remoting import Command
@@ -41,6 +42,8 @@ SECRETS = (
     "innerClientAuthenticationCredentials", "rmqMetricsCredentials", "tls.client.keyPath",
     "tls.server.keyPath",
 )  # fmt: skip
+
+ANSWERED = frozenset((*admin.HANDLERS, RequestCode.GET_AUDIT_LOG))
 
 Start = Callable[[Command, object], "Command | Awaitable[Command]"]
 
@@ -55,7 +58,7 @@ class Peer(Protocol):
 def note_refusal(request: Command, asker: Asker, refusal: Refusal) -> None:
     """Of a request that was let in: what it turned out to want its user may not. RocketMQ's texts
     about accounts have other codes."""
-    is_one = refusal.code == ResponseCode.NO_PERMISSION or request.code in admin.HANDLERS
+    is_one = refusal.code == ResponseCode.NO_PERMISSION or request.code in ANSWERED
     if asker.user is not None and is_one:
         audit.refused(request.code, asker.user.name, asker.peer, refusal.remark, known=True)
 
@@ -80,6 +83,8 @@ class Guard:
             unauthenticated=self.options.unauthenticated,
             unauthorized=self.options.unauthorized,
         )
+        audit_log = settings.rmqAuditLog
+        self._audit = AuditTails(Path(audit_log).expanduser() if audit_log else None)
         self._has_secrets = self.options.authenticates or any(
             getattr(settings, key, "") for key in SECRETS
         )
@@ -140,9 +145,11 @@ class Guard:
         return refusal(asker.user, acl, wanted, address(asker.peer))
 
     async def answer(self, request: Command, asker: Asker) -> Command:
-        """To one of admin.HANDLERS; Refusal, ProtocolError or StoreError where it is not done."""
+        """To one of ANSWERED; Refusal, ProtocolError or StoreError where it is not done."""
         if not self.is_on:
             raise admin.not_served(request)
+        if request.code == RequestCode.GET_AUDIT_LOG:
+            return await self._audit.answer(request, asker)
         return await admin.answer(self.store, request, asker)
 
     def credentials(self) -> Credentials | None:
@@ -163,7 +170,7 @@ class Guard:
             verdict = self.verdict(request, peer, cast(Peer, connection).proved)
             if verdict.refusal:
                 return request.reply(ResponseCode.NO_PERMISSION, verdict.refusal)
-            if request.code in admin.HANDLERS:
+            if request.code in ANSWERED:
                 return self._answered(request, Asker(verdict.user, peer))
             return start(request, connection)
 

@@ -64,6 +64,11 @@ def _of_servers(command: Command, _: str) -> Iterable[Wanted]:
     raise ProtocolError(f"request type {command.code} is for servers, which sign as a Super user")
 
 
+def _of_super(command: Command, _: str) -> Iterable[Wanted]:
+    """What tells of everybody's doings is told to nobody by an entry."""
+    raise ProtocolError(f"request type {command.code} is open to Super users alone")
+
+
 def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
     """Who sends to a retry topic consumes by its group, whatever group he says he is of."""
 
@@ -334,6 +339,7 @@ ROWS: dict[int, Row] = {
     **{code: _CLUSTER_GET for code in (
         Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
     )},
+    Code.GET_AUDIT_LOG: _of_super,
     # what tells something of the whole cluster, or of all topics or groups
     **{code: _CLUSTER_GET for code in (
         Code.QUERY_BROKER_OFFSET, Code.GET_ALL_TOPIC_CONFIG, Code.GET_TOPIC_CONFIG_LIST,

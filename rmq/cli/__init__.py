@@ -23,6 +23,7 @@
     group_offsets       group reset, skip, clone: where a group goes on
     user, acl           users, and what they may do
     account_servers     whose accounts these are
+    audit               who changed what, and who was refused
     setup               setup security: the files of a secured server
     generate            generate systemd, compose, k8s, helm, grafana
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers

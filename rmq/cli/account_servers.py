@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def account_servers_option(command: Command) -> Command:
-    """`namesrv` and `controller`, for accounts_of()."""
+    """`namesrv` and `controller`, for accounts_of() and asked_servers()."""
     option = click.option(
         "--controller", type=ADDRESSES, metavar="HOST:PORT[;...]",
         help="The accounts of these controllers, in place of those of brokers and name servers.",
@@ -31,9 +31,16 @@ def account_servers_option(command: Command) -> Command:
 
 @contextmanager
 def accounts_of(namesrv: str, controller: str | None) -> Iterator[Accounts]:
+    with asked_servers(namesrv, controller) as (cluster, controllers):
+        yield Accounts(cluster, controllers)
+
+
+@contextmanager
+def asked_servers(namesrv: str, controller: str | None) -> Iterator[tuple[Cluster, list[str]]]:
+    """The cluster, and controllers where they were named."""
     with Cluster(namesrv) as cluster:
         try:
-            yield Accounts(cluster, controller.split(";") if controller else ())
+            yield cluster, controller.split(";") if controller else []
         except UnreachableError as error:
             if controller is None:
                 raise

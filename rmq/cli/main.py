@@ -39,6 +39,9 @@ COMMANDS = {
     "group": ("rmq.cli.group", "group", "List consumer groups, describe and move their progress."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
+    "audit": (
+        "rmq.cli.audit", "audit", "Show who changed what, and who was refused, the newest first."
+    ),
     "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),
     "generate": (
         "rmq.cli.generate", "generate",

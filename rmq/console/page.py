@@ -36,6 +36,7 @@ SECTIONS = (
     ("/dead-letters", "Dead letters", ("/dead-letters",)),
     ("/later", "Delayed and pending", ("/later",)),
     ("/accounts", "Accounts", ("/account", "/acl")),
+    ("/audit", "Audit log", ()),
     ("/config", "Settings", ("/config",)),
 )
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from rmq.console.change import Change
 from rmq.console.pages import (
     accounts,
+    audit,
     brokers,
     dead_letters,
     group,
@@ -24,8 +25,8 @@ from rmq.console.pages import (
 )
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_PAGES = (accounts, brokers, dead_letters, group, groups, later, message, messages, overview,
-          server_settings, topic, topics)  # fmt: skip
+_PAGES = (accounts, audit, brokers, dead_letters, group, groups, later, message, messages,
+          overview, server_settings, topic, topics)  # fmt: skip
 
 ROUTES: dict[str, Endpoint] = {path: each for page in _PAGES for path, each in page.ROUTES.items()}
 CHANGES: tuple[Change, ...] = tuple(change for page in _PAGES for change in page.CHANGES)

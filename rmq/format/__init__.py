@@ -13,6 +13,7 @@
     timer_position  how far timed messages are, as brokers tell it each other
     time_search     the offset of a time
     trace           what clients with tracing on write
+    audit_log       lines of the audit log, and how a server is asked for the newest of them
 
 Tests take it as the oracle of the compiled half. Spark's executors import it.
 """

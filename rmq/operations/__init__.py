@@ -10,6 +10,7 @@
     message_facts       one message with all there is to it
     trace_rows          what clients traced of it, in words
     server_settings     settings of servers that run
+    audit_log           who asked them for what, and whether he was let in
     json_lines          a message as a JSON object
     askers              whether servers know who asks
     client_keywords     for a client with an engine, as whom the process asks

@@ -53,7 +53,7 @@ def shown(console: Browser, path: str, **parameters: str) -> str:
 
 @pytest.mark.parametrize("path", ["/", "/brokers", "/broker?name=broker-a", "/topics",
                                   "/topics?kind=system", "/groups?system=yes", "/dead-letters",
-                                  "/later", "/accounts", "/config?show=all",
+                                  "/later", "/accounts", "/audit", "/config?show=all",
                                   "/config?servers=names"])  # fmt: skip
 def test_every_page_is_shown(console: Browser, names: tuple[str, str], path: str) -> None:
     answer = console.client.get(path)

@@ -157,7 +157,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "RMQ_ACCESS_KEY": "admin", "RMQ_SECRET_KEY": "top secret",
         "RMQ_NEW_PASSWORD": "wonderland", "XDG_CONFIG_HOME": str(folder / "config"),
     }  # fmt: skip
-    with patch.dict(os.environ, environment), machine(folder, 2, ACCOUNTS) as broker:
+    options = (*ACCOUNTS, "--set", f"rmqAuditLog={folder / 'audit.log'}")
+    with patch.dict(os.environ, environment), machine(folder, 2, options) as broker:
         os.environ["NAMESRV_ADDR"] = broker.namesrv
         given = {"namesrv_addr": broker.namesrv, **account}
         made = populated(broker, folder, given)

@@ -1,10 +1,11 @@
-"""Accounts: 3001 to 3010, users and what they may do; rmq/auth/admin.py answers them."""
+"""Accounts: 3001 to 3010, users and what they may do; 30001, the audit log. The guard answers them
+(rmq/auth/guard.py)."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from rmq.auth import admin
+from rmq.auth.guard import ANSWERED
 from rmq.broker.access import Access
 from rmq.broker.dispatch.request import Handler, Reply, Request
 
@@ -19,4 +20,4 @@ async def _answer(context: Context, request: Request) -> Reply:
     return await context.access.answer(request.command, request.asker)
 
 
-HANDLERS: dict[int, Handler[Context]] = dict.fromkeys(admin.HANDLERS, _answer)
+HANDLERS: dict[int, Handler[Context]] = dict.fromkeys(ANSWERED, _answer)

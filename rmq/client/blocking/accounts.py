@@ -127,7 +127,7 @@ class Accounts:
         done: list[str] = []
         missed: list[str] = []
         refused: list[tuple[str, RemoteError]] = []
-        for address in self._servers():
+        for address in account_servers(self._cluster, self._controllers):
             try:
                 reply = self._cluster.ask(address, code, fields, body)
             except UnreachableError as error:
@@ -157,13 +157,6 @@ class Accounts:
                     self._cluster.call(address, RequestCode.AUTH_UPDATE_USER, fields, body)
         return done
 
-    def _servers(self) -> list[str]:
-        if self._controllers:
-            return self._controllers
-        brokers = self._cluster.brokers()
-        found = [address for each in brokers for address in each.addresses.values()]
-        return list(dict.fromkeys([*found, *self._cluster.name_servers]))
-
     def _list(self, code: RequestCode, fields: Mapping[str, str]) -> list[dict[str, Any]]:
         """Of the first one; the others have the same."""
         address = self._controllers[0] if self._controllers else self._cluster.masters()[0].master
@@ -171,6 +164,22 @@ class Accounts:
         reply = self._cluster.call(address, code, fields)
         found = fastjson.loads(reply.body) if reply.body else []
         return found if isinstance(found, list) else []
+
+
+def account_servers(cluster: ClusterView, controllers: Sequence[str] = ()) -> list[str]:
+    """The addresses of all brokers and name servers of a cluster, or of these controllers alone."""
+    if controllers:
+        return list(controllers)
+    found = [address for each in cluster.brokers() for address in each.addresses.values()]
+    return list(dict.fromkeys([*found, *cluster.name_servers]))
+
+
+def is_without_accounts(error: RemoteError) -> bool:
+    """This server keeps no accounts: it is none of ours, or asks nobody for one."""
+    return (
+        error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        or "accounts are not in use here" in error.remark
+    )
 
 
 def _type(is_super: bool) -> str:
@@ -191,8 +200,4 @@ def _is_about_asker(error: RemoteError) -> bool:
 
 def _is_harmless(error: RemoteError) -> bool:
     """This server keeps no accounts, or is as it shall be."""
-    return (
-        error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        or "accounts are not in use here" in error.remark
-        or error.remark.endswith((IS_THERE, *IS_ABSENT))
-    )
+    return is_without_accounts(error) or error.remark.endswith((IS_THERE, *IS_ABSENT))

@@ -11,6 +11,7 @@
     dead_letters        what groups gave up: searched, sent again, exported
     later               delayed and timed messages, open transactions
     accounts            users, and what they may do
+    audit               who asked brokers for what, and whether he was let in
     server_settings     settings, and how they differ from defaults and among servers
 
 Each has ROUTES, path -> endpoint, and CHANGES (rmq/console/change.py); routes.py joins them.

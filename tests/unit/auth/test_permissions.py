@@ -120,6 +120,7 @@ REQUESTS = [
     )),
 ]  # fmt: skip
 OF_SERVERS = {103, 904, 1003, 1013}  # test_where_servers_are_is_said_by_servers_alone
+OF_SUPER_USERS = {30001}  # test_everybodys_doings_are_told_to_super_users_alone
 BY_FIELDS = {1004}  # test_who_asks_for_a_lease_is_a_server
 BY_BODY = {18, 34, 41, 42, 200, 225, 400, 200151}  # test_what_the_body_of_a_request_wants
 
@@ -141,7 +142,8 @@ def test_accounts_of_acl_1_are_changed_by_no_request(code: int) -> None:
 
 
 def test_no_row_is_without_an_expectation() -> None:
-    assert {code for code, _, _ in REQUESTS} | BY_BODY | BY_FIELDS | OF_SERVERS == set(ROWS)
+    by_others = BY_BODY | BY_FIELDS | OF_SERVERS | OF_SUPER_USERS
+    assert {code for code, _, _ in REQUESTS} | by_others == set(ROWS)
 
 
 @pytest.mark.parametrize(("code", "fields", "expected"), REQUESTS)
@@ -154,6 +156,12 @@ def test_where_servers_are_is_said_by_servers_alone(code: int) -> None:
     """Whoever is no Super user is refused, whatever he may do: the gate asks for no resource."""
     with pytest.raises(ProtocolError, match="for servers, which sign as a Super user"):
         asked(code, clusterName=CLUSTER)
+
+
+def test_everybodys_doings_are_told_to_super_users_alone() -> None:
+    """No entry is enough, also not one of everything."""
+    with pytest.raises(ProtocolError, match="30001 is open to Super users alone"):
+        asked(30001)
 
 
 def test_who_asks_for_a_lease_is_a_server() -> None:

@@ -1,0 +1,107 @@
+"""Audit tail: the newest lines of the audit file, for a Super user who asks for them (30001).
+
+    tails = AuditTails(Path("/var/log/rmq/audit.log"))
+    await tails.answer(request, asker)          maxNum=50 user=alice: 0, with a body of JSON
+
+The end of the file is looked through, SCANNED_BYTES_MAX of it, in a thread of its own and by one
+request at a time, so that nobody who asks slows down what else the server answers. What logrotate
+has moved away is not looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from rmq.auth.admin import Asker
+from rmq.codes import ResponseCode
+from rmq.errors import StoreError
+from rmq.format.audit_log import AuditQuery, AuditTail, decode_line
+from rmq.format.remoting import Command
+from rmq.format.store_files import current_boot_id
+from rmq.refusal import Refusal
+
+SCANNED_BYTES_MAX = 8 << 20  # of the file, from its end
+LINES_BYTES_MAX = 1 << 20  # of an answer, as they are in the file
+
+
+class AuditTails:
+    """Owned by one event loop."""
+
+    def __init__(self, path: Path | None) -> None:
+        """None: the lines are in the server's own log, among all others."""
+        self._path = path
+        self._one_at_a_time = asyncio.Lock()
+
+    async def answer(self, request: Command, asker: Asker) -> Command:
+        """Refusal, ProtocolError, or StoreError: the file cannot be read."""
+        if asker.is_bound:
+            # Also where accounts are asked for, and their entries are not.
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"request type {request.code} is open to Super users alone",
+            )
+        if self._path is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"request {request.code}: there is no audit file here, its lines are in the log; "
+                "start with rmqAuditLog=FILE",
+            )
+        query = AuditQuery.of(request)
+        async with self._one_at_a_time:
+            found = await asyncio.to_thread(tail, self._path, query)
+        return request.reply(body=msgspec.json.encode(found))
+
+
+def tail(path: Path, query: AuditQuery) -> AuditTail:
+    """StoreError: it cannot be read. Lines that are none are left out."""
+    try:
+        name, data, is_whole = _end(path)
+    except OSError as error:
+        raise StoreError(f"rmqAuditLog {path} cannot be read: {error.strerror}") from None
+    found, size = AuditTail(name, [], is_whole=is_whole), 0
+    for line in _newest_first(data, is_whole):
+        decoded = decode_line(line)
+        if decoded is None or not query.fits(decoded):
+            continue
+        size += len(line)
+        if len(found.lines) == query.count or size > LINES_BYTES_MAX:
+            found.has_more = True
+            break
+        found.lines.append(decoded)
+    return found
+
+
+def _end(path: Path) -> tuple[str, bytes, bool]:
+    """Which file it is, its last bytes, and whether they are all. One that logrotate has moved away
+    is empty until the next line makes it anew."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return "", b"", True
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreError(f"rmqAuditLog {path} is no file that can be read again")
+        place = b"%s %d %d" % (current_boot_id(), status.st_dev, status.st_ino)
+        begin = max(0, status.st_size - SCANNED_BYTES_MAX)
+        data = os.pread(descriptor, status.st_size - begin, begin)
+        return hashlib.blake2b(place, digest_size=8).hexdigest(), data, begin == 0
+    finally:
+        os.close(descriptor)
+
+
+def _newest_first(data: bytes, is_whole: bool) -> Iterator[bytes]:
+    """Whole lines: one that is still being written, or was cut off at the front, is none."""
+    end = data.rfind(b"\n")
+    while end > 0:
+        before = data.rfind(b"\n", 0, end)
+        if before >= 0 or is_whole:
+            yield data[before + 1 : end]
+        end = before
