@@ -4,6 +4,7 @@
     app                 the application: pages behind the gate
     gate                every request goes through here: names, login, read-only, forms, headers
     csrf                whether a request comes from a page of this console
+    journal             who did what by the console, in its log
     login, sessions     who is logged in in a browser, and as which account brokers are asked
     console             what all requests share
     brokers             questions to brokers, asked in threads, as one account or another

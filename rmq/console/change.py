@@ -15,7 +15,6 @@ changes, and refuses them where it was started with --read-only.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,13 +24,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.console import journal
 from rmq.console.console import console_of
 from rmq.console.errors import explained
 from rmq.console.forms import Field, Form, filled, read
 from rmq.console.page import page, refusal_page
 from rmq.errors import RmqError
 
-log = logging.getLogger("rmq.console")
 Values = Mapping[str, Any]
 
 
@@ -120,13 +119,11 @@ async def _carry_out(change: Change, request: Request, number: str) -> Response:
         return refusal_page(
             request, 409, "This was done already, or nobody said yes for ten minutes: begin anew."
         )
-    who = request.state.session.name if request.state.session is not None else ""
-    where = request.client.host if request.client is not None else ""
     try:
         done = await console.do(request, change.carry_out, values)
     except RmqError as error:
-        log.warning("%s from %s: %s failed: %s", who or "nobody", where, change.path, error)
+        journal.failed(request, change.path, error)
         raise
-    log.info("%s from %s: %s", who or "nobody", where, done)
+    journal.did(request, done)
     console.note(cookie, done)
     return RedirectResponse(change.back(values), 303)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rmq.codes import ResponseCode
+from rmq.console import journal
 from rmq.console.console import console_of
 from rmq.console.gate import login_first
 from rmq.console.page import page, refusal_page
@@ -62,6 +63,8 @@ async def on_rmq_error(request: Request, error: Exception) -> Response:
         request.state.session = None
         return login_first(request)
     said = explained(error)
+    if said.status == 403:
+        journal.refused(request, said.text)
     return page(
         request, "refusal.html", said.status, text=said.text, remedy=said.remedy,
         is_lost=said.is_lost,

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rmq.console import journal
 from rmq.console.console import Console
 from rmq.console.csrf import TOKEN_FIELD, origin_fault
 from rmq.console.page import refusal_page
@@ -85,7 +86,7 @@ class Gate:
         settings, path = self._console.settings, request.url.path
         name = _host_name(request)
         if settings.hosts and name not in settings.hosts:
-            return refusal_page(request, 421, f"This console has not the name {name[:100]}.")
+            return _refused(request, 421, f"This console has not the name {name[:100]}.")
         if path.startswith(STATIC):
             return None
         if path in (LOGIN, LOGOUT):
@@ -94,7 +95,7 @@ class Gate:
             return login_first(request)
         is_change = request.method not in SAFE_METHODS or path in self._console.changes
         if settings.read_only and is_change:
-            return refusal_page(
+            return _refused(
                 request, 403, "This console was started with --read-only: it changes nothing."
             )
         return None
@@ -103,30 +104,28 @@ class Gate:
         """Reads it; why it is refused."""
         fault = origin_fault(request, self._console.settings.origin)
         if fault is not None:
-            return refusal_page(request, 403, f"The request was refused: {fault}.")
+            return _refused(request, 403, f"The request was refused: {fault}.")
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != FORM_TYPE:
-            return refusal_page(request, 415, f"A form is wanted, {FORM_TYPE}.")
+            return _refused(request, 415, f"A form is wanted, {FORM_TYPE}.")
         body = bytearray()
         async for part in request.stream():
             body += part
             if len(body) > BODY_BYTES_MAX:
-                return refusal_page(
-                    request, 413, f"A form holds at most {BODY_BYTES_MAX >> 20} MiB."
-                )
+                return _refused(request, 413, f"A form holds at most {BODY_BYTES_MAX >> 20} MiB.")
         try:
             pairs = parse_qsl(
                 bytes(body).decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX,
                 errors="strict",
             )  # fmt: skip
         except ValueError:
-            return refusal_page(request, 400, "The form cannot be read.")
+            return _refused(request, 400, "The form cannot be read.")
         form: dict[str, list[str]] = {}
         for name, value in pairs:
             form.setdefault(name, []).append(value)
         token = (form.pop(TOKEN_FIELD, None) or [""])[0]
         if not self._console.sessions.is_token(request.state.cookie, token):
-            return refusal_page(
+            return _refused(
                 request, 403, "The form is of another session: open its page again, and send it."
             )
         request.state.form = form
@@ -136,6 +135,11 @@ class Gate:
         for name, value in HEADERS.items():
             headers[name] = value
         headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
+
+
+def _refused(request: Request, status: int, text: str) -> Response:
+    journal.refused(request, text)
+    return refusal_page(request, status, text)
 
 
 def _host_name(request: Request) -> str:

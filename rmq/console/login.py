@@ -12,13 +12,13 @@ accounts to log in with. Who fails FAILURES_MAX times from one address waits.
 from __future__ import annotations
 
 import hmac
-import logging
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rmq.base import clock
+from rmq.console import journal
 from rmq.console.console import Console, console_of
 from rmq.console.errors import explained
 from rmq.console.page import page
@@ -27,7 +27,6 @@ from rmq.errors import RmqError
 from rmq.format.signature import Credentials
 from rmq.operations.askers import STRANGER, is_let_in
 
-log = logging.getLogger("rmq.console")
 FAILURES_MAX = 5
 WAIT_S = 60.0
 ADDRESSES_MAX = 1024
@@ -78,9 +77,10 @@ class Login:
         given = {name: values[-1] for name, values in request.state.form.items()}
         name, password = given.get("name", "").strip(), given.get("password", "")
         target = after(given.get("next", ""))
-        where = request.client.host if request.client is not None else ""
+        where = journal.origin(request)
         if self._pace.must_wait(where):
             text = f"Too many failed logins from {where}: wait a minute."
+            journal.refused(request, text)
             return _login_page(request, target, name, text, 429)
         if console.settings.password:
             fault = _password_fault(console, password)
@@ -88,13 +88,14 @@ class Login:
             fault = await self._account_fault(console, name, password)
         if fault is not None:
             self._pace.failed(where)
-            log.warning("login of %r from %s failed: %s", name[:100], where, fault)
+            journal.failed(request, f"login as {name[:100]!r}", fault)
             return _login_page(request, target, name, fault, 403)
         self._pace.succeeded(where)
         console.sessions.end(request.state.cookie)
         account = None if console.settings.password else Credentials(name, password)
         cookie = console.sessions.begin(name if account is not None else "", account)
-        log.info("login of %s from %s", name or "the console's password", where)
+        request.state.session = console.sessions.of(cookie)
+        journal.did(request, "login")
         return _moved(console, target, cookie)
 
     async def _account_fault(self, console: Console, name: str, password: str) -> str | None:
@@ -116,6 +117,8 @@ class Login:
 
     async def _leave(self, request: Request) -> Response:
         console = console_of(request)
+        if request.state.session is not None:
+            journal.did(request, "logout")
         console.sessions.end(request.state.cookie)
         return _moved(console, "/login", new_cookie())
 

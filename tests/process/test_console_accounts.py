@@ -180,13 +180,28 @@ def test_passwords_are_in_no_log_and_changes_are(tmp_path: Path, broker: BrokerP
     with console_process(tmp_path, broker.namesrv) as console:
         browser = console.browser
         browser.log_in("admin", "wrong one")
+        browser.log_in("eve\n2026-01-01 INFO rmq.console: admin", "wrong one")
         logged_in(browser, ADMIN)
         browser.change("/account/create", user="dora", password="dora-secret", is_super="")
         browser.change("/topic/create", topic="logged", queues="1", perm="rw")
+        page = browser.get("/")
+        for _ in range(3):
+            browser.post("/topic/delete", {"topic": "logged", "csrf": "0" * 64})
+        browser.post("/logout", {"csrf": browser.token_of(page)})
+        alice = logged_in(browser, ALICE)
+        assert alice.get("/messages", topic="secret").status_code in (403, 422)
+        asked = alice.ask("/topic/delete", topic="orders")
+        assert alice.say_yes("/topic/delete", asked).status_code == 403
         log = console.log()
     assert "admin from 127.0.0.1: Topic logged was created" in log
     assert "admin from 127.0.0.1: User dora was made" in log
-    assert "login of 'admin' from 127.0.0.1 failed" in log
+    assert "admin from 127.0.0.1: login\n" in log
+    assert "admin from 127.0.0.1: logout\n" in log
+    assert "nobody from 127.0.0.1: login as 'admin' failed: There is no such account" in log
+    assert log.count("admin from 127.0.0.1: refused /topic/delete: The form is of another") == 1
+    assert "alice from 127.0.0.1: /topic/delete failed: " in log
+    assert "alice from 127.0.0.1: refused /topic/delete: User:alice has no permission" in log
+    assert not [line for line in log.splitlines() if line.startswith("2026-01-01 INFO")]
     for secret in ("top secret", "wrong one", "dora-secret"):
         assert secret not in log
 
