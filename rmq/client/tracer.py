@@ -9,6 +9,7 @@ rmq/format/trace.py. A trace that cannot be sent is dropped: it never holds up a
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import uuid
 from typing import Any
@@ -62,9 +63,11 @@ class Tracer:
         self, group: str, message: Message, store_host: str, cost_ms: float, offset_id: str,
         success: bool, region: str | None = None, kind: int = NORMAL,
     ) -> None:  # fmt: skip
-        """A send has ended."""
+        """A send has ended. Its time is that of its beginning, as Java's clients have it, and
+        rounded is none that came after the message was stored."""
+        began_ms = clock.now_ms() - math.ceil(cost_ms)
         fields = [
-            "Pub", clock.now_ms(), region or "DefaultRegion", group, message.topic,
+            "Pub", began_ms, region or "DefaultRegion", group, message.topic,
             message.message_id, message.tags or "", message.keys or "", store_host,
             len(message.body), int(cost_ms), kind, offset_id,
             "true" if success else "false",

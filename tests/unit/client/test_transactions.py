@@ -29,6 +29,7 @@ from rmq import (
     TransactionProducer,
     aio,
 )
+from rmq.base.clock import now_ms
 from rmq.client.blocking.trace import traces_of
 from rmq.codes import RequestCode as Code
 from rmq.pytest_plugin import RunningBroker
@@ -168,13 +169,21 @@ def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
         with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
                       trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
             sent = producer.send(Message("traced", b"12345", "tag", "key"))
+            assert producer.hooked.tracer is not None
+            slow, before_ms = Message("traced", b"", keys="slow"), now_ms()
+            producer.hooked.tracer.sent("traced", slow, "127.0.0.1:1", 60_000.5, "", True)
         found: list[Any] = []
 
         def is_told() -> bool:
-            found[:] = traces_of(admin.cluster, sent.message_id, topic="RMQ_TRACE_MINE")
-            return bool(found)
+            found[:] = [each for name in (sent.message_id, "slow")
+                        for each in traces_of(admin.cluster, name, topic="RMQ_TRACE_MINE")
+                        ]  # fmt: skip
+            return len(found) == 2
 
         wait_until(is_told)
+    took_long = found[1]  # from its beginning on
+    assert before_ms - 60_001 <= took_long.record.time_ms <= now_ms() - 60_001
+    assert took_long.record.cost_ms == 60_000
     record = found[0].record
     assert (record.kind, record.group, record.topic, record.tags, record.keys) == (
         "Pub", "traced", "traced", "tag", "key")  # fmt: skip
