@@ -21,6 +21,7 @@ from support.name_server import (
 from rmq.base import atomic_file
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError
+from rmq.format.audit_log import decode_tail
 from rmq.format.remoting import field_texts
 from rmq.format.signature import Credentials
 from rmq.namesrv import kv_config
@@ -84,6 +85,28 @@ async def test_who_may_only_look_keeps_no_broker_alive(tmp_path: Path) -> None:
         assert await code(alice, 901, **BROKER) == 0
         await allow("Update")
         assert await code(alice, 322, version, **BROKER) == 0
+
+
+@in_loop
+async def test_the_audit_log_is_told_to_super_users(tmp_path: Path) -> None:
+    """As a broker tells of its own: a name server that runs by itself has a file for itself."""
+    admin, alice = Credentials("admin", "top secret"), Credentials("alice", "wonderland")
+    line = '{"time":"2026-11-27T03:20:00.123Z","verdict":"refused","user":"eve","code":25}'
+    (tmp_path / "audit.log").write_text(f"{line}\n")
+    settings = {
+        "authenticationEnabled": True, "rmqAccountsPath": tmp_path / "accounts.json",
+        "rmqAuditLog": tmp_path / "audit.log",
+        "initAuthenticationUser": '{"username":"admin","password":"top secret"}',
+    }  # fmt: skip
+    user = b'{"username":"alice","password":"wonderland"}'
+    async with name_server(**settings) as server, Client(server.port) as client:
+        made = admin.sign({"username": "alice"}, user)
+        assert (await client.call(3001, user, **made)).code == 0
+        told = await client.call(30001, **admin.sign({"maxNum": "1"}, b""))
+        assert [(each.user, each.code) for each in decode_tail(told.body).lines] == [("eve", 25)]
+        for who in (alice, Credentials("admin", "wrong")):
+            refused = await client.call(30001, **who.sign({}, b""))
+            assert (refused.code, refused.body) == (16, b"")
 
 
 @in_loop
