@@ -19,6 +19,7 @@
     paging, section     long lists; parts of a page that may be refused
     body_view           a message's body as text, JSON or bytes
     spark_line          a history as a small line
+    trace_picture       what became of a message, as a time line
     errors              what a page says when brokers refuse or do not answer
     settings            whom the console asks, where it listens, who may do what
 

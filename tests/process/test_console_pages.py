@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
@@ -220,6 +221,81 @@ def test_what_strangers_write_is_shown_and_never_run(
     assert body.headers["content-type"] == "application/octet-stream"
     assert body.headers["content-disposition"].startswith("attachment")
     assert sent.message_id in page.text
+
+
+def picture_of(console: Browser, message_id: str) -> ElementTree.Element | None:
+    """Of the message's page, as a browser would read it: it has to be well formed."""
+    page = console.get("/message", id=message_id, topic="traced")
+    assert page.status_code == 200, text_of(page.text)
+    found = re.search(r'<svg class="trace".*?</svg>', page.text, re.DOTALL)
+    return ElementTree.fromstring(found[0]) if found is not None else None
+
+
+def test_a_trace_is_a_picture_with_words_and_a_table(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    """A consumer fails once, and has it again."""
+    admin.create_topic(cluster, "traced", 1)
+    tries: list[int] = []
+
+    def take(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
+        context.delay_level_when_next_consume = 1
+        tries.append(messages[0].reconsume_times)
+        is_first = len(tries) == 1
+        status = ConsumeConcurrentlyStatus
+        return status.RECONSUME_LATER if is_first else status.CONSUME_SUCCESS
+
+    given = {"namesrv_addr": broker.namesrv, "enable_trace": True}
+    with PushConsumer("tracing", take, **given) as consumer:
+        consumer.subscribe("traced")
+        with Producer("tracer", **given) as producer:
+            sent = str(producer.send(Message("traced", b"x")).message_id)
+        wait_until(lambda: len(tries) == 2)
+
+    def kinds() -> list[str | None]:
+        found = picture_of(console, sent)
+        return [] if found is None else [each.get("class") for each in found.iter("rect")]
+
+    wait_until(lambda: kinds() == ["sent", "stored", "failed", "consumed"])
+    found = picture_of(console, sent)
+    assert found is not None
+    title, words = found.find("title"), found.find("desc")
+    assert title is not None and words is not None and words.text is not None
+    assert f"{title.get('id')} {words.get('id')}" == found.get("aria-labelledby")
+    said = words.text.split("; ")
+    assert said[0].startswith("tracer sends: sent, after ")
+    assert any(each.startswith("stored on broker-a: stored, after ") for each in said)
+    assert any(each.startswith("tracing consumes: not consumed, ") for each in said)
+    assert said[-1].startswith("tracing consumes: consumed, ") and said[-1].endswith("retry 1")
+    text = shown(console, "/message", id=sent, topic="traced")
+    assert re.search(r"What Time Group Topic Result Ms Client Note sent .* tracer traced", text)
+
+
+def test_what_strangers_trace_is_drawn_and_never_run(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    admin.create_topic(cluster, "traced", 1)
+    [sent] = send(broker, "traced", Message("traced", b"x"))
+    message_id = str(sent.message_id)
+    evil = f"</title></svg>{EVIL}\u202e"
+
+    def row(*fields: object) -> str:
+        return "\x01".join(map(str, fields)) + "\x02"
+
+    body = row("SubBefore", 1_763_726_400_000, "r", evil, "R1", message_id, 7, evil)
+    body += row("SubAfter", "R2", message_id, 10**400, "false", evil, 4, 10**400, evil)
+    body += row("EndTransaction", 0, "r", evil, "traced", message_id, evil, evil, evil, 0, evil,
+                evil, "true")  # fmt: skip
+    trace = Message("RMQ_SYS_TRACE_TOPIC", body.encode(), keys=message_id)
+    with Producer("strangers", namesrv_addr=broker.namesrv) as producer:
+        producer.send(trace)
+    wait_until(lambda: picture_of(console, message_id) is not None)
+    page = console.get("/message", id=message_id, topic="traced").text
+    assert "<script>alert" not in page and "<img" not in page and "\u202e" not in page
+    found = picture_of(console, message_id)
+    assert found is not None
+    assert {each.tag for each in found.iter()} == {"svg", "title", "desc", "line", "text", "rect"}
+    assert [each.get("class") for each in found.iter("rect")].count("open") == 1
 
 
 def test_a_message_with_who_has_passed_it(

@@ -25,6 +25,7 @@ from rmq.console.console import console_of
 from rmq.console.forms import Field, group_name, text
 from rmq.console.page import page, url
 from rmq.console.section import section
+from rmq.console.trace_picture import BAR, NAMES, TracePicture
 from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import TRACE_TOPIC
@@ -81,10 +82,14 @@ async def message(request: Request) -> Response:
     ids = tuple(filter(None, (found.properties.get("UNIQ_KEY"), found.stored.message_id)))
     seen = await section(console.ask(request, traces, ids))
     groups = await section(console.ask_now(request, progress, found))
+    picture = (
+        TracePicture(seen.value, found.broker_name, found.stored.store_timestamp_ms)
+        if seen.value else None
+    )  # fmt: skip
     return page(
         request, "message.html", message=found, facts=list(facts(found)), seen=seen, groups=groups,
         view=body_view(found, request.query_params.get("view", "")), kinds=KINDS, columns=COLUMNS,
-        trace_row=trace_row, trace_topic=TRACE_TOPIC,
+        trace_row=trace_row, trace_topic=TRACE_TOPIC, picture=picture, names=NAMES, bar=BAR,
         place={name: request.query_params.get(name) for name in PLACE},
     )  # fmt: skip
 
