@@ -19,6 +19,7 @@ from support.waiting import wait_until
 from rmq import Message, Producer, PushConsumer
 from rmq.console.settings import ConsoleSettings
 from rmq.format.fastjson import MessageQueue
+from rmq.operations.audit_log import NOT_SUPPORTED
 
 SETTINGS = {"consumeEnable": "yes", "consumeBroadcastEnable": "yes", "retryMaxTimes": "3",
             "retryQueueNums": "1", "consumeTimeoutMinute": "15"}  # fmt: skip
@@ -59,6 +60,12 @@ def test_every_page_is_shown(console: Browser, names: tuple[str, str], path: str
     answer = console.client.get(path)
     assert answer.status_code == 200, text_of(answer.text)
     assert "DOCTYPE" in answer.text.upper()
+
+
+def test_who_keeps_no_audit_log_says_so(console: Browser, target: Target) -> None:
+    text = shown(console, "/audit")
+    no_accounts = "accounts are not in use here"
+    assert (NOT_SUPPORTED if target.kind == "apache" else no_accounts) in text
 
 
 def test_the_overview_has_rates_and_disk(console: Browser, target: Target) -> None:
