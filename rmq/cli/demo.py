@@ -27,12 +27,14 @@ def demo() -> None:
               help="End after so many seconds of traffic.  [default: at Ctrl-C]")  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0.5), default=5.0, show_default=True,
               help="Seconds between two lines of rates, where there is no terminal.")  # fmt: skip
+@click.option("--tls", "by_tls", is_flag=True, help="Have all of them speak TLS alone.")
 def cluster(
     replicas: int,
     directory: Path | None,
     kill_every_s: float | None,
     seconds: float | None,
     interval: float,
+    by_tls: bool,
 ) -> None:
     """Run brokers under a controller, with traffic, and tell what happens.
 
@@ -48,7 +50,7 @@ def cluster(
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory(prefix="rmq-demo-") as own:
         where = directory.expanduser().absolute() if directory is not None else Path(own)
-        options = Options(where, replicas, kill_every_s, seconds, interval)
+        options = Options(where, replicas, kill_every_s, seconds, interval, by_tls)
         lost = run_demo(options)
     if lost:
         sys.exit(1)

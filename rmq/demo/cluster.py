@@ -5,6 +5,10 @@
     cluster.namesrv                 "127.0.0.1:23876"
     cluster.brokers[1]              by its id: broker 1 registers first, and so has id 1
 
+By TLS name server, controllers and brokers serve nobody who speaks none, brokers copy each other's
+log by it, and all of them show one certificate, of an authority that is made for this cluster. What
+controllers keep in etcd goes over loopback as it is.
+
 With etcd there are two controllers, and any process may be killed but etcd, of which there is only
 one here. Without it one controller keeps its state in a file.
 """
@@ -15,7 +19,7 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rmq.demo.ports import free_port
@@ -29,12 +33,16 @@ START_S = 60.0
 class DemoCluster:
     """Used by the main thread."""
 
-    def __init__(self, directory: Path, replicas: int, pairs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, directory: Path, replicas: int, pairs: Sequence[str] = (), *, by_tls: bool = False
+    ) -> None:
         """`pairs`: more settings of the brokers, key=value. ConfigError: the directory is of
-        something else."""
-        self._pairs = [word for pair in pairs for word in ("--set", pair)]
+        something else, or (by_tls) there is nothing here that makes certificates."""
         self.directory = directory
         _make_empty(directory)
+        self.authority = directory / "tls" / "authority.pem" if by_tls else None
+        self._shared = _words(_certified(self.authority) if self.authority is not None else ())
+        self._pairs = _words((*pairs, *(["rmqReplicaTls=enforcing"] if by_tls else ())))
         self._logs = directory / "logs"
         self._logs.mkdir()
         self.namesrv = f"127.0.0.1:{free_port()}"
@@ -103,11 +111,26 @@ class DemoCluster:
         )  # fmt: skip
 
     def _child(self, name: str, *arguments: str) -> Child:
-        return Child(name, [sys.executable, "-m", "rmq", *arguments], self._logs)
+        command = [sys.executable, "-m", "rmq", *arguments, *self._shared]
+        return Child(name, command, self._logs)
 
     def option(self) -> str:
         """What further commands need to find this cluster."""
-        return f"-n {shlex.quote(self.namesrv)}"
+        found = f"-n {shlex.quote(self.namesrv)}"
+        trusted = self.authority
+        return found if trusted is None else f"{found} --tls-ca {shlex.quote(str(trusted))}"
+
+
+def _words(pairs: Iterable[str]) -> list[str]:
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def _certified(authority: Path) -> list[str]:
+    """The settings of servers that show what this authority has signed, which is made."""
+    from rmq.setup.tls_files import certificate_files, client_settings, server_settings, write_new
+
+    write_new(authority.parent, certificate_files(["localhost", "127.0.0.1"]))
+    return [*server_settings(authority.parent, "enforcing"), *client_settings(str(authority))]
 
 
 def _make_empty(directory: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rmq.client.blocking import admin
+from rmq.client.blocking import admin, encryption
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.demo.cluster import NAME, DemoCluster
@@ -36,6 +36,7 @@ class Options(msgspec.Struct, frozen=True):
     kill_every_s: float | None = None  # the master, from calm on
     seconds: float | None = None  # of traffic; None: until Ctrl-C
     every_s: float = 5.0  # between two plain lines of rates
+    by_tls: bool = False
 
 
 class _Rates(msgspec.Struct):
@@ -46,7 +47,9 @@ class _Rates(msgspec.Struct):
 
 def run_demo(options: Options) -> int:
     """RmqError: something does not start."""
-    cluster = DemoCluster(options.directory, options.replicas)
+    cluster = DemoCluster(options.directory, options.replicas, by_tls=options.by_tls)
+    if cluster.authority is not None:
+        encryption.use(RMQ_TLS="1", RMQ_TLS_CA=str(cluster.authority))
     try:
         with Screen(options.every_s) as screen, Interrupts() as interrupts:
             try:
@@ -65,7 +68,7 @@ class _Demo:
         self._interrupts = interrupts
         self._cluster = cluster
         self._screen = screen
-        self._traffic = Traffic(cluster.namesrv)
+        self._traffic = Traffic(cluster.namesrv, authority=cluster.authority)
         self._story = Story(self._traffic, screen.tell)
         self._view = Cluster(cluster.namesrv)
         self._replicas = Replicas(self._view, cluster.controllers)
@@ -92,7 +95,8 @@ class _Demo:
         return lost
 
     def _introduce(self) -> None:
-        self._screen.tell(f"a cluster in {self._cluster.directory}, on loopback")
+        how = ", by TLS" if self._cluster.authority is not None else ""
+        self._screen.tell(f"a cluster in {self._cluster.directory}, on loopback{how}")
         if not self._cluster.has_etcd:
             self._screen.tell(
                 "there is no etcd here: one controller keeps its state in a file, and while it is "

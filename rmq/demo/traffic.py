@@ -14,9 +14,13 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rmq.errors import RmqError
+
+if TYPE_CHECKING:
+    from rmq.client.parameters.keywords import ClientKeywords
 
 TOPIC = "demo"
 PACE_S = 0.002  # between two sends
@@ -28,9 +32,15 @@ GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people 
 class Traffic:
     """Counts are written by one thread each, and read by any."""
 
-    def __init__(self, namesrv: str, routes_ms: int = ROUTES_MS) -> None:
-        self._namesrv = namesrv
-        self._routes_ms = routes_ms
+    def __init__(
+        self, namesrv: str, routes_ms: int = ROUTES_MS, authority: Path | None = None
+    ) -> None:
+        """authority: servers speak TLS, and show what it has signed."""
+        self._where: ClientKeywords = {
+            "namesrv_addr": namesrv, "poll_name_server_interval": routes_ms,
+        }  # fmt: skip
+        if authority is not None:
+            self._where |= {"use_tls": True, "tls_ca_file": str(authority)}
         self.sent = 0  # numbers below it are acknowledged
         self.received = 0  # different ones
         self.twice = 0  # deliveries of what had come already
@@ -52,9 +62,8 @@ class Traffic:
 
         self.began_s = time.monotonic()
         self._consumer = PushConsumer(
-            "demo-consumer", self._take, namesrv_addr=self._namesrv,
-            poll_name_server_interval=self._routes_ms, consume_message_batch_max_size=32,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            "demo-consumer", self._take, consume_message_batch_max_size=32,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET", **self._where,
         )  # fmt: skip
         self._consumer.subscribe(TOPIC, "*")
         self._consumer.start()
@@ -84,8 +93,7 @@ class Traffic:
         from rmq import Message, Producer
 
         with Producer(
-            "demo-producer", namesrv_addr=self._namesrv, send_msg_timeout=TIMEOUT_MS,
-            poll_name_server_interval=self._routes_ms,
+            "demo-producer", send_msg_timeout=TIMEOUT_MS, **self._where,
         ) as producer:  # fmt: skip
             self.last_sent_s = time.monotonic()
             while not self._stops.is_set():

@@ -12,12 +12,11 @@ Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwr
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmq.errors import ConfigError
+from rmq.setup.tls_files import certificate_files, client_settings, server_settings, write_new
 
 PASSWORD_BYTES = 24
 
@@ -36,46 +35,24 @@ class Security:
 
     def make(self, *, by_real_authority: bool) -> None:
         """Fills `files`. ConfigError without the library that makes certificates."""
-        try:
-            from rmq.setup.certificates import Authority, request
-        except ImportError as error:
-            raise ConfigError(
-                f"certificates need cryptography ({error}): pip install 'rmq[security]'"
-            ) from None
-        try:
-            if by_real_authority:
-                asked = request(self.names)
-                self.files |= {"server.csr": asked.certificate, "server.key": asked.key}
-            else:
-                authority = Authority.make()
-                server = authority.sign(self.names)
-                self.files |= {
-                    "authority.pem": authority.pair.certificate,
-                    "authority.key": authority.pair.key,
-                    "server.pem": server.certificate,
-                    "server.key": server.key,
-                }
-        except ValueError as error:
-            raise ConfigError(f"no certificate for {', '.join(self.names)}: {error}") from None
+        self.files |= certificate_files(self.names, by_real_authority=by_real_authority)
         user = {"username": self.admin, "password": self.password}
         self.files["admin.json"] = json.dumps(user).encode() + b"\n"
         self.files["security.conf"] = "\n".join(self._settings(by_real_authority)).encode()
 
     def _settings(self, by_real_authority: bool) -> list[str]:
         trusted = "PEM of your authority" if by_real_authority else self._path("authority.pem")
+        ask, *whom = client_settings(trusted)
         off = "# " if by_real_authority else ""
         return [
             "# Made by `rmq setup security`. For brokers, name servers and controllers.",
             "authenticationEnabled=true",
             "authorizationEnabled=true",
             f"initAuthenticationUser={self._path('admin.json')}",
-            f"tls.server.mode={self.mode}",
-            f"tls.server.certPath={self._path('server.pem')}",
-            f"tls.server.keyPath={self._path('server.key')}",
+            *server_settings(self.folder, self.mode),
             "# what servers ask each other goes by TLS, too",
-            "tls.enable=true",
-            f"{off}tls.client.authServer=true",
-            f"{off}tls.client.trustCertPath={trusted}",
+            ask,
+            *(off + each for each in whom),
             "",
         ]
 
@@ -83,23 +60,5 @@ class Security:
         return str(self.folder / name)
 
     def write(self) -> None:
-        """ConfigError for a file that is there, or that cannot be written; then none is left."""
-        there = [name for name in self.files if (self.folder / name).exists()]
-        if there:
-            raise ConfigError(
-                f"{self.folder} has {', '.join(sorted(there))} already: choose another --directory"
-            )
-        made: list[Path] = []
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name, content in self.files.items():
-                is_public = name.endswith((".pem", ".csr", ".conf"))
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                fd = os.open(self.folder / name, flags, 0o644 if is_public else 0o600)
-                made.append(self.folder / name)
-                with os.fdopen(fd, "wb") as file:
-                    file.write(content)
-        except OSError as error:
-            for path in made:
-                path.unlink(missing_ok=True)
-            raise ConfigError(f"{self.folder} cannot be written: {error.strerror}") from None
+        """As write_new()."""
+        write_new(self.folder, self.files)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.command_line import rmq
 from support.waiting import HANG_S, wait_until
 
 COMMAND = [sys.executable, "-m", "rmq", "demo", "cluster"]
@@ -32,20 +34,46 @@ def is_gone(pid: int) -> bool:
 def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     tmp_path: Path, has_etcd: bool
 ) -> None:
+    """With etcd its servers speak TLS alone."""
     environment = os.environ if has_etcd else {**os.environ, "PATH": "/bin-without-etcd"}
-    done = subprocess.run(
-        [*COMMAND, "--dir", str(tmp_path / "d"), "--kill-master", "3", "--seconds", "5"],
-        capture_output=True, text=True, timeout=HANG_S, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    last = LAST.search(done.stdout)
-    assert last is not None, done.stdout
+    by_tls = ["--tls"] if has_etcd else []
+    folder, said, asked = tmp_path / "d", "", ""
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        subprocess.Popen(
+            [*COMMAND, "--dir", str(folder), "--kill-master", "3", "--seconds", "5", *by_tls],
+            stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            said += line
+            if found := re.search(r"what is there: rmq (replica status .*)", line):
+                asked = found[1]
+                look_at(asked)
+        assert process.wait(HANG_S) == 0, said
+        errors.seek(0)
+        assert "Traceback" not in errors.read()
+    last = LAST.search(said)
+    assert last is not None, said
     failovers, sent, received = map(int, last.groups())
     assert failovers >= 1 and sent == received > 100
-    assert "(master of epoch 1) died; " in done.stdout and "is back, and in sync" in done.stdout
-    assert ("not fault-tolerant" in done.stdout) is not ("controller-2 runs" in done.stdout)
-    assert all(is_gone(int(pid)) for pid in PID.findall(done.stdout))
-    assert "Traceback" not in done.stderr
+    assert "(master of epoch 1) died; " in said and "is back, and in sync" in said
+    assert ("not fault-tolerant" in said) is not ("controller-2 runs" in said)
+    assert all(is_gone(int(pid)) for pid in PID.findall(said))
+    assert (f" --tls-ca {folder}/tls/authority.pem" in asked) is has_etcd
+    keys = list(folder.glob("tls/*.key"))
+    assert len(keys) == 2 * has_etcd and all(path.stat().st_mode & 0o077 == 0 for path in keys)
+
+
+def look_at(asked: str) -> None:
+    """What the demo says is a command that is served, and by TLS nobody is without."""
+    done = rmq(*shlex.split(asked))
+    assert "broker-a: " in done.stdout, done.stderr
+    without, _, authority = asked.partition(" --tls-ca ")
+    if authority:
+        plain = rmq(*shlex.split(without))
+        assert plain.returncode == 3 and "if it speaks TLS alone" in plain.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
