@@ -44,6 +44,7 @@ from cext.wire.codes cimport (
     SEND_REPLY_MESSAGE,
     SEND_REPLY_MESSAGE_V2,
     SYSTEM_BUSY,
+    SYSTEM_ERROR,
     UPDATE_CONSUMER_OFFSET,
 )
 from cext.wire.header cimport header_find
@@ -59,6 +60,7 @@ cdef enum:
     UNKNOWN_SHOWN = 64              # of a user that is none
     TEXT_BYTES = 1024               # of a refusal
     ROWS = 18
+    ACKS_MAX = 8192                 # of a batch that are looked at; pop_ack takes fewer in any case
 
 cdef struct Name:                   # without escapes, for as long as its request is here
     const uint8_t* bytes
@@ -248,12 +250,18 @@ cdef Outcome may_use_popped(AuthService s, Connection* c, const Header* h, const
 
 cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
                      const Name* user_name, const User* user) noexcept nogil:
-    """Each ack of the batch."""
+    """Each ack of the batch. Of one that is too large as many as would do, and it is refused: 16 MiB
+    of them would keep the turn busy for half a second."""
     cdef ReviveEntry e
     cdef uint32_t at = 0
+    cdef int32_t left = ACKS_MAX
     cdef Outcome outcome
     cdef int status = next_batch_ack(f.body, f.body_bytes, &at, &e)
     while status == OK:
+        if left == 0:
+            return reply_error(s.turn, c, h, SYSTEM_ERROR, b"more acks than one request may bring: "
+                               b"send them in several")
+        left -= 1
         if e.group.length == 0:
             return refuse_field(s, c, h, user_name, b"c")
         if e.topic.length == 0:

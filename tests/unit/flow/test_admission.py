@@ -25,12 +25,13 @@ from rmq.auth.gate import Gate
 from rmq.auth.packed import packed, packed_addresses
 from rmq.auth.user import User
 from rmq.auth.white_list import WhiteList
-from rmq.codes import FLAG_ONE_WAY, RequestCode
+from rmq.codes import FLAG_ONE_WAY, RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import JSON, ROCKETMQ, Command, decode, encode
 from rmq.format.signature import Credentials
 
 NO_PERMISSION = 16
+ACKS_MAX = 8192  # of a batch, as cext/flow/auth/admission.pyx has it
 PROBE = 987_654_321  # an opaque
 REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 LETTERS = (310, 320, 325)
@@ -282,6 +283,58 @@ def test_topics_that_the_broker_writes_for_itself_are_allowed_by_name_alone(
         command = Command(code=11, fields=fields, flag=FLAG_ONE_WAY)
         assert (gate.verdict(command, client.address).refusal == "") == expected
         assert verdict(shard, client, command) == expected
+
+
+def acks_of(*groups: str) -> bytes:
+    return json.dumps({"acks": [{"c": group, "t": "t"} for group in groups]}).encode()
+
+
+TOO_LARGE = bytes(5 << 20)
+WRONG = [
+    (310, {"a": "p", "b": "t"}, TOO_LARGE),
+    (320, {"a": "p", "b": "t"}, TOO_LARGE),
+    (310, {"a": "p", "b": "t"}, b""),
+    (320, {"a": "p", "b": "t"}, b"no batch"),
+    (310, {"a": "p", "b": "t", "e": "77"}, b"x"),
+    (310, {"a": "p", "b": "t", "i": "P" * 32_768}, b"x"),
+    (310, {"a": "p", "b": "absent"}, b"x"),
+    (310, {"a": "p", "b": "no name!"}, b"x"),
+    (310, {"a": "p", "b": "t" * 300}, b"x"),
+    (11, {"topic": "t", "consumerGroup": "g", "queueId": "77"}, b""),
+    (200051, {"topic": "t", "consumerGroup": "g", "extraInfo": "nonsense"}, b""),
+    (200151, {}, acks_of(*["g"] * 5000)),
+    (200151, {}, b'{"acks":[{"c":"g","t":"t","b":"*"}]}'),
+    (370, {"topic": "t", "recallHandle": "nonsense"}, b""),
+    (36, {"group": "g", "originTopic": "t", "offset": "-1"}, b""),
+    (15, {"topic": "t", "consumerGroup": "g", "queueId": "77", "commitOffset": "-1"}, b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "fields", "body"), WRONG)
+def test_who_may_not_learns_nothing_else(
+    shard: Shard, code: int, fields: dict[str, str], body: bytes
+) -> None:
+    """Whatever else is wrong with a request, the account comes first: neither what is too large nor
+    what is not there is said to who has no right to it."""
+    for resource, may in (("Topic:other", False), ("*", True)):
+        put(shard, one_user("alice", (resource, "All")))
+        signed = Credentials("alice", "secret").sign(fields, body)
+        command = Command(code=code, fields=signed, body=body, flag=FLAG_ONE_WAY)
+        assert verdict(shard, shard.connect(), command) is may
+
+
+@pytest.mark.parametrize(
+    ("many", "code"), [(ACKS_MAX - 1, NO_PERMISSION), (ACKS_MAX, ResponseCode.SYSTEM_ERROR)]
+)
+def test_a_batch_of_acks_is_looked_at_as_far_as_one_may_go(
+    shard: Shard, many: int, code: int
+) -> None:
+    """Behind those it is too large, and refused for that."""
+    put(shard, one_user("alice", ("Topic:t", "Sub"), ("Group:g", "Sub")))
+    body = acks_of(*["g"] * many, "of-others")
+    signed = Credentials("alice", "secret").sign({}, body)
+    reply = shard.connect().ask(encode(Command(code=BATCH_ACK, fields=signed, body=body)))
+    assert reply.code == code, reply.remark
 
 
 ACKS = (
