@@ -250,8 +250,8 @@ cdef Outcome may_use_popped(AuthService s, Connection* c, const Header* h, const
 
 cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
                      const Name* user_name, const User* user) noexcept nogil:
-    """Each ack of the batch. Of one that is too large as many as would do, and it is refused: 16 MiB
-    of them would keep the turn busy for half a second."""
+    """Each ack of the batch. Of one that is too large as many as would do, and then it is refused:
+    16 MiB of them would keep the turn busy for half a second."""
     cdef ReviveEntry e
     cdef uint32_t at = 0
     cdef int32_t left = ACKS_MAX

@@ -28,7 +28,13 @@ from cext.flow.pop.pop_order cimport (
     order_obtain,
 )
 from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
-from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
+from cext.flow.pop.pop_table cimport (
+    is_others_retry_topic,
+    pair_find,
+    pair_obtain,
+    retry_topic_name,
+)
+from cext.flow.pop.revive cimport has_come_again
 from cext.flow.pop.revive_log cimport (
     REVIVE_RECORD_BYTES,
     append_check_point,
@@ -58,6 +64,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
+from cext.store.log.record cimport RecordView, record_parse
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.wire.codes cimport (
     POLLING_FULL,
@@ -108,6 +115,7 @@ cdef struct Popped:             # what one pop has found so far
     int64_t rest                # messages behind what was given
     bint unfinished             # the turn's share of filters is spent
     bint failed                 # the log takes no check points
+    bint others                 # the retry topic is another group's, too
     bint absent                 # records at absent_offset are not in memory
     Topic* absent_topic
     int32_t absent_queue
@@ -321,6 +329,22 @@ cdef void pass_damage(PopService s, PullJob* job, Topic* topic, int32_t queue_id
     move(s, job, topic, queue_id, offset + 1)
 
 
+cdef void keep_come_again(Found* found) noexcept nogil:
+    """Leaves out what was sent to the retry topic as another group's."""
+    cdef RecordView view
+    cdef int32_t i, kept = 0
+    found.bytes = 0
+    for i in range(found.count):
+        if (record_parse(found.at[i], found.sizes[i], -1, False, &view) != OK
+                or not has_come_again(&view)):
+            continue
+        found.at[kept] = found.at[i]
+        found.sizes[kept] = found.sizes[i]
+        found.bytes += found.sizes[i]
+        kept += 1
+    found.count = kept
+
+
 cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue,
                     int64_t offset, int32_t flag) noexcept nogil:
     cdef Found found
@@ -332,6 +356,8 @@ cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* 
     job.max_messages = job.pop.max_messages - p.count
     status = scan_entries(s.pull, job, queue, &found)
     job.topic = job.pop.topic
+    if p.others:
+        keep_come_again(&found)
     if found.count > 0:
         give(s, job, p, topic, queue, offset, &found, flag)
         return
@@ -387,22 +413,28 @@ cdef void pop_retry(PopService s, PullJob* job, Popped* p, bint v2) noexcept nog
     """The retry topic's queues; the topic is remembered, so that its news wake who waits."""
     cdef PopPair* pair = job.pop.pair
     cdef uint8_t name[RETRY_NAME_MAX]
-    cdef Topic* topic
+    cdef uint32_t length = retry_topic_name(pair, v2, name)
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, name, length)
     cdef int32_t i
-    topic = <Topic*> name_map_find(&s.tables.topics, name, retry_topic_name(pair, v2, name))
     if topic == NULL:
         return
-    topic.pop_retry_of = pair
+    p.others = is_others_retry_topic(&s.tables.groups, name, length, pair.group, pair.group_length)
+    if not p.others:
+        topic.pop_retry_of = pair
+    elif topic.pop_retry_of == pair:
+        topic.pop_retry_of = NULL           # its news are another group's
     for i in range(topic.read_queues):
         pop_queue(s, job, p, topic, i, 2 if v2 else 1)
+    p.others = False
 
 
 cdef void pop_retries(PopService s, PullJob* job, Popped* p) noexcept nogil:
+    """Both: what came back before the setting was changed counts, or before the first one was
+    another group's."""
     if job.pop.order:
         return
-    if s.pops.retry_v2:
-        pop_retry(s, job, p, True)
-    pop_retry(s, job, p, False)         # also what came back before the setting was changed
+    pop_retry(s, job, p, True)
+    pop_retry(s, job, p, False)
 
 
 cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.fetch.readahead cimport Readahead
 from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList
@@ -110,6 +111,10 @@ cdef PopPair* next_pair_of_group(Pops* pops, uint64_t* cursor, const uint8_t* gr
 cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const uint8_t* topic,
                              uint32_t topic_bytes, bint v2, uint8_t* out) noexcept nogil
 cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil
+# Whether what the group a would get again from %RETRY%a_b is another one's: it is the retry topic
+# of the group a_b, where there is one, as it was before there were pops. Then a has that of v2.
+cdef bint is_others_retry_topic(GroupTable* groups, const uint8_t* name, uint32_t length,
+                                const uint8_t* group, uint32_t group_bytes) noexcept nogil
 # Takes the settings of ShardCore's dict; ConfigError when the cluster's name is too long.
 cdef int pops_open(Pops* pops, dict given) except -1
 cdef void pops_close(Pops* pops) noexcept nogil

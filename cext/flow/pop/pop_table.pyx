@@ -7,6 +7,7 @@ from cext.base.check cimport check
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.flow.fetch.readahead cimport readahead_open
+from cext.flow.tables.group_table cimport group_find
 from cext.memory.name_map cimport (
     PAIR_BYTES_MAX,
     NameEntry,
@@ -141,6 +142,16 @@ cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const u
 cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil:
     return pop_retry_name(pair.group, pair.group_length, pair.topic.name, pair.topic.name_length,
                           v2, out)
+
+
+cdef bint is_others_retry_topic(GroupTable* groups, const uint8_t* name, uint32_t length,
+                                const uint8_t* group, uint32_t group_bytes) noexcept nogil:
+    cdef const uint8_t* named = name + RETRY_PREFIX_BYTES
+    if (length <= RETRY_PREFIX_BYTES + group_bytes
+            or memcmp(name, RETRY_PREFIX, RETRY_PREFIX_BYTES) != 0
+            or memcmp(named, group, group_bytes) != 0 or named[group_bytes] != c'_'):
+        return False
+    return group_find(groups, named, length - RETRY_PREFIX_BYTES) != NULL
 
 
 cdef int pops_open(Pops* pops, dict given) except -1:

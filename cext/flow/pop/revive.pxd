@@ -21,6 +21,10 @@ Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:0
 """
 from cext.flow.context.step cimport Step
 from cext.flow.pop.pop_service cimport PopService
+from cext.store.log.record cimport RecordView
 
 # After the turn's write and what timers do then. The poll sleeps until a check point is over.
 cdef Step revive_step(PopService s) noexcept
+# Whether a record of %RETRY%a_b came again, as pops of group a have it, and was not sent there by
+# group a_b: that has no 1ST_POP_TIME, or says by RETRY_TOPIC that it was sent back.
+cdef bint has_come_again(const RecordView* view) noexcept nogil

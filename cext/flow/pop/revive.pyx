@@ -29,9 +29,10 @@ from cext.flow.pop.pop_table cimport (
     REVIVE_QUEUES_MAX,
     CheckPoint,
     ReviveQueue,
+    is_others_retry_topic,
     pair_find,
     pair_obtain,
-    retry_topic_name,
+    pop_retry_name,
 )
 from cext.flow.pop.revive_log cimport (
     REVIVE_RECORD_BYTES,
@@ -228,14 +229,32 @@ cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
             and (group[pair.group_length] == c'_' or group[pair.group_length] == c'+'))
 
 
+cdef bint is_of_others(PopService s, const PopPair* pair) noexcept nogil:
+    """The pair's topic is the retry topic of another group."""
+    return is_others_retry_topic(&s.tables.groups, pair.topic.name, pair.topic.name_length,
+                                 pair.group, pair.group_length)
+
+
+cdef bint has_come_again(const RecordView* view) noexcept nogil:
+    cdef Text value
+    return (find_property(view.properties, view.properties_bytes, b"1ST_POP_TIME", &value)
+            and not find_property(view.properties, view.properties_bytes, b"RETRY_TOPIC", &value))
+
+
 cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil:
     """Where the pair's messages come again. OK, or NOT_READY: control makes the topic."""
     cdef uint8_t name[RETRY_NAME_MAX]
-    cdef uint32_t length
+    cdef uint32_t length, behind = 0
+    cdef bint v2 = s.pops.retry_v2
     if is_retry_of(pair):
-        target[0] = pair.topic
-        return OK
-    length = retry_topic_name(pair, s.pops.retry_v2, name)
+        if not is_of_others(s, pair):
+            target[0] = pair.topic
+            return OK
+        behind = RETRY_PREFIX_BYTES + pair.group_length + 1
+    length = pop_retry_name(pair.group, pair.group_length, pair.topic.name + behind,
+                            pair.topic.name_length - behind, v2, name)
+    if is_others_retry_topic(&s.tables.groups, name, length, pair.group, pair.group_length):
+        name[RETRY_PREFIX_BYTES + pair.group_length] = c'+'
     target[0] = <Topic*> name_map_find(&s.tables.topics, name, length)
     if target[0] != NULL:
         s.pops.wanted = 0
@@ -291,6 +310,8 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
                   b"a message that was popped and not acknowledged cannot be read and "
                   b"does not come again")
         return OK
+    if is_of_others(s, point.pair) and not has_come_again(&view):
+        return OK                           # given to nobody: by a handle of his own making
     message_of_record(&m, &view)
     m.properties = text_of(s.delay.redirect.after, fill_properties(s, &view, point.pop_ms))
     m.reconsume_times = view.reconsume_times + 1

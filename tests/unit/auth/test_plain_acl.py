@@ -80,6 +80,24 @@ def test_the_example_of_rocketmq(example: FixedAccounts, wanted: Wanted, allowed
     assert not user.is_super
 
 
+def test_a_retry_topic_is_the_group_of_its_whole_name(tmp_path: Path) -> None:
+    """ACL 1.0 knows no pops: %RETRY%a_b is never what group a has of topic b."""
+    (tmp_path / "plain_acl.yml").write_text(
+        "accounts:\n"
+        "- {accessKey: whole_name, secretKey: abcdefgh, groupPerms: [a_b=SUB], "
+        "topicPerms: ['%RETRY%c_d=SUB']}\n"
+        "- {accessKey: in_pieces, secretKey: abcdefgh, groupPerms: [a=SUB], topicPerms: [b=SUB]}\n"
+    )
+    found = read([tmp_path / "plain_acl.yml"])
+    for name, retries, may in (
+        ("whole_name", "%RETRY%a_b", True), ("whole_name", "%RETRY%c_d", True),
+        ("whole_name", "%RETRY%a", False), ("in_pieces", "%RETRY%a_b", False),
+        ("in_pieces", "%RETRY%a", True),
+    ):  # fmt: skip
+        wanted = [Wanted(topic(retries), SUB)]
+        assert (refusal(found.users[name], found.acls[name], wanted, None) == "") is may, retries
+
+
 def test_addresses_of_the_example(example: FixedAccounts) -> None:
     def is_white(text: str) -> bool:
         return any(each.covers(address(text)) for each in example.white)

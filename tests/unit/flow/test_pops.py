@@ -32,6 +32,7 @@ from support.popping import (
 from support.waiting import pass_seconds, until
 
 from rmq.base import clock
+from rmq.broker.broker import Broker
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
@@ -371,6 +372,73 @@ async def test_retry_topics_of_version_2_go_with_their_topic(tmp_path: Path) -> 
         assert (await client.call(215, topic="t")).code == 0
         assert broker.topics.get("%RETRY%g+t") is None
         assert (await client.call(POP, **pop_fields("g", "t"))).code == 17
+
+
+@in_loop
+async def test_the_retry_topic_of_a_group_is_popped_by_no_other(tmp_path: Path) -> None:
+    """%RETRY%g_t is what group g gets again of topic t; where there is a group g_t it is its own,
+    as in ACL 1.0, which knows no pops."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 2)
+        assert (await client.heartbeat("g_t", "t")).code == 0
+        await until(lambda: broker.topics.get(RETRY) is not None)
+        assert (await client.send(RETRY, b"secret")).code == 0
+        first = await pop(client, "g", "t", invisibleTime=5000)
+        assert numbers(first) == [0, 1]
+        again = await pop_all(client, "g", "t", 2)
+        assert {one.topic for one in again} == {"%RETRY%g+t"}
+        assert numbers(again) == [0, 1]
+        await ack(client, "g", *again)
+        assert await pop(client, "g", "t") == []
+        assert [one.body for one in await pop(client, "g_t", RETRY)] == [b"secret"]
+
+
+@in_loop
+async def test_no_other_group_brings_its_retries_again(tmp_path: Path) -> None:
+    """By a handle of his own making: what was given to nobody, and is not acknowledged, would come
+    to him when its time is over."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 1)
+        (own,) = await pop(client, "g", "t", invisibleTime=60_000)
+        await client.heartbeat("g_t", "t")
+        await until(lambda: broker.topics.get(RETRY) is not None)
+        await client.send(RETRY, b"secret")
+        fields = {**ack_fields("g", own), "topic": RETRY, "invisibleTime": 1000}
+        before = broker.core.stats()["pop_check_points"]
+        assert (await client.call(CHANGE, **fields)).code == 0
+        await until(lambda: broker.core.stats()["pop_check_points"] == before + 1)
+        await pass_seconds(broker.core, 3.0)
+        assert await pop(client, "g", "t") == []
+        assert broker.core.stats()["pop_revived"] == 0
+        assert [one.body for one in await pop(client, "g_t", RETRY)] == [b"secret"]
+
+
+@in_loop
+async def test_what_came_back_before_there_was_such_a_group_is_not_lost(tmp_path: Path) -> None:
+    """One message is out when the group g_t is made, the other one waits. What is sent back to
+    that group may have come again before: it is not g's."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 2)
+        await pop(client, "g", "t", invisibleTime=1000)
+        await until_revived(broker, 2)
+        (out,) = await pop_all(client, "g", "t", 1, invisibleTime=20_000, maxMsgNums=1)
+        assert out.topic == RETRY
+        await client.heartbeat("g_t", "other")
+        await until(lambda: broker.groups.get("g_t") is not None)
+        for properties in ("", "1ST_POP_TIME\x011\x02RETRY_TOPIC\x01other"):
+            assert (await client.send(RETRY, b"secret", i=properties)).code == 0
+        (waiting,) = await pop_all(client, "g", "t", 1)
+        assert (waiting.topic, numbers([waiting, out])) == (RETRY, [0, 1])
+        assert (await client.call(ACK, **ack_fields("g", waiting))).code == 0
+        (again,) = await pop_all(client, "g", "t", 1)
+        assert (again.topic, again.body) == ("%RETRY%g+t", out.body)
+        await ack(client, "g", again)
+        assert await pop(client, "g", "t") == []
+
+
+async def until_revived(broker: Broker, count: int) -> None:
+    while broker.core.stats()["pop_revived"] < count:
+        await pass_seconds(broker.core, 0.1)
 
 
 async def pop_binary(client: BrokerClient, **fields: int) -> list:
