@@ -141,6 +141,8 @@ _TLS: tuple[Setting, ...] = (
     _refused("useTLS", False, _NO_CLIENT_KEY),
     # Balancers, 10.0.0.5,10.1.0.0/16, who say by the PROXY protocol who comes by them.
     _text("rmqProxyProtocolFrom", ""),
+    # Whether all their connections have to, or whether one may be the balancer's own without.
+    _choice("rmqProxyProtocol", "required", "required", "optional"),
 )  # fmt: skip
 
 _LOCAL = "org.apache.rocketmq.auth"

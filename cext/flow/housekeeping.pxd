@@ -17,7 +17,7 @@ from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.tables cimport Tables
 
 cdef enum:
-    REPORTS = 7                         # counters that the log hears of when they grow
+    REPORTS = 8                         # counters that the log hears of when they grow
 
 cdef class Housekeeping:
     cdef TurnContext turn

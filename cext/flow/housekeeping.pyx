@@ -44,6 +44,10 @@ cdef Report[REPORTS] reports = [
            b"%u clients are connected; %llu have been closed because their address has begun as "
            b"many TLS handshakes as it may, this one the last; raise rmqMaxHandshakesPerAddress "
            b"or rmqHandshakeRatePerAddress", True),
+    Report(<char*> &FIELDS.refused_words - <char*> &FIELDS,
+           b"%u clients are connected; %llu have been closed because rmqProxyProtocolFrom lists "
+           b"their address, this one the last, and it did not say by the PROXY protocol who comes "
+           b"by it; have it do so (send-proxy), or set rmqProxyProtocol=optional", True),
     Report(<char*> &FIELDS.displaced - <char*> &FIELDS,
            b"%u clients are connected, and a limit is reached: %llu that asked for nothing have "
            b"been closed for others; raise rmqMaxConnections, rmqMaxConnectionsPerAddress or "

@@ -44,6 +44,7 @@ cdef struct NetCounters:
     uint64_t closed_deaf            # and for answers they did not take while buffers ran out
     uint64_t refused_address        # connections beyond the limit of their address
     uint64_t refused_handshakes     # closed for the handshakes that their address had begun
+    uint64_t refused_words          # of balancers that did not say who comes by them
     uint64_t displaced              # that never asked for anything, closed for newer ones
 
 # What ConnectionTable.open_table takes from the arena with the same arguments.

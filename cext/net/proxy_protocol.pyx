@@ -277,17 +277,19 @@ cdef int proxy_handshake(Connection* c) noexcept nogil:
         result = receive(c, &first, 1, MSG_PEEK)
         if result < 0:
             return result
-        if first != c'P' and first != c'\r':
+        if first != c'P' and first != c'\r' and s.server.may_say_nothing:
             return go_behind(c)             # of the balancer itself
         c.transport_wants |= HANDSHAKE_BEGUN
     if first == c'P':
         result = read_line(c)
         if result > 0 and not take_line(c):
             return TRANSPORT_FAILED
-    else:
+    elif first == c'\r':
         result = read_addresses(c)
         if result > 0:
             take_addresses(c)
+    else:
+        result = TRANSPORT_FAILED
     return go_behind(c) if result > 0 else result
 
 

@@ -59,6 +59,8 @@ cdef class Reactor(Input):
     # What the socket's events mean above its transport.
     cdef uint32_t transport_ready(self, Connection* c, uint32_t events) noexcept nogil
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
+    # One whose handshake has come to nothing.
+    cdef void close_failed(self, Connection* c) noexcept nogil
     # Its next step goes to the thread, or it is closed: its address has begun too many.
     cdef void hand_step(self, Connection* c) noexcept nogil
     # Of those whose step was elsewhere and is back.

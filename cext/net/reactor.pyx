@@ -223,7 +223,7 @@ cdef class Reactor(Input):
             self.watch(c)
             return 0
         if result < 0:
-            self.close_connection(c)
+            self.close_failed(c)
             return 0
         c.transport_wants = 0
         address_end(c)
@@ -232,6 +232,13 @@ cdef class Reactor(Input):
         if c.transport != NULL:             # it may have found that none is needed
             self.look_for_pending(c)
         return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
+
+    cdef void close_failed(self, Connection* c) noexcept nogil:
+        if c.transport_wants & WANTS_ADDRESS and c.transport_wants & HANDSHAKE_BEGUN:
+            self.counters.refused_words += 1
+            self.refuse_address(c)
+        else:
+            self.close_connection(c)
 
     cdef void hand_step(self, Connection* c) noexcept nogil:
         cdef int limit = address_begin(&self.addresses, c, self.now_ms)

@@ -64,6 +64,7 @@ def _clients(settings: Settings) -> dict[str, Any]:
         "by_certificate": settings.rmqTlsUser != "none",
         "tls": server_context(settings),
         "balancers": balancers.packed() if balancers is not None else b"",
+        "balancers_may_say_nothing": balancers is not None and balancers.may_say_nothing,
     }
 
 

@@ -186,6 +186,10 @@ _COUNTERS = {
         "connections_refused_address",
         "Connections beyond the limit of their address.",
     ),
+    "rmq_connections_refused_words_total": (
+        "connections_refused_words",
+        "Connections of balancers that did not say who comes by them.",
+    ),
     "rmq_handshakes_refused_address_total": (
         "handshakes_refused_address",
         "TLS handshakes beyond the limits of their address.",

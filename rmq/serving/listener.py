@@ -39,7 +39,7 @@ from rmq.serving.address_table import (
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.connection import Connection
 from rmq.serving.pace import Pace
-from rmq.serving.proxy_protocol import Balancers, client_of
+from rmq.serving.proxy_protocol import Balancers, WordsError
 from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
 from rmq.serving.tls_alert import connected
@@ -51,12 +51,15 @@ HANDSHAKES_A_TURN = 4  # each is a millisecond in which nobody else is answered
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
 SILENT_S = 1.0
+WORDS = "rmqProxyProtocolFrom"
 _SHAKING = "its address has begun as many TLS handshakes as it may; raise "
 TOO_MANY = {
     CONNECTIONS: "its address has as many connections as it may; raise "
     f"{CONNECTIONS}, or say in rmqProxyProtocolFrom that it is a balancer",
     HANDSHAKES: _SHAKING + HANDSHAKES,
     RATE: _SHAKING + RATE,
+    WORDS: f"it is one of {WORDS}, and does not say by the PROXY protocol who comes by it; have it "
+    "do so (send-proxy), or set rmqProxyProtocol=optional",
 }
 
 _log = logging.getLogger("rmq.serving.listener")
@@ -170,7 +173,13 @@ class Listener:
 
     async def _hear_balancer(self, connection: Connection, accepted: socket.socket) -> None:
         """Until it has said whose the connection is, that counts to no address."""
-        connection.come_from(await within(client_of(accepted), self._idle_seconds))
+        assert self._balancers is not None
+        try:
+            client = await within(self._balancers.client_of(accepted), self._idle_seconds)
+        except WordsError:
+            self._refuse(connection.peer, WORDS, clock.monotonic())
+            raise
+        connection.come_from(client)
         if not self._count_address(connection, clock.monotonic()):
             raise ConnectionAbortedError
 

@@ -2,7 +2,7 @@
 same for the reactor, and says what a balancer says.
 
     balancers = Balancers.of(settings)              rmqProxyProtocolFrom; None: nobody is believed
-    await client_of(accepted)                       ("192.0.2.7", 40000); None: the balancer itself
+    await balancers.client_of(accepted)             ("192.0.2.7", 40000); None: the balancer itself
 
 Nothing that is behind its words is taken from the socket.
 """
@@ -35,8 +35,13 @@ WORDS_S = 10.0
 Client = tuple[str, int]
 
 
+class WordsError(ConnectionAbortedError):
+    """A balancer has said something else than who comes by it."""
+
+
 class Balancers(msgspec.Struct, frozen=True):
     networks: tuple[Network, ...]
+    may_say_nothing: bool = False  # then it is the balancer itself
 
     @classmethod
     def of(cls, settings: Settings) -> Balancers | None:
@@ -49,7 +54,7 @@ class Balancers(msgspec.Struct, frozen=True):
                 f"rmqProxyProtocolFrom={settings.rmqProxyProtocolFrom:.100}: addresses and "
                 "networks of balancers with commas between, such as 10.0.0.5,10.1.0.0/16"
             ) from None
-        return cls(found) if found else None
+        return cls(found, settings.rmqProxyProtocol == "optional") if found else None
 
     def packed(self) -> bytes:
         return b"".join(map(networks.packed, self.networks))
@@ -62,14 +67,15 @@ class Balancers(msgspec.Struct, frozen=True):
             return False
         return any(address in network for network in self.networks)
 
-
-async def client_of(accepted: socket.socket) -> Client | None:
-    """OSError: the connection has ended, or what was said is wrong; asyncio.TimeoutError: it has
-    begun, and does not end."""
-    first = await received(accepted, 1, socket.MSG_PEEK)
-    if first not in (b"P", b"\r"):
+    async def client_of(self, accepted: socket.socket) -> Client | None:
+        """Who comes by one of them. WordsError: what was said is wrong; another OSError: the
+        connection has ended; asyncio.TimeoutError: it has begun to say it, and does not end."""
+        first = await received(accepted, 1, socket.MSG_PEEK)
+        if first in (b"P", b"\r"):
+            return await within(_said(accepted, first), WORDS_S)
+        if not self.may_say_nothing:
+            raise _wrong()
         return None
-    return await within(_said(accepted, first), WORDS_S)
 
 
 async def _said(accepted: socket.socket, first: bytes) -> Client | None:
@@ -151,5 +157,5 @@ async def _client_of_version_2(accepted: socket.socket) -> Client | None:
     return _client(ip_address(found[:size]), port)
 
 
-def _wrong() -> ConnectionAbortedError:
-    return ConnectionAbortedError("no PROXY protocol")
+def _wrong() -> WordsError:
+    return WordsError("no PROXY protocol")

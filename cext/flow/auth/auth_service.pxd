@@ -35,4 +35,4 @@ cdef class AuthService(Service):
     cdef uint64_t allowed               # counters
     cdef uint64_t refused
 
-    cdef int open_proxy(self, bytes balancers) except -1
+    cdef int open_proxy(self, bytes balancers, bint may_say_nothing) except -1

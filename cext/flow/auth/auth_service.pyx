@@ -45,14 +45,15 @@ cdef class AuthService:
             self.transport = &self.tls.transport
             self.tls.key_records = given.get("tls_key_records", KEY_RECORDS)
         if given.get("balancers"):
-            self.open_proxy(given["balancers"])
+            self.open_proxy(given["balancers"], given.get("balancers_may_say_nothing", False))
         return 0
 
-    cdef int open_proxy(self, bytes balancers) except -1:
+    cdef int open_proxy(self, bytes balancers, bint may_say_nothing) except -1:
         if proxy_server_open(&self.proxy, self.transport, <const uint8_t*> balancers,
                              <uint32_t> len(balancers)) != OK:
             no_memory("balancers")
         self.transport = &self.proxy.transport
+        self.proxy.may_say_nothing = may_say_nothing
         return 0
 
     cdef void close(self) noexcept:

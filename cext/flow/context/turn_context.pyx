@@ -105,6 +105,7 @@ cdef dict net_stats(TurnContext s):
         "connections_displaced": s.net.counters.displaced,
         "connections_refused_address": s.net.counters.refused_address,
         "handshakes_refused_address": s.net.counters.refused_handshakes,
+        "connections_refused_words": s.net.counters.refused_words,
         "half_frames": s.net.halves.size,
         "half_frame_bytes": s.net.halves.held_bytes,
         "received_bytes": s.net.counters.received_bytes,

@@ -34,6 +34,7 @@ from rmq.serving.pace import Pace
 pytestmark = pytest.mark.still_clock
 
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
+ITSELF = b"PROXY UNKNOWN\r\n"  # a balancer that looks whether somebody is there
 
 
 class From(Client):
@@ -122,6 +123,22 @@ async def test_behind_a_balancer_it_is_the_clients_address() -> None:
 
 
 @in_loop
+async def test_a_balancer_has_to_say_who_comes_by_it(caplog: pytest.LogCaptureFixture) -> None:
+    async with name_server(rmqProxyProtocolFrom=BALANCER) as server:
+        for said, is_served in ((b"", False), (ITSELF, True), (b"PROXY TCP4 1 1 1 1\r\n", False)):
+            async with From(server.port, BALANCER, said) as client:
+                assert await client.is_served() is is_served
+        async with From(server.port, BALANCER):
+            pass  # it has only looked whether somebody listens
+        await until(lambda: len(listener_of(server)) == 0)
+    (line,) = {each.getMessage() for each in caplog.records if each.levelno == logging.WARNING}
+    assert "and does not say by the PROXY protocol who comes by it" in line
+    settings = {"rmqProxyProtocolFrom": BALANCER, "rmqProxyProtocol": "optional"}
+    async with name_server(**settings) as server, From(server.port, BALANCER) as client:
+        assert await client.is_served()
+
+
+@in_loop
 async def test_what_a_balancer_has_not_named_yet_is_refused_to_nobody() -> None:
     settings = {"rmqMaxConnectionsPerAddress": 2, "rmqProxyProtocolFrom": BALANCER}
     async with (
@@ -133,6 +150,8 @@ async def test_what_a_balancer_has_not_named_yet_is_refused_to_nobody() -> None:
             each.writer.write(f"PROXY TCP4 192.0.2.{number} 10.0.0.5 40000 9876\r\n".encode())
         assert [await each.is_served() for each in waiting] == [True] * 5
         async with clients(server.port, *[BALANCER] * 3) as own:
+            for each in own:
+                each.writer.write(ITSELF)
             assert [await each.is_served() for each in own] == [True, True, False]
 
 

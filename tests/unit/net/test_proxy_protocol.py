@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 from support.certificates import Authority
-from support.shard import TIMEOUT_S, Client, Shard, messages, pull, send
+from support.shard import EVENT, TIMEOUT_S, Client, Shard, messages, pull, send
 
 from cext.net.tls import TlsContext
 from rmq.auth.authorization import address
@@ -26,7 +26,7 @@ from rmq.base import networks
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.serving.connection import Connection
-from rmq.serving.proxy_protocol import SIGNATURE, Balancers, client_of
+from rmq.serving.proxy_protocol import SIGNATURE, Balancers
 
 BALANCER, STRANGER = "127.0.0.9", "127.0.0.8"
 V4 = socket.inet_aton("192.0.2.7") + socket.inet_aton("10.0.0.5") + b"\x9c\x40\x2a\x9f"
@@ -50,7 +50,6 @@ SAID = {  # -> who the client is; None: the balancer itself
     version_2(0x20, 0x11, V4): None,
     version_2(0x21, 0x00, b"\x04\x00\x00"): None,
     version_2(0x21, 0x31, bytes(216)): None,
-    b"": None,
     # on the balancer's own machine, which is not this one
     b"PROXY TCP4 127.0.0.1 10.0.0.5 40000 10911\r\n": None,
     b"PROXY TCP4 0.0.0.0 10.0.0.5 40000 10911\r\n": None,
@@ -70,6 +69,7 @@ WRONG = [
     b"PROXY UNKNOWN\t\r\n", b"PROXY TCP6 fe80::1%lo ::1 1 1\r\n",
     version_2(0x11, 0x11, V4), version_2(0x22, 0x11, V4), version_2(0x21, 0x11, V4[:-1]),
     version_2(0x21, 0x21, V4), b"\r\n\r\n\0\r\nQUIT\r" + bytes(4),
+    b"\0\0\0\5", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n",  # no words: what a client would say
 ]  # fmt: skip
 
 
@@ -78,14 +78,20 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-@pytest.fixture
-def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
+@contextlib.contextmanager
+def believing(directory: Path, authority: Authority, **more: Any) -> Iterator[Shard]:
     pair = authority.pair("server")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     balancers = networks.packed(networks.network("127.0.0.9/32"))
-    with Shard(tmp_path, tls=(context, True), balancers=balancers) as shard:
+    with Shard(directory, tls=(context, True), balancers=balancers, **more) as shard:
         shard.topic("t")
         shard.group("g", "t")
+        yield shard
+
+
+@pytest.fixture
+def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
+    with believing(tmp_path, authority) as shard:
         yield shard
 
 
@@ -150,11 +156,10 @@ def test_nobody_else_is_believed(shard: Shard) -> None:
     other = shard.connect()
     for said in SAID:
         client = By(shard, STRANGER, said)
-        if said:
-            assert client.is_refused()
-        else:
-            assert client.taken_for() == client.own
+        assert client.is_refused()
         client.close()
+    client = By(shard, STRANGER)
+    assert client.taken_for() == client.own
     assert other.ask(send("t", b"x", opaque=1)).code == 0
 
 
@@ -167,7 +172,32 @@ def test_what_is_no_such_word_closes_the_connection(shard: Shard, said: bytes) -
     assert other.ask(send("t", b"x", opaque=1)).code == 0
 
 
-def taken_in_python(said: bytes) -> tuple[str, int] | str | None:
+def test_who_says_nothing_of_it_is_refused_and_counted(shard: Shard) -> None:
+    """A balancer that has forgotten the words would have all its clients taken for itself. Who only
+    looks whether somebody listens says nothing, and is no refusal."""
+    for said in (send("t", b"x", opaque=1), b"\x16\x03\x01\2\0", b"PROXY TCP5 1 1 1 1\r\n"):
+        client = By(shard, BALANCER, said)
+        assert client.is_refused()
+        client.close()
+    By(shard, BALANCER).close()
+    looked = By(shard, BALANCER)
+    looked.reset()
+    shard.until(lambda stats: stats["connections"] == 0)
+    assert shard.core.stats()["connections_refused_words"] == 3
+    (_, line) = next(each for each in shard.reports(EVENT) if b"send-proxy" in each[1])
+    assert b"rmqProxyProtocol=optional" in line
+
+
+def test_it_may_say_nothing_where_that_is_set(tmp_path: Path, authority: Authority) -> None:
+    with believing(tmp_path, authority, balancers_may_say_nothing=True) as shard:
+        for tls in (None, authority):
+            client = By(shard, BALANCER, tls=tls)
+            assert client.taken_for() == client.own
+            client.close()
+        assert By(shard, BALANCER, WRONG[0]).is_refused()
+
+
+def taken_in_python(said: bytes, may_say_nothing: bool = False) -> tuple[str, int] | str | None:
     """And nothing of what is behind it; "wrong" where it is refused."""
 
     async def taken() -> tuple[str, int] | str | None:
@@ -177,7 +207,8 @@ def taken_in_python(said: bytes) -> tuple[str, int] | str | None:
             theirs.sendall(said + b"\0\0\0\5")
             theirs.shutdown(socket.SHUT_WR)
             try:
-                found = await asyncio.wait_for(client_of(ours), TIMEOUT_S)
+                balancers = Balancers((), may_say_nothing)
+                found = await asyncio.wait_for(balancers.client_of(ours), TIMEOUT_S)
             except OSError:
                 return "wrong"
             left = said if said[:1] not in (b"P", b"\r") else b""
@@ -192,6 +223,8 @@ def test_servers_in_python_take_it_alike() -> None:
         assert taken_in_python(said) == client
     for said in WRONG:
         assert taken_in_python(said) == "wrong"
+    assert taken_in_python(b"", may_say_nothing=True) is None
+    assert taken_in_python(b"\x16", may_say_nothing=True) is None
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -206,7 +239,7 @@ def test_both_take_damaged_words_alike(shard: Shard, seed: int) -> None:
                 said[at] = source.choice(b"\0\r\n :.019PT\x21\x11\xff")
         expected = taken_in_python(bytes(said))
         client = By(shard, BALANCER, bytes(said), send("t", b"x", opaque=5))
-        if expected == "wrong" or said[:1] not in (b"P", b"\r", b""):
+        if expected == "wrong":
             assert client.is_refused(), bytes(said)
         else:
             assert client.reply().opaque == 5, bytes(said)
@@ -221,6 +254,7 @@ def test_what_settings_may_say() -> None:
     assert of("") is None
     found = of("10.0.0.5, 10.1.0.0/16,::1")
     assert found is not None
+    assert not found.may_say_nothing
     assert list(map(str, found.networks)) == ["10.0.0.5/32", "10.1.0.0/16", "::1/128"]
     for wrong in ("balancer", "10.0.0.256", "10.0.0.0/33"):
         with pytest.raises(ConfigError, match="rmqProxyProtocolFrom"):
