@@ -219,6 +219,16 @@ class Permission(Message, frozen=True):
     refuse: bool = False
 
 
+class TicketSecret(Message, frozen=True):
+    """Request to a shard: what its TLS tickets are made by from now on, so that a session goes on
+    at every shard. Answer: Done."""
+
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return "TicketSecret()"
+
+
 class Unconsumed(Message, frozen=True):
     """Request to a shard: what would be out of reach without it? Answer: UnconsumedReply."""
 
@@ -303,9 +313,9 @@ class Failed(Message, frozen=True):
 
 Any_ = (
     Hello | HelloCommand | Welcome | Sync | SyncReply | Change | Changed | Applied | Ready | Beat
-    | News | Pulse | Stats | StatsReply | Ask | Answer | Answers | Permission | Unconsumed
-    | UnconsumedReply | Status | StatusReply | AllStats | AllStatsReply | Drain | Restart | Shrink
-    | Done | Failed
+    | News | Pulse | Stats | StatsReply | Ask | Answer | Answers | Permission | TicketSecret
+    | Unconsumed | UnconsumedReply | Status | StatusReply | AllStats | AllStatsReply | Drain
+    | Restart | Shrink | Done | Failed
 )  # fmt: skip
 M = TypeVar("M", bound=Message)
 

@@ -76,6 +76,7 @@ from shards.messages import (
     Stamp,
     Stats,
     StatsReply,
+    TicketSecret,
     Unconsumed,
     UnconsumedReply,
     expect,
@@ -329,6 +330,9 @@ class BusSiblings(seam.Siblings):
                 reason = b"this shard is being taken off" if message.refuse else b""
                 self._broker.core.set_writable(int(not message.refuse), reason)
             await self._broker.registration.settled(1.0)
+            return Done()
+        if isinstance(message, TicketSecret):
+            self._broker.certificates.share_tickets(message.secret)
             return Done()
         if isinstance(message, Unconsumed):
             return UnconsumedReply(self._index, unconsumed(self._broker))

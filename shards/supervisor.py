@@ -26,6 +26,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import secrets
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
@@ -47,8 +48,11 @@ from shards.initial_tables import copy_tables, has_tables
 from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
     BusError,
+    Done,
     Hello,
+    Message,
     Permission,
+    TicketSecret,
     Unconsumed,
     UnconsumedReply,
     expect,
@@ -62,6 +66,8 @@ SILENT_S = 3.0
 WATCH_S = 0.5
 STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or starved
 DRAINED_CHECK_S = 5.0
+TICKETS_S = 12 * 3600.0  # that a secret of TLS tickets lasts; a ticket does for two hours
+TICKET_SECRET_BYTES = 32
 STOP_S = 30.0
 READ_ONLY, READ_WRITE = 4, 6
 
@@ -92,6 +98,8 @@ class Supervisor:
             self._directory, self._token, self._on_hello, self._on_ready,
             lambda message: answer(self, message),
         )  # fmt: skip
+        self._tickets = secrets.token_bytes(TICKET_SECRET_BYTES)
+        self._tickets_at = clock.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # set and replaced when a shard changes its state
         self._started = self._stopping = False
@@ -265,7 +273,8 @@ class Supervisor:
         shard.address = f"{self.settings.brokerIP1}:{hello.port}"
         shard.keeps_port(self._directory, hello.port)
         if shard.drain:
-            self._spawn(self._set_permission(shard, READ_ONLY))
+            self._spawn(self._tell(shard, Permission(READ_ONLY), "its permission is not set"))
+        self._share_tickets(shard)
         return ""
 
     def _on_ready(self, index: int) -> None:
@@ -276,11 +285,27 @@ class Supervisor:
             log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
             self._progressed()
 
-    async def _set_permission(self, shard: Shard, value: int) -> None:
+    def _share_tickets(self, shard: Shard) -> None:
+        """Where there is a certificate that all of them show. The secret is on no disk: shards go
+        on with theirs without a supervisor, and get another one of the next."""
+        if getattr(self.settings, "tls.server.certPath"):
+            secret = TicketSecret(self._tickets)
+            self._spawn(self._tell(shard, secret, "its TLS sessions go on at no other shard"))
+
+    def _renew_tickets(self) -> None:
+        if clock.monotonic() - self._tickets_at < TICKETS_S:
+            return
+        self._tickets_at = clock.monotonic()
+        self._tickets = secrets.token_bytes(TICKET_SECRET_BYTES)
+        for shard in self.shards.values():
+            if self.router.joined(shard.index) is not None:
+                self._share_tickets(shard)
+
+    async def _tell(self, shard: Shard, message: Message, otherwise: str) -> None:
         try:
-            await self.router.ask(shard.index, Permission(value), 5.0)
+            expect(await self.router.ask(shard.index, message, 5.0), Done)
         except BusError as error:
-            log.warning("shard %d: its permission is not set: %s", shard.index, error)
+            log.warning("shard %d: %s: %s", shard.index, otherwise, error)
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
         """Takes the shard's permission to write, or gives it back; holds over restarts."""
@@ -309,6 +334,7 @@ class Supervisor:
                 self.router.forgive()
             for shard in list(self.shards.values()):
                 self._check_silence(shard)
+            self._renew_tickets()
             if clock.monotonic() >= drained_check_at:
                 await self._check_drained()
                 drained_check_at = clock.monotonic() + DRAINED_CHECK_S

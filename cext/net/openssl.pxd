@@ -45,6 +45,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void SSL_CTX_set_default_passwd_cb_userdata(SSL_CTX* context, void* data)
     void SSL_CTX_set_default_passwd_cb(SSL_CTX* context, int (*give)(char*, int, int, void*))
     int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
+    long SSL_CTX_set_tlsext_ticket_keys(SSL_CTX* context, void* keys, long length)
     int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
     SSL* SSL_new(SSL_CTX* context)
     void SSL_free(SSL* ssl)

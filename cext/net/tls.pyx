@@ -37,6 +37,7 @@ from cext.net.openssl cimport (
     SSL_CTX_set_num_tickets,
     SSL_CTX_set_options,
     SSL_CTX_set_session_id_context,
+    SSL_CTX_set_tlsext_ticket_keys,
     SSL_CTX_set_verify,
     SSL_CTX_up_ref,
     SSL_CTX_use_PrivateKey_file,
@@ -97,6 +98,9 @@ cdef enum:
 # Of TLS 1.3, the cheapest first: 128 bits are as good, and cost a fifth less for each byte.
 cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            b"TLS_CHACHA20_POLY1305_SHA256")
+
+
+TICKET_KEY_BYTES = 80               # of OpenSSL 1.1 and later: a name, a key of HMAC, one of AES
 
 
 # ---- contexts
@@ -175,6 +179,13 @@ cdef class TlsContext:
 
     def __dealloc__(self):
         SSL_CTX_free(self.context)
+
+    def set_ticket_keys(self, bytes keys not None):
+        """What sessions' tickets are made and read by, TICKET_KEY_BYTES of them, in the place of
+        random ones. Before the context is anybody's: the handshake thread reads them."""
+        if (len(keys) != TICKET_KEY_BYTES
+                or SSL_CTX_set_tlsext_ticket_keys(self.context, <char*> keys, len(keys)) != 1):
+            raise ValueError(f"{len(keys)} bytes of ticket keys, not {TICKET_KEY_BYTES}")
 
     def __reduce__(self):
         raise not_copied(self, "it is of one process")

@@ -25,7 +25,7 @@ from typing import Any
 from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.access import Access
-from rmq.broker.certificates import certificate_watch
+from rmq.broker.certificates import Certificates
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.consumers import ConsumerTable
@@ -119,7 +119,7 @@ class Broker:
         self.started_at = clock.wall()
         self.guard = guard or Guard(settings, config, settings.brokerClusterName)
         self.access = Access(self.guard, core)
-        self.certificates = certificate_watch(settings, core)
+        self.certificates = Certificates(settings, core)
         self.settings_version = DataVersion()
         self.bodies = BodyCache()
         self.connections = Connections()

@@ -1,13 +1,64 @@
-"""Certificates: what the reactor shows clients that speak TLS, and replicas each other."""
+"""Certificates: what the reactor shows clients that speak TLS, and replicas each other.
+
+    certificates = Certificates(settings, core)         of a core made with server_context(settings)
+    await certificates.run()                            files are read anew when they change
+    certificates.share_tickets(secret)                  sessions go on at every shard that has it
+
+A session's ticket is made by keys that follow from the secret, the certificate and whom the server
+believes. So it goes on at another shard, and nowhere once one of the files is another one: a client
+whose authority is no longer trusted is not let in by what was proved before.
+"""
 
 from __future__ import annotations
 
-from cext.net.tls import TlsContext
+import hashlib
+from pathlib import Path
+
+from cext.net.tls import TICKET_KEY_BYTES, TlsContext
 from cext.net.tls_stream import TlsClientContext
 from rmq.broker.core_seam import AuthCalls
 from rmq.config import Settings
+from rmq.errors import ConfigError
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.tls import TlsFiles, client_tls
+
+
+class Certificates:
+    """Owned by the control thread's loop."""
+
+    def __init__(self, settings: Settings, core: AuthCalls) -> None:
+        self._core = core
+        self._secret = b""
+        self._watch = CertificateWatch(TlsFiles.of(settings), self._renew)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await self._watch.run()
+
+    def share_tickets(self, secret: bytes) -> None:
+        """From the next look on; sessions of the secret before begin anew."""
+        self._secret = secret
+        self._watch.look_anew()
+
+    def _renew(self, files: TlsFiles) -> None:
+        # Read before the context reads the same files: what changes between is seen by the next
+        # look, and until then tickets are those of the files before.
+        keys = ticket_keys(self._secret, files) if self._secret else b""
+        context = context_of(files)
+        if keys:
+            context.set_ticket_keys(keys)
+        self._core.set_tls(context, files.is_permissive)
+
+
+def ticket_keys(secret: bytes, files: TlsFiles) -> bytes:
+    """ConfigError: a file cannot be read."""
+    bound = hashlib.sha256(files.asks.encode())
+    try:
+        for path in (files.certificate, files.trusted):
+            bound.update(hashlib.sha256(Path(path).read_bytes() if path else b"").digest())
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from None
+    return hashlib.shake_256(secret + bound.digest()).digest(TICKET_KEY_BYTES)
 
 
 def context_of(files: TlsFiles) -> TlsContext:
@@ -33,11 +84,4 @@ def master_context(settings: Settings) -> TlsClientContext:
     said = client_tls(settings)
     return TlsClientContext(
         said.ca_file, said.verify, said.cert_file, said.key_file, said.key_password
-    )
-
-
-def certificate_watch(settings: Settings, core: AuthCalls) -> CertificateWatch:
-    """Of a core that was made with server_context(settings)."""
-    return CertificateWatch(
-        TlsFiles.of(settings), lambda files: core.set_tls(context_of(files), files.is_permissive)
     )

@@ -39,6 +39,10 @@ class CertificateWatch:
             await asyncio.sleep(LOOK_S)
             self.look()
 
+    def look_anew(self) -> None:
+        """The next look reads them, changed or not."""
+        self._stamp = ()
+
     def look(self) -> None:
         files = self._files
         if files is None or (stamp := files.stamp()) == self._stamp:

@@ -19,6 +19,8 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority, Pair
 from support.command_line import rmq
+from support.driven_clock import process_clock
+from support.machine import machine
 from support.waiting import HANG_S, wait_until
 from support.wire_frames import frame
 
@@ -31,6 +33,7 @@ from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
+from shards.messages import Done, Restart
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
         "i": "", "j": "0", "k": "false"}  # fmt: skip
@@ -169,6 +172,52 @@ def test_a_session_goes_on_where_certificates_are_asked_for(
             context.load_cert_chain(known.certificate, known.key)
             _, session = served(address, context)
             assert served(address, context, session)[0]
+
+
+def test_a_session_goes_on_at_another_shard(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And at one that was started again; until they have another secret, or the certificate is
+    another one."""
+    used, second = authority.pair("used-by-all"), authority.pair("second-of-all")
+    versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    contexts = [trusting(authority, version) for version in versions]
+    with process_clock(tmp_path) as clock:
+        for name in ("RMQ_TEST_CLOCK", "RMQ_TESTING"):
+            monkeypatch.setenv(name, clock.environment[name])
+        with machine(tmp_path, 2, used.settings("permissive")) as broker:
+            addresses = [f"127.0.0.1:{port}" for port in broker.ports]
+
+            def sessions_of(shard: int) -> list[ssl.SSLSession]:
+                return [served(addresses[shard], context)[1] for context in contexts]
+
+            def until_they(go_on: bool, at: int, sessions: list[ssl.SSLSession]) -> None:
+                asked = list(zip(contexts, sessions, strict=True))
+                wait_until(lambda: all(served(addresses[at], *each)[0] is go_on for each in asked))
+
+            def until_shared() -> None:
+                wait_until(
+                    lambda: all(
+                        served(addresses[1 - first], context, session)[0]
+                        for first in (0, 1)
+                        for context, session in zip(contexts, sessions_of(first), strict=True)
+                    )
+                )
+
+            until_shared()
+            sessions = sessions_of(0)
+            broker.ask(Restart(1), Done)
+            addresses[1] = f"127.0.0.1:{broker.until_serving(1).address.rpartition(':')[2]}"
+            until_they(True, 1, sessions)
+            clock.advance(13 * 3600)
+            for shard in (0, 1):
+                until_they(False, shard, sessions)
+            until_shared()
+            sessions = sessions_of(1)
+            lay(second, used)
+            for shard in (0, 1):
+                until_they(False, shard, sessions)
+            until_shared()
 
 
 def test_a_session_of_a_certificate_that_was_renewed_begins_anew(

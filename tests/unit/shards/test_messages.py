@@ -19,6 +19,7 @@ from shards.messages import (
     News,
     Stamp,
     StatsReply,
+    TicketSecret,
     decode,
     encode,
     expect,
@@ -34,6 +35,12 @@ def test_message_survives_the_bus() -> None:
         StatsReply(1, "b-1", "127.0.0.1:1", 2, 3, {"messages_in": 2**62}, {"cpu_s": 0.5}),
     ):
         assert decode(encode(message)) == message
+
+
+def test_a_secret_is_in_no_line_of_a_log() -> None:
+    message = TicketSecret(b"secret of tickets")
+    assert decode(encode(message)) == message
+    assert "secret of" not in f"{message} {message!r}"
 
 
 def test_first_byte_is_the_version_and_another_one_is_refused() -> None:
