@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from rmq.demo.ports import free_port
 from rmq.names import SELF_TEST_TOPIC
-from tests.ha.cluster import SETTINGS, Broker, Node, PlainPair
+from tests.ha.cluster import SETTINGS, Broker, Node, PlainPair, Program
 from tools.peers.apache import ApacheStandalone
 from tools.peers.probe import answers, has_route
 
@@ -26,10 +26,8 @@ ENDED_BY_SIGTERM = 143
 OWN = {"rmqMasterAddress"}  # Apache's broker learns it from the name server
 
 
-class ApacheBroker(Broker):
+class ApacheBroker(Program, Broker):
     """No fault gets at its disk or its clock."""
-
-    says_ready = False
 
     def __init__(self, name: str, folder: Path, namesrv: str, settings: Mapping[str, str]) -> None:
         self._port = free_port(below=2, above=1)

@@ -17,15 +17,15 @@ import functools
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from support.broker_process import PATIENT
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults, compile_shim
+from support.rmq_process import AnyProcess, start_rmq
 from support.stopping import stand_still
 from support.waiting import HANG_S, wait_until
 
@@ -68,8 +68,6 @@ def end_with_parent() -> None:
 class Node:
     """A process of the cluster that can be ended and started again at its address."""
 
-    says_ready = True  # in the one line that it prints
-
     def __init__(
         self, name: str, folder: Path, words: Sequence[str], address: str, host: Host = LOCAL
     ) -> None:
@@ -79,15 +77,12 @@ class Node:
         self.host = host
         self.log_path = folder / f"{name}.txt"
         self.environment = {**os.environ}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: AnyProcess | None = None
         self.starts = 0
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "rmq", *self.words]
 
     def start(self) -> None:
         """Returns when it is ready."""
@@ -98,12 +93,14 @@ class Node:
         """Begins a start: several that wait for each other are launched first."""
         assert not self.is_running
         with self.log_path.open("a") as log:
-            self.process = subprocess.Popen(
-                self.host.command(self.command()),
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if self.says_ready else log,
-                stderr=log, text=True, cwd=ROOT, env=self.environment, preexec_fn=end_with_parent,
-            )  # fmt: skip
+            self.process = self.begin(log)
         self.starts += 1
+
+    def begin(self, log: IO[str]) -> AnyProcess:
+        return start_rmq(
+            self.words, stderr=log, cwd=ROOT, environment=self.environment,
+            before=self.host.command([]), in_child=end_with_parent,
+        )  # fmt: skip
 
     def until_ready(self) -> None:
         assert self.process is not None and self.process.stdout is not None
@@ -141,6 +138,19 @@ class Node:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+class Program(Node):
+    """A node that is none of rmq's; what it says is in its log."""
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def begin(self, log: IO[str]) -> AnyProcess:
+        return subprocess.Popen(
+            self.host.command(self.command()), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            text=True, cwd=ROOT, env=self.environment, preexec_fn=end_with_parent,
+        )  # fmt: skip
 
 
 class Broker(Node):

@@ -27,7 +27,7 @@ from rmq.codes import RequestCode
 from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format import fastjson
-from tests.ha.cluster import Broker, Cluster, Node, PlainCluster
+from tests.ha.cluster import Broker, Cluster, Node, PlainCluster, Program
 from tests.ha.network import LOCAL, Host
 
 LEASE_MS = 3000
@@ -159,7 +159,7 @@ class CutTrio(Trio):
 # ---- with etcd
 
 
-class EtcdMember(Node):
+class EtcdMember(Program):
     """Ready when it knows a leader. `inside`: where its clients are."""
 
     def __init__(

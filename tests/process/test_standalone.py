@@ -32,21 +32,21 @@ def bodies(namesrv: str, topic: str, *options: str) -> list[str]:
 
 
 def test_ready_line_names_addresses_and_what_to_try(tmp_path: Path) -> None:
-    with broker_process(tmp_path) as broker:
+    with broker_process(tmp_path, is_fork=False) as broker:
         assert "Try: rmq send greetings hello" in broker.ready_line
         assert f"-n {broker.namesrv}" in broker.ready_line
         assert str(broker.store) in broker.ready_line
         assert "(ASYNC_FLUSH)" in broker.ready_line
         ready = [broker.ready_seconds]
     while ready[-1] >= 3 * SLOWNESS and len(ready) < 4:  # a disk may take 200 ms for each sync
-        with broker_process(tmp_path / str(len(ready))) as broker:
+        with broker_process(tmp_path / str(len(ready)), is_fork=False) as broker:
             ready.append(broker.ready_seconds)
     assert min(ready) < 3 * SLOWNESS, ready
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_messages_survive_a_clean_stop(tmp_path: Path, flush: str) -> None:
-    with broker_process(tmp_path, ["--flush", flush]) as broker:
+    with broker_process(tmp_path, ["--flush", flush], is_fork=False) as broker:
         done = rmq("send", "kept", namesrv=broker.namesrv, input="one\ntwo\nthree\n")
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("SEND_OK") == 3

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.calm_clock import calm_seconds
+from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S, wait_until
 
 READY = re.compile(
@@ -29,7 +30,7 @@ PATIENT = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyT
 
 @dataclass
 class BrokerProcess:
-    process: subprocess.Popen[str]
+    process: AnyProcess
     store: Path
     namesrv: str
     address: str
@@ -65,9 +66,13 @@ class BrokerProcess:
         return code
 
 
+def words(store: Path, *options: str) -> list[str]:
+    """Of rmq's command line."""
+    return ["standalone", "--store", str(store), "--namesrv-port", "0", "--port", "0", *options]
+
+
 def command(store: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "rmq", "standalone", "--store", str(store),
-            "--namesrv-port", "0", "--port", "0", *options]  # fmt: skip
+    return [sys.executable, "-m", "rmq", *words(store, *options)]
 
 
 def with_files(soft: int, hard: int) -> list[str]:
@@ -77,18 +82,18 @@ def with_files(soft: int, hard: int) -> list[str]:
 
 def start_broker(
     directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
-    before: Sequence[str] = (),
+    before: Sequence[str] = (), is_fork: bool = True,
 ) -> BrokerProcess:  # fmt: skip
-    """Starts `rmq standalone` on directory/store, PATIENT, and waits for its ready line. `before`:
-    words in front of the command, which replace themselves by it."""
+    """Starts `rmq standalone` on directory/store, PATIENT, and waits for its ready line; the rest
+    is start_rmq's."""
     directory.mkdir(exist_ok=True)
     store = directory / "store"
     log_path = directory / "broker.txt"
     began = calm_seconds()
     with log_path.open("a") as log:
-        process = subprocess.Popen(
-            [*before, *command(store, *PATIENT, *options)], stdout=subprocess.PIPE, stderr=log,
-            text=True, env=environment,
+        process = start_rmq(
+            words(store, *PATIENT, *options), stderr=log, environment=environment, before=before,
+            is_fork=is_fork,
         )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -107,10 +112,10 @@ def start_broker(
 @contextmanager
 def broker_process(
     directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
-    before: Sequence[str] = (),
+    before: Sequence[str] = (), is_fork: bool = True,
 ) -> Iterator[BrokerProcess]:  # fmt: skip
     """A broker for the time of the block; stopped by SIGTERM, killed when that does not help."""
-    broker = start_broker(directory, options, environment, before)
+    broker = start_broker(directory, options, environment, before, is_fork)
     try:
         yield broker
     finally:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.broker_process import PATIENT
+from support.rmq_process import start_rmq
 from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking.cluster import Cluster
@@ -53,17 +54,18 @@ class Machine:
         self.seen: set[int] = set()
         self.start(shards)
 
-    def command(self, shards: int | None) -> list[str]:
+    def words(self, shards: int | None) -> list[str]:
         count = [] if shards is None else ["--shards", str(shards)]
-        return [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store), "--port",
-                self.port, "--namesrv-port", self.namesrv_port, *count, *self.options]  # fmt: skip
+        return ["standalone", "--store", str(self.store), "--port", self.port, "--namesrv-port",
+                self.namesrv_port, *count, *self.options]  # fmt: skip
+
+    def command(self, shards: int | None) -> list[str]:
+        return [sys.executable, "-m", "rmq", *self.words(shards)]
 
     def start(self, shards: int | None) -> None:
         began = time.monotonic()
         with self.log_path.open("a") as log:
-            self.process = subprocess.Popen(
-                self.command(shards), stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            self.process = start_rmq(self.words(shards), stderr=log)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.ready_s = time.monotonic() - began

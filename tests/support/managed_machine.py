@@ -15,12 +15,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from support.broker_process import PATIENT
+from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S
 
 from rmq.client.blocking.cluster import Cluster
@@ -53,7 +52,7 @@ class ManagedMachine:
             "supervisor": ["broker", "--store", str(self.store), "--port", str(first),
                            "--shards", str(shards), "-n", self.namesrv, *common, *settings],
         }  # fmt: skip
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, AnyProcess] = {}
         self.restarts = dict.fromkeys(self.commands, 0)
         self.seen: set[int] = set()  # processes of shards
         self._keeper: asyncio.Task[None] | None = None
@@ -129,10 +128,7 @@ class ManagedMachine:
 
     def _start(self, name: str) -> None:
         with self.log_path.open("a") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "rmq", *self.commands[name]],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+            self.processes[name] = start_rmq(self.commands[name], stdout=log, stderr=log)
 
     async def _keep_up(self) -> None:
         """What systemd does with Restart=on-failure."""

@@ -9,10 +9,9 @@ servers.end()
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+from support.rmq_process import start_rmq
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
@@ -37,9 +36,8 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "rmq", *self.words, "--port", self.port]
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = start_rmq([*self.words, "--port", self.port], stderr=log)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         # A broker that is not registered yet says also where nobody answers.

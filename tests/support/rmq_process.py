@@ -1,0 +1,176 @@
+"""`rmq ..` as a process, forked from one that has read the modules of rmq.
+
+    process = start_rmq(["standalone", "--store", store], stderr=log)
+    process.stdout.readline(); process.pid; process.terminate(); process.wait(HANG_S)
+
+To read 670 modules is nine tenths of what the start of a server costs, and that was a third of what
+a run of all tests did. A process of tests that starts servers has one, of multiprocessing's
+forkserver, that has read them and does nothing else; servers are its forks. From there on they are
+as any: descriptors, signals, environment, and the main of rmq's commands. What a start itself is
+about is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
+test_operating.py, all that is limited before it begins, and by is_fork=False.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, reduction
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import IO, Any
+from unittest import mock
+
+from support.source_tree import ROOT
+
+MODULES = "support.rmq_modules"
+LOADER = "LD_PRELOAD"  # is read where a program begins, which a fork does not
+_lock = threading.Lock()  # of what multiprocessing knows of all its processes
+_running: set[RmqProcess] = set()
+
+
+class RmqProcess:
+    """As much of subprocess.Popen[str] as tests ask of servers."""
+
+    def __init__(self, process: ForkServerProcess, stdout: IO[str] | None) -> None:
+        assert process.pid is not None
+        self._process = process
+        self.pid = process.pid
+        self.stdout = stdout
+        _running.add(self)
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        with _lock:
+            code = self._process.exitcode
+        if code is not None:
+            _running.discard(self)
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, below 0 for the signal that ended it; subprocess.TimeoutExpired."""
+        connection.wait([self._process.sentinel], timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("rmq", timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+AnyProcess = RmqProcess | subprocess.Popen[str]
+
+
+def start_rmq(
+    words: Sequence[object], *, stderr: IO[Any], stdout: IO[Any] | None = None,
+    environment: Mapping[str, str] | None = None, cwd: Path | None = None,
+    before: Sequence[str] = (), in_child: Callable[[], object] | None = None, is_fork: bool = True,
+) -> AnyProcess:  # fmt: skip
+    """stdout: a file; else `.stdout` reads what it says. before: words in front of the command,
+    which replace themselves by it. in_child: a function of a module that the process calls first.
+    """
+    words = list(map(str, words))
+    given = dict(os.environ if environment is None else environment)
+    if before or not is_fork or given.get(LOADER) != os.environ.get(LOADER):
+        return subprocess.Popen(
+            [*before, sys.executable, "-m", "rmq", *words], stdin=subprocess.DEVNULL,
+            stdout=stdout or subprocess.PIPE, stderr=stderr, text=True, env=given, cwd=cwd,
+            preexec_fn=in_child,
+        )  # fmt: skip
+    begin = _Begin(words, given, str(cwd or Path.cwd()), in_child)
+    if stdout is not None:
+        return RmqProcess(_forked(begin, stdout.fileno(), stderr.fileno()), None)
+    descriptor, writing = os.pipe()
+    reading = os.fdopen(descriptor)
+    try:
+        process = _forked(begin, writing, stderr.fileno())
+    finally:
+        os.close(writing)
+    return RmqProcess(process, reading)
+
+
+def _forked(begin: _Begin, stdout: int, stderr: int) -> ForkServerProcess:
+    process = _context().Process(
+        target=begin, args=(_Descriptor(stdout), _Descriptor(stderr)), daemon=True
+    )
+    # The forkserver, which the first one starts, finds modules as this process does.
+    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+    with _lock, mock.patch.dict(os.environ, PYTHONPATH=paths):
+        process.start()
+    return process
+
+
+class _Descriptor:
+    """Duplicated for the process that it is sent to."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _detached, (reduction.DupFd(self.number),)
+
+
+def _detached(sent: Any) -> int:
+    return int(sent.detach())
+
+
+@functools.cache
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([MODULES])
+    # multiprocessing asks them to end when this process does, and waits for those that cannot.
+    atexit.register(_kill_all)
+    return context
+
+
+def _kill_all() -> None:
+    for process in list(_running):
+        process.kill()
+
+
+@dataclass
+class _Begin:
+    """What the new process does."""
+
+    words: list[str]
+    environment: dict[str, str]
+    place: str
+    first: Callable[[], object] | None
+
+    def __call__(self, stdout: int, stderr: int) -> None:
+        assert MODULES in sys.modules, "the modules were not read before"
+        atexit.unregister(_kill_all)
+        if self.first is not None:
+            self.first()
+        for number, descriptor in ((1, stdout), (2, stderr)):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.chdir(self.place)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        sys.argv = ["rmq", *self.words]
+        from rmq.cli.main import main
+
+        try:
+            main()
+        finally:
+            atexit._run_exitfuncs()
