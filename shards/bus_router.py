@@ -9,6 +9,7 @@
                                waits for the prompt ones  <-  Applied(seq)
                       <-       Changed(applied, late)
     Beat              ->       (silent for SILENT_S: state `silent`)
+    Ready(not serving) ->      its log is opened anew, it has no beats until the next Hello
                                Pulse(seq) each second     ->  behind? Sync
 
 Requests also go the other way, ask(index, message), and commands speak to the same ROUTER. Every
@@ -46,6 +47,7 @@ from shards.messages import (
     BusError,
     Change,
     Changed,
+    Done,
     Failed,
     Hello,
     HelloCommand,
@@ -90,7 +92,7 @@ class BusRouter:
         directory: BusDirectory,
         token: str,
         on_hello: Callable[[Hello], str],
-        on_ready: Callable[[int], None],
+        on_ready: Callable[[int, bool], None],  # shard, whether it serves from now on
         on_command: Callable[[Message], Awaitable[Message]],
     ) -> None:
         self._directory = directory
@@ -223,7 +225,7 @@ class BusRouter:
         if isinstance(message, Applied):
             self._applied(peer, message.seq)
         elif isinstance(message, Ready) and isinstance(peer.hello, Hello):
-            self._on_ready(peer.hello.index)
+            self._on_ready(peer.hello.index, message.serving)
         elif not isinstance(message, Beat):
             self._refuse(identity, f"{type(message).__name__} is no notice")
 
@@ -261,6 +263,9 @@ class BusRouter:
                 return SyncReply(self.seq, newer, wanted)
             if isinstance(message, Change):
                 return await self._change(peer, message.items)
+            if isinstance(message, Ready):
+                self._on_ready(peer.hello.index, message.serving)
+                return Done()
         if isinstance(message, Ask):
             own = peer.hello.index if isinstance(peer.hello, Hello) else -1
             return await self.ask_all(message, without=own)
@@ -289,7 +294,7 @@ class BusRouter:
             self._shards[hello.index] = peer
             log.debug("shard %d (%s, process %d) is on the bus", hello.index, hello.name, hello.pid)
             if hello.serving:
-                self._on_ready(hello.index)
+                self._on_ready(hello.index, True)
         return Welcome(self.epoch, self.seq, self.registry.counter)
 
     # ---- changes

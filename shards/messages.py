@@ -138,9 +138,12 @@ class Applied(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """Notice of a shard, once: clients can find me at the name servers."""
+    """Notice of a shard: clients can find me at the name servers. Not `serving`: a request (answer:
+    Done), my broker ends; if the process does not, it opens its log anew and says Hello then. Until
+    then there are no beats."""
 
     index: int
+    serving: bool = True
 
 
 class Beat(Message, frozen=True):
@@ -252,7 +255,8 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
 
     index: int
     name: str
-    state: str  # starting | serving | silent | draining | drained | waiting | stopping | given up
+    # starting | serving | silent | reopening | draining | drained | waiting | stopping | given up
+    state: str
     pid: int  # 0: no process
     address: str
     store: str

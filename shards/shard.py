@@ -1,6 +1,7 @@
 """Shard: as its supervisor has it: the process, its state, and what was tried so far.
 
     starting -> serving <-> silent          the process runs
+    serving -> reopening -> serving         its log is cut or begins elsewhere, in the same process
     serving -> draining -> drained          it takes no sends; nothing unconsumed is left
     ended -> waiting -> starting            back-off, then once more
     ended too often -> given up             until `rmq broker restart`
@@ -42,10 +43,10 @@ from shards.start_file import REFUSED, StartFile
 STABLE_S = 1.0
 PAUSES_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 5.0, 5.0)
 
-STARTING, SERVING, SILENT = "starting", "serving", "silent"
+STARTING, SERVING, SILENT, REOPENING = "starting", "serving", "silent", "reopening"
 DRAINING, DRAINED = "draining", "drained"
 WAITING, STOPPING, STOPPED, GIVEN_UP = "waiting", "stopping", "stopped", "given up"
-RUNNING = frozenset({STARTING, SERVING, SILENT, DRAINING, DRAINED, STOPPING})
+RUNNING = frozenset({STARTING, SERVING, SILENT, REOPENING, DRAINING, DRAINED, STOPPING})
 
 
 class PidFile(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ its settings, the secret of the bus, and where it runs (placement.py).
 
 Start: memory policy, store lock, recovery, threads, all of it on the shard's own core (rmq/system);
 then the bus, and with what the other shards know the name servers. A start that fails leaves its
-reason in STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it.
+reason in STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it. So
+does a shard whose reactor is stuck.
 
 When the supervisor dies the shard serves on: it holds everything it needs. It stops at SIGTERM. It
 leads a session of its own, so that Ctrl-C in the supervisor's terminal is the supervisor's matter.
@@ -35,13 +36,12 @@ from rmq.node.slave_start import follow, joined
 from rmq.node.store_lock import StoreLock
 from rmq.node.truncation import cut_damage, finish_truncation
 from rmq.system import affinity, descriptors
+from rmq.system.threads import REACTOR
 from shards.bus_files import BusDirectory
 from shards.siblings import BusSiblings
 from shards.start_file import FAILED, REFUSED, StartFile
 
 log = logging.getLogger("rmq.shard")
-
-REACTOR = "rmq-reactor"  # the name of its thread
 
 
 def main(arguments: list[str]) -> int:
@@ -93,7 +93,11 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
             broker.join(made[0])
 
         broker = ServedBroker(
-            Broker(settings, core, guard), stop, prepare, lambda: made[0].serving()
+            Broker(settings, core, guard),
+            stop,
+            prepare,
+            lambda: made[0].serving(),
+            lambda why: directory.write(f"shard-{index}.why", why),
         )
         await broker.start()
         _warn(affinity.spread(start.node_cpus, REACTOR))

@@ -33,6 +33,7 @@ answered even when the supervisor is dead or stopped. It then travels when one i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -150,6 +151,10 @@ class BusSiblings(seam.Siblings):
         self._link.notice(Ready(self._index))
 
     async def stop(self) -> None:
+        if self._serving and self._link.joined:
+            # The process may go on, when its log is cut: nobody is to wait for its beats then.
+            with contextlib.suppress(BusError):
+                await self._link.request(Ready(self._index, serving=False), SHARE_WAIT_S)
         tasks = [task for task in (self._registering, self._sending) if task is not None]
         for task in tasks:
             task.cancel()

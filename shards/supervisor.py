@@ -9,7 +9,9 @@
 A shard's end is seen at once (pidfd) and answered with a new start, after a pause when it keeps
 failing (shard.py). One that is silent on the bus for SILENT_S is shown as such; silent for
 rmqShardSilentSeconds (30) it is taken for hung and killed: a process that is stopped or swapped to
-death does not come back by itself, a new one does.
+death does not come back by itself, a new one does. Not so while its reactor waits for a disk, which
+holds the process anyhow. One that opens its log anew, because it is cut, has said so: it is waited
+for as at a start, however long that takes.
 
 When the supervisor itself dies the shards serve on, and the next supervisor on the same store
 adopts them: it finds their processes by the pid files, takes the token they know, and they say
@@ -40,6 +42,7 @@ from rmq.base.deadline import within
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
+from rmq.system.threads import REACTOR, named_thread
 from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
@@ -277,11 +280,19 @@ class Supervisor:
         self._share_tickets(shard)
         return ""
 
-    def _on_ready(self, index: int) -> None:
+    def _on_ready(self, index: int, serving: bool) -> None:
         shard = self.shards.get(index)
-        if shard is not None and shard.runs and shard.state == states.STARTING:
+        if shard is None or not shard.runs or shard.state == states.STOPPING:
+            return
+        if not serving:
+            shard.state, shard.reason = states.REOPENING, "its log is opened anew"
+            log.info("shard %d (%s) opens its log anew", index, shard.place.name)
+            self._progressed()
+        elif shard.state in (states.STARTING, states.REOPENING):
+            if shard.state == states.REOPENING:
+                shard.reason = ""
             shard.state = states.DRAINING if shard.drain else states.SERVING
-            shard.serving_at = clock.monotonic()
+            shard.serving_at = shard.serving_at or clock.monotonic()
             log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
             self._progressed()
 
@@ -309,6 +320,8 @@ class Supervisor:
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
         """Takes the shard's permission to write, or gives it back; holds over restarts."""
+        if shard.state == states.REOPENING:
+            raise BusError(f"shard {shard.index} opens its log anew: try again when it serves")
         shard.drain = on
         self.save()
         if shard.serving_at is not None:
@@ -343,7 +356,9 @@ class Supervisor:
         silent_s = self.router.silent_s(shard.index)
         if not shard.runs or silent_s is None or shard.serving_at is None:
             return
-        if silent_s >= self.settings.rmqShardSilentSeconds:
+        if shard.state == states.REOPENING:
+            return
+        if silent_s >= self.settings.rmqShardSilentSeconds and not self._waits_for_disk(shard):
             log.error("shard %d has said nothing for %.0f s and is killed", shard.index, silent_s)
             shard.signal(signal.SIGKILL)
         elif silent_s >= SILENT_S and shard.state != states.SILENT:
@@ -353,6 +368,17 @@ class Supervisor:
         elif silent_s < SILENT_S and shard.state == states.SILENT:
             shard.state = states.DRAINING if shard.drain else states.SERVING
             log.warning("shard %d is heard again", shard.index)
+
+    def _waits_for_disk(self, shard: Shard) -> bool:
+        """Then a kill would end it when the disk answers: just when it goes on by itself."""
+        reactor = named_thread(shard.pid, REACTOR)
+        if reactor is None or not reactor.waits_for_disk:
+            return False
+        reason = f"says nothing on the bus: its reactor {reactor}"
+        if shard.state == states.SILENT and shard.reason != reason:
+            shard.reason = reason
+            log.warning("shard %d %s; it is left alone", shard.index, reason)
+        return True
 
     async def _check_drained(self) -> None:
         for shard in list(self.shards.values()):

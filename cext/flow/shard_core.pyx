@@ -45,7 +45,7 @@ from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
 from cext.flow.shard_metrics cimport histograms_of, latencies_of, pools_of, stats_of
 from cext.flow.shard_state cimport ShardState
-from cext.flow.turn cimport run_turns
+from cext.flow.turn cimport run_turns, step_name
 from cext.net.handshake_thread cimport handshake_thread_start
 from cext.net.reactor cimport Reactor
 from cext.store.index.indexer cimport Indexer
@@ -472,3 +472,6 @@ cdef class ShardCore(ShardCalls):
 
     def stats(self):
         return stats_of(self.s.services)
+
+    def reactor_turn(self):
+        return self.s.turn.counters.turns, step_name(self.loop)

@@ -54,14 +54,18 @@ from cext.flow.shard_state cimport ShardState
 
 cdef enum:
     STEPS = 34
+    POLL = -1                           # in the place of a step: the loop waits
 
 cdef class TurnLoop:
     cdef TurnContext turn
     cdef Appender append                # the poll and its log wake each other
     cdef Step steps[STEPS]
     cdef int32_t step_count             # of them; all, once it is made
+    cdef int32_t present                # the step that runs, for who watches from another thread
 
 cdef TurnLoop turn_loop(ShardState s)
+# Any thread, while the loop is there. What it does just now: the name of a step, or b"poll".
+cdef bytes step_name(TurnLoop t)
 cdef void run_turn(TurnLoop t) noexcept nogil
 # Turns until `stopping` is set and what is under way has been answered.
 cdef void run_turns(TurnLoop t) noexcept nogil

@@ -104,6 +104,11 @@ cdef TurnLoop turn_loop(ShardState s):
     return t
 
 
+cdef bytes step_name(TurnLoop t):
+    cdef int32_t present = t.present
+    return <bytes> t.steps[present].name if present >= 0 else b"poll"
+
+
 cdef int32_t sleep_limit(TurnLoop t) noexcept nogil:
     """How long the poll may sleep: as long as every step allows."""
     cdef int32_t limit = STOP_WAIT_MS if t.turn.stopping else NO_WAIT
@@ -121,6 +126,7 @@ cdef int32_t sleep_limit(TurnLoop t) noexcept nogil:
 cdef void run_turn(TurnLoop t) noexcept nogil:
     cdef int32_t limit = sleep_limit(t)
     cdef int32_t i
+    t.present = POLL
     if log_sleeps(t.append):            # the last look
         limit = 0
     t.turn.net.poll(limit)
@@ -128,6 +134,7 @@ cdef void run_turn(TurnLoop t) noexcept nogil:
     t.turn.now_ms = t.turn.net.now_ms
     t.turn.counters.turns += 1
     for i in range(STEPS):
+        t.present = i
         t.steps[i].run(t.steps[i].service)
 
 

@@ -14,6 +14,7 @@
     status          runtime table, samples, /metrics
     core_seam       what control calls of the core
     core_options    from settings to the core's options
+    reactor_watch   whether the reactor takes turns
     siblings        the other shards, as a broker sees them
     name_checks, json_members               input checked
 

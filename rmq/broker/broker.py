@@ -37,6 +37,7 @@ from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.topic_creations import TopicCreations
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.registration.peer_brokers import PeerBrokers
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
@@ -112,6 +113,7 @@ class Broker:
         """guard: open; None where accounts are not in use."""
         self.settings = settings
         self.core = core
+        self.reactor_watch = ReactorWatch(core, settings.rmqStuckReactorSeconds)
         root = Path(settings.storePathRootDir).expanduser()
         config = root / "config"
         self.commit_log_directory = settings.commit_log_directory
@@ -190,6 +192,7 @@ class Broker:
     # ---- start and stop
 
     async def start(self) -> None:
+        self.reactor_watch.start()
         self.access.open()
         self.queue_mappings.load()
         self.topics.load()
@@ -269,6 +272,7 @@ class Broker:
                 await save()
             except Exception as error:  # the other tables are saved nevertheless
                 log.error("%s are not saved: %r", name, error)
+        self.reactor_watch.stop()  # last: what is above waits for the reactor
 
     # ---- events
 

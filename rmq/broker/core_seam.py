@@ -344,6 +344,9 @@ class StatCalls(Protocol):
     """Counters since the start; plain reads, each exact, not all of the same moment."""
 
     def stats(self) -> dict[str, int]: ...
+    def reactor_turn(self) -> tuple[int, bytes]:
+        """(turns so far, the step that the reactor is in): as plain, and of any thread."""
+
     def pools(self) -> dict[str, tuple[int, int, int, int, int]]:
         """{pool: (buffer bytes, buffers, in use, most ever in use, refusals)}."""
 

@@ -37,6 +37,7 @@ from rmq.system import descriptors
 
 if TYPE_CHECKING:
     from rmq.namesrv.server import NameServer
+    from rmq.node.served_broker import ServedBroker
 
 log = logging.getLogger("rmq.node")
 
@@ -76,6 +77,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             report = _open(core)
             stack.callback(core.stop)
             log_opened(broker.storePathRootDir, report)
+        served: ServedBroker | None = None
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
@@ -114,7 +116,8 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             printing.cancel()
         elif (following := printing.result()) is not None:
             stack.callback(following.cancel)
-        if (watching := service_manager.watched()) is not None:
+        watching = service_manager.watched(lambda: served is None or served.is_well)
+        if watching is not None:
             stack.callback(watching.cancel)
         await stopping
         service_manager.tell(service_manager.STOPPING)

@@ -7,7 +7,8 @@ begins elsewhere.
     await served.stop()
 
 A change that fails after it was begun ends the process (`stop` is set, and stop() raises): the
-next start finishes it.
+next start finishes it. A reactor that is stuck (rmq/broker/reactor_watch.py) ends it at once, as a
+kill does: nothing can be saved without the reactor.
 
 Example: a slave whose log ends at 9000 finds at its new master that they parted at 8700: 50 ms
 later a broker on the same core and port serves, and its log ends at 8700.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -26,6 +28,8 @@ from rmq.errors import StoreError
 from rmq.node.truncation import begin_elsewhere, truncate
 
 Change = Callable[[Broker, int, Callable[[Broker], None]], Awaitable[Broker]]  # of truncation.py
+
+STUCK = 4  # the process's exit code
 
 log = logging.getLogger("rmq.node.served_broker")
 
@@ -39,16 +43,23 @@ class ServedBroker:
         stop: asyncio.Event,
         prepare: Callable[[Broker], None] | None = None,
         started: Callable[[], None] | None = None,
+        leave_reason: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """prepare: called with each broker before it starts; started: once it has."""
+        """prepare: called with each broker before it starts; started: once it has. leave_reason:
+        called before this process ends for a stuck reactor, in another thread."""
         self.broker = broker
         self._stop = stop
         self._prepare = prepare
         self._started = started
+        self._leave_reason = leave_reason
         self._changing: asyncio.Task[None] | None = None
         self._wanted: tuple[Change, int] | None = None
         self._is_stopping = False
         self._failure: BaseException | None = None
+
+    @property
+    def is_well(self) -> bool:
+        return not self.broker.reactor_watch.is_stuck
 
     async def start(self) -> None:
         self._make_ready(self.broker)
@@ -65,6 +76,14 @@ class ServedBroker:
         if isinstance(broker.replication, ControlledReplication):
             broker.replication.cut = partial(self._replace, truncate)
         broker.replication.begin_log = partial(self._replace, begin_elsewhere)
+        broker.reactor_watch.end = self._end_process
+
+    def _end_process(self, why: str) -> None:
+        try:
+            self._leave_reason(why)
+            log.critical("%s: this process ends, to be started again", why)
+        finally:
+            os._exit(STUCK)
 
     def _replace(self, change: Change, offset: int) -> None:
         if self._is_stopping:

@@ -1,11 +1,11 @@
 """Service manager: systemd hears when a server is ready, that it lives, and that it stops.
 
     tell("READY=1")             to $NOTIFY_SOCKET (sd_notify(3)); without one to nobody
-    task = watched()
+    task = watched(is_well)
 
 With WatchdogSec= in its unit a service that says nothing for so long is killed and started again.
-It is told four times in that time, by the event loop. (A reactor that stands still is no matter of
-it: /healthz says so, and a core cannot be asked while its log is changed.)
+It is told four times in that time, by the event loop, unless `is_well` says no: a reactor that is
+stuck serves nobody either. (Who ends for that by itself, rmq/node/served_broker.py, is quicker.)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 
 SOCKET, WATCHDOG_US, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 READY, STOPPING, ALIVE = "READY=1", "STOPPING=1", "WATCHDOG=1"
@@ -45,15 +46,16 @@ def watchdog_s() -> float:
     return int(text) / 4e6 if text.isascii() and text.isdigit() and len(text) < 18 else 0.0
 
 
-def watched() -> asyncio.Task[None] | None:
+def watched(is_well: Callable[[], bool] = lambda: True) -> asyncio.Task[None] | None:
     """A task that tells it; None: nobody asks."""
     interval_s = watchdog_s()
     if interval_s <= 0:
         return None
-    return asyncio.get_running_loop().create_task(_watch(interval_s))
+    return asyncio.get_running_loop().create_task(_watch(interval_s, is_well))
 
 
-async def _watch(interval_s: float) -> None:
+async def _watch(interval_s: float, is_well: Callable[[], bool]) -> None:
     while True:
-        tell(ALIVE, 0.0)
+        if is_well():
+            tell(ALIVE, 0.0)
         await asyncio.sleep(interval_s)

@@ -131,6 +131,11 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
     ),
     ("rmq_up_seconds", "Since the start of the process.", lambda s: s.uptime_ms / 1000),
     ("rmq_writable", "1 while sends are taken.", lambda s: s.counters.get("writable")),
+    (
+        "rmq_reactor_standing_seconds",
+        "How long the reactor has taken no turn; 0 while it takes some.",
+        lambda s: s.reactor_standing_s,
+    ),
     ("rmq_poisoned", "1 after a failed write or sync.", lambda s: s.counters.get("poisoned")),
     ("rmq_connections", "Open connections.", lambda s: s.counters.get("connections")),
     ("rmq_pulls_waiting", "Pulls held.", lambda s: s.counters.get("pulls_waiting")),

@@ -147,6 +147,7 @@ class Sample(msgspec.Struct):
     disk_ratio: float = -1.0  # of the file system that holds the log
     oldest_message_ms: int = -1
     counters: dict[str, int] = {}  # ShardCore.stats()
+    reactor_standing_s: int = 0  # it has taken no turn for so long; from 5 s on that is its state
     # pool: buffer bytes, buffers, in use, most ever in use, refusals
     pools: dict[str, tuple[int, int, int, int, int]] = {}
     latencies: dict[str, tuple[list[int], int]] = {}  # counts per bucket, sum in us

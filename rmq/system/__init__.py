@@ -3,6 +3,7 @@
     kernel_files        what /proc and /sys say
     topology            cores and NUMA nodes
     affinity            threads and memory bound to them
+    threads             what one thread of a process does just now
     memory_limit        how much memory this process may use
     descriptors         how many files and clients it may have
     checks              what `rmq check` compares

@@ -81,6 +81,7 @@ class FakeCore:
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
         self.log_end = 0
         self.log_syncs = 0
+        self.turn, self.stands = 0, False  # of its reactor
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
         self.delays_ms: list[int] = []
         self.delivered_to: list[int] = []  # next offset of each delay level
@@ -516,6 +517,11 @@ class FakeCore:
 
     def stats(self) -> dict[str, int]:
         return dict(self.counters)
+
+    def reactor_turn(self) -> tuple[int, bytes]:
+        if not self.stands:
+            self.turn += 1
+        return self.turn, b"write" if self.stands else b"poll"
 
     def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None:
         if topic not in self.topics:

@@ -67,6 +67,7 @@ class ControlledReplication(Replication):
     def __init__(self, context: ReplicationContext, core: ControlledCalls) -> None:
         super().__init__(context, core)
         settings = context.settings
+        self._watched = context.reactor_watch
         self._address = f"{settings.brokerIP1}:{core.port}"
         self._epochs = LogEpochs(EpochFile(epoch_path(settings)), core)
         addresses = ControllerAddresses(settings.controllerAddr)
@@ -352,6 +353,7 @@ class ControlledReplication(Replication):
             has_lost_end=self._lost_end.has_lost(end),
             log_start=start,
             is_poisoned=bool(stats.get("poisoned")),
+            standing_s=self._watched.standing_s if self._watched.is_stuck else 0,
         )
 
     # ---- greetings

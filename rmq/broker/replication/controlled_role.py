@@ -130,6 +130,17 @@ class ControlledRole:
         self._is_retired = True
         self.problem = "its log takes nothing any more: restart it when its disk is sound"
 
+    async def _stand_back_if_stuck(self) -> None:
+        """Its reactor serves nobody: it says no more that it lives, and asks for no lease. It does
+        not resign, as it cannot say that it acknowledges nothing: the lease that it has goes on.
+        Should the reactor go on, it registers as one that was away. ControllerError: it is."""
+        if not (standing_s := self._standing().standing_s):
+            return
+        await self._heartbeats.stop()
+        self._is_registered = False
+        what = f"the reactor has taken no turn for {standing_s // 10 * 10} s or more"
+        raise ControllerError(None, f"{what}: another replica is to be master")
+
     def notified(self, info: ReplicaInfo) -> None:
         """A notice said so (1008): it is asked for."""
         if self.known is None or info.master_epoch > self.known.master_epoch:
@@ -154,6 +165,7 @@ class ControlledRole:
                 if self._standing().is_poisoned:
                     await self._retire()
                     continue
+                await self._stand_back_if_stuck()
                 await self._look()
                 pause_s = self._look_s
                 if self.problem:

@@ -53,6 +53,7 @@ class Standing(msgspec.Struct, frozen=True):
     has_lost_end: bool = False  # by what lost_end.py knows
     log_start: int = 0  # where its first file begins
     is_poisoned: bool = False  # a write or sync failed: it takes nothing until it is opened again
+    standing_s: int = 0  # its reactor is stuck, and has taken no turn for so long; 0: it is not
 
     @property
     def has_bytes(self) -> bool:

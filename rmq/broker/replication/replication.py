@@ -22,6 +22,7 @@ from rmq.broker.core_seam import (
     RoleCalls,
     StatCalls,
 )
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.account_asks import AccountAsks
 from rmq.broker.replication.exchange import Exchange
@@ -57,6 +58,7 @@ class CoreCalls(HACalls, LogCalls, OffsetCalls, DelayCalls, StatCalls, RoleCalls
 class ReplicationContext(CopyContext, StreamContext, Protocol):
     """What is used here of the broker."""
 
+    reactor_watch: ReactorWatch
     started_at: float
 
 

@@ -2,16 +2,16 @@
 
     /metrics    what Prometheus reads (rmq/observe/metrics.py), of all shards of the machine that
                 answer within a second: ask one of them. /metrics/own is of this shard alone
-    /healthz    200 while this process is worth keeping: the reactor takes turns and the log is
+    /healthz    200 while this process is worth keeping: the reactor is not stuck and the log is
                 sound. 503 means: restart it
-    /readyz     200 while clients are to be sent here: healthy, takes writes, and registered at a
+    /readyz     200 while clients are to be sent here: healthy, quick, takes writes, registered at a
                 name server (when it has any). 503 means: wait, or look at the reason in the answer
 
 It is off by default, as in RocketMQ; a second broker on the machine would find the port taken. It
 listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
 any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials numbers want a user and a
-password; whether all is well everybody may ask. The reactor takes a turn every 0.5 s even when
-nothing happens, so one that takes none for STUCK_S is stuck.
+password; whether all is well everybody may ask. While the reactor takes no turns the event loop
+soon stands as well (reactor_watch.py), and nobody is answered: that is no, too.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rmq.auth.options import metrics_credentials
-from rmq.base import clock
 from rmq.broker.core_seam import StatCalls
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.sampler import Sampler
@@ -37,13 +37,11 @@ from rmq.serving.tls import TlsFiles
 
 log = logging.getLogger("rmq.broker.http_server")
 
-STUCK_S = 5.0
-POLL_S = 1.0
-
 
 class StatusContext(Protocol):
     """What health and metrics are read from."""
 
+    reactor_watch: ReactorWatch
     registration: Registration
     sampler: Sampler
     settings: Settings
@@ -97,9 +95,7 @@ class StatusServer:
             credentials=_credentials_of(settings),
             guarded=("/metrics", "/metrics/own"),
         )
-        self._turns = -1
-        self._moved_at = clock.monotonic()
-        self._watch: asyncio.Task[None] | None = None
+        self._is_open = False
 
     async def start(self) -> None:
         """Listens; a taken address is logged and changes nothing else: messages come first."""
@@ -113,16 +109,14 @@ class StatusServer:
                 host, port, error.strerror or error,
             )  # fmt: skip
             return
-        self._watch = asyncio.get_running_loop().create_task(self._watch_turns())
+        self._is_open = True
         scheme = "https" if self._context.settings.rmqMetricsTls else "http"
         log.info("metrics at %s://%s:%d/metrics", scheme, host, self._server.port)
 
     async def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        if self._is_open:
             await self._server.stop()
-            self._watch = None
+            self._is_open = False
 
     # ---- the answers
 
@@ -162,13 +156,15 @@ class StatusServer:
         """Why this process should be restarted (/healthz); None while it is well."""
         if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
-        silent = clock.monotonic() - self._moved_at
-        if silent > STUCK_S:
-            return f"the reactor has taken no turn for {silent:.0f} s"
-        return None
+        return self._standing() if self._context.reactor_watch.is_stuck else None
+
+    def _standing(self) -> str:
+        return f"the reactor has taken no turn for {self._context.reactor_watch.standing_s} s"
 
     def hindrance(self) -> str | None:
         """Why clients should not be sent here now (/readyz); None when they may."""
+        if self._context.reactor_watch.is_slow:
+            return self._standing()
         counters = self._context.core.stats()
         if not counters.get("writable", 1) and not counters.get("follower"):
             return "the disk is too full for writes"
@@ -176,13 +172,6 @@ class StatusServer:
         if registration.wanted() and not registration.registered():
             return "not registered at any name server"
         return None
-
-    async def _watch_turns(self) -> None:
-        while True:
-            turns = self._context.core.stats().get("turns", 0)
-            if turns != self._turns:
-                self._turns, self._moved_at = turns, clock.monotonic()
-            await asyncio.sleep(POLL_S)
 
 
 def _verdict(reason: str | None) -> Answer:

@@ -25,6 +25,7 @@ from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls
 from rmq.broker.dispatch.response_times import ResponseTimes
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.replication.replication import Replication
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.consumer_lag import CoreTopics, Lag, LagTimes, lags
@@ -60,6 +61,7 @@ class SamplerContext(Protocol):
     groups: GroupTable
     producers: ProducerTable
     queues: QueueReader
+    reactor_watch: ReactorWatch
     replication: Replication
     response_times: ResponseTimes
     settings: Settings
@@ -123,15 +125,19 @@ class Sampler:
             disk_ratio=disk_ratio(context.commit_log_directory),
             oldest_message_ms=self._oldest_message(counters),
             counters=counters,
+            reactor_standing_s=context.reactor_watch.standing_s,
             pools=context.core.pools(),
             latencies=context.core.latencies(),
             steps=context.core.histograms(),
             sizes=context.core.message_sizes(),
-            half_messages=self._half_messages(counters),
-            timers_behind=self._timers_behind(counters),
             page_cache=self._cached(),
             groups=len(context.groups.all()),
         )
+        if context.reactor_watch.is_slow:
+            sample.state = "standing"
+            return sample, []  # all else is asked of the reactor
+        sample.half_messages = self._half_messages(counters)
+        sample.timers_behind = self._timers_behind(counters)
         table = context.core.topic_table()
         rows = lags(table, context.core.offsets(), context.core.offsets(1))
         sample.lag = sum(row.sample.messages for row in rows)

@@ -190,6 +190,26 @@ async def test_a_core_that_cannot_step_down_leads_when_it_is_elected_again(
 
 
 @in_loop
+async def test_with_a_reactor_that_is_stuck_it_asks_for_no_lease_and_steps_down_after(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        watch = on.broker.reactor_watch
+        watch.stop()  # looks are taken here
+        on.core.stands = True
+        while not watch.is_stuck:
+            watch.look()
+        role = on.replication._role
+        await on.passing(lambda: "has taken no turn for 20 s" in role.problem)
+        end_ms = on.core.lease_end_ms
+        await on.passing(lambda: on.core.lease_end_ms == 0)  # fenced before its end
+        assert monotonic() * 1000 < end_ms
+        on.core.stands = False
+        watch.look()
+        await on.passing(lambda: not on.core.is_leader)  # another one was elected meanwhile
+
+
+@in_loop
 async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
     clock: DrivenClock, tmp_path: Path
 ) -> None:

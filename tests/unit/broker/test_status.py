@@ -8,7 +8,6 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker.siblings import Siblings
-from rmq.broker.status import http_server
 from rmq.broker.status.http_server import StatusServer
 from rmq.format.remoting import Command
 from rmq.observe.sample import Sample, decode, encode
@@ -60,10 +59,8 @@ async def test_the_detail_comes_only_when_asked_for(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_poisoned_or_stuck_shard_is_ill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with control(tmp_path) as broker:
+async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
+    async with control(tmp_path, rmqStuckReactorSeconds="7") as broker:
         server = StatusServer(broker)
         assert (await server.health()).status == 200
         broker.core.counters["poisoned"] = 1
@@ -71,9 +68,20 @@ async def test_a_poisoned_or_stuck_shard_is_ill(
         assert answer.status == 503 and b"poisoned" in answer.body
         assert broker.sampler.take().state == "poisoned"
         broker.core.counters["poisoned"] = 0
-        monkeypatch.setattr(http_server, "STUCK_S", -1.0)
+        watch, broker.core.stands = broker.reactor_watch, True
+        watch.stop()  # looks are taken here
+        while not watch.is_slow:
+            watch.look()
         answer = await server.ready()
-        assert answer.status == 503 and b"no turn for" in answer.body
+        assert answer.status == 503 and b"no turn for 5 s" in answer.body
+        assert (await server.health()).status == 200  # it may go on
+        text = (await server.own_metrics()).body.decode()  # which waits for no reactor
+        assert "rmq_reactor_standing_seconds{" in text and broker.sampler.take().lag == 0
+        while not watch.is_stuck:
+            watch.look()
+        answer = await server.health()
+        assert answer.status == 503 and b"no turn for 7 s" in answer.body
+        broker.core.stands = False
 
 
 @in_loop

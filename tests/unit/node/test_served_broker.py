@@ -13,9 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.fake_core import FakeCore
 from support.name_server import in_loop
 from support.waiting import until
 
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.errors import StoreError
 from rmq.node.served_broker import ServedBroker
 
@@ -27,6 +29,7 @@ class Named:
 
     def __init__(self, name: str, said: list[str]) -> None:
         self.name, self._said = name, said
+        self.reactor_watch = ReactorWatch(FakeCore(), 20)
 
     async def start(self) -> None:
         self._said.append(f"start {self.name}")

@@ -80,6 +80,27 @@ async def test_it_is_told_four_times_in_its_time(
     task.cancel()
 
 
+@pytest.mark.still_clock
+@in_loop
+async def test_of_one_that_is_not_well_it_hears_nothing(
+    clock: DrivenClock, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    asked: list[bool] = []
+
+    def is_well() -> bool:
+        asked.append(len(asked) in (0, 3))
+        return asked[-1]
+
+    task = service_manager.watched(is_well)
+    assert task is not None
+    for count in range(1, 5):
+        await until(lambda count=count: len(asked) == count, still=True)
+        clock.advance(15.1)
+    await until(lambda: len(manager.heard) == 2, still=True)
+    task.cancel()
+
+
 @pytest.mark.parametrize(
     "environment",
     [{}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "0"},

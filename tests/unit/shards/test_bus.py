@@ -90,6 +90,7 @@ class Bus:
         self.store = store
         self.owners: list[Owner] = []
         self.links: list[BusClient] = []
+        self.ready: list[tuple[int, bool]] = []  # what shards said
         self.new_hub()
 
     def new_hub(self) -> None:
@@ -97,7 +98,11 @@ class Bus:
             return Done(type(message).__name__)
 
         self.router = BusRouter(
-            self.directory, self.token, lambda hello: "", lambda index: None, command
+            self.directory,
+            self.token,
+            lambda hello: "",
+            lambda index, serving: self.ready.append((index, serving)),
+            command,
         )
         self.router.start()
 

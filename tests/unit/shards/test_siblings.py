@@ -53,13 +53,15 @@ class Shards:
         self.store, self.stack = store, stack
         directory = BusDirectory(store, make=True)
         self.token = directory.new_token()
+        self.ready: list[tuple[int, bool]] = []  # what shards said
 
         async def command(message: Message) -> Message:
             return Done()
 
         self.router = BusRouter(
-            directory, self.token, lambda hello: "", lambda index: None, command
-        )
+            directory, self.token, lambda hello: "",
+            lambda index, serving: self.ready.append((index, serving)), command,
+        )  # fmt: skip
         self.router.start()
         stack.push_async_callback(self.router.stop)
         self.brokers: dict[int, Broker] = {}
@@ -123,6 +125,21 @@ def test_a_change_is_answered_when_the_other_has_it(
             two.groups.find_or_create("g")
             await two.siblings.shared()
             assert "g" in one.groups
+
+    run(work())
+
+
+def test_a_broker_that_ends_says_so_and_the_next_one_serves_in_its_place(tmp_path: Path) -> None:
+    """As in a process whose log is cut."""
+
+    async def work() -> None:
+        async with shards(tmp_path, 1) as (made, (one,)):
+            await until(lambda: made.ready == [(0, True)])
+            await one.stop()
+            assert made.ready == [(0, True), (0, False)]
+            made.brokers.clear()
+            await made.start(0)
+            await until(lambda: made.ready == [(0, True), (0, False), (0, True)])
 
     run(work())
 

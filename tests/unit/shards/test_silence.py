@@ -1,0 +1,126 @@
+"""Goal: the supervisor ends a shard that says nothing for long, and none that has a reason for it:
+its log is opened anew, its reactor waits for a disk. Method: a real supervisor whose shards are
+other processes, on a driven clock; what shards say is handed to it. Real shards: tests/process."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.disk_wait import disk_wait
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+from support.waiting import until
+
+from rmq.base import clock as rmq_clock
+from rmq.config import load_properties
+from rmq.system.topology import read_topology
+from shards import shard as states
+from shards.bus_router import Peer
+from shards.messages import BusError, Hello
+from shards.placement import place
+from shards.supervisor import Supervisor
+
+pytestmark = pytest.mark.still_clock
+LONG_S = 31.0  # more than rmqShardSilentSeconds
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+class Stage:
+    """Shard 1 is this process, which has said hello and serves."""
+
+    def __init__(self, store: Path, clock: DrivenClock, pid: int) -> None:
+        values = {"storePathRootDir": str(store), "listenPort": "0"}
+        settings = load_properties(None, values)
+        self.clock = clock
+        self.supervisor = Supervisor(settings, place(settings, 2, read_topology(), bind=False))
+        self.shard = self.supervisor.shards[1]
+        self.shard._watch(pid)
+        self.shard.state = states.STARTING
+        hello = Hello(1, "", pid, "b-1", 4711, 0, "")
+        self.peer = Peer(b"1", hello, rmq_clock.monotonic(), pid=pid)
+        self.supervisor.router._shards[1] = self.peer
+        self.supervisor._on_ready(1, True)
+        assert self.shard.state == states.SERVING
+
+    def after(self, seconds: float) -> str:
+        """Its state, when nothing has been heard of it for so long."""
+        self.clock.advance(seconds)
+        for _ in range(2):  # looks: the first shows that it is silent
+            self.supervisor._check_silence(self.shard)
+        return self.shard.state
+
+
+@asynccontextmanager
+async def stage(store: Path, clock: DrivenClock, pid: int) -> AsyncIterator[Stage]:
+    made = Stage(store, clock, pid)
+    try:
+        yield made
+    finally:
+        made.shard.unwatch()
+        await made.supervisor.stop()
+
+
+@in_loop
+async def test_one_that_says_nothing_for_long_is_killed(
+    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        assert on.after(5.0) == states.SILENT
+        assert sleeper.poll() is None
+        on.after(LONG_S)
+        await until(lambda: sleeper.poll() is not None, still=True)
+
+
+@in_loop
+async def test_one_whose_log_is_opened_anew_is_waited_for(
+    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        on.supervisor._on_ready(1, False)
+        for _ in range(5):
+            assert on.after(LONG_S) == states.REOPENING
+        assert on.shard.status().reason == "its log is opened anew"
+        with pytest.raises(BusError, match="opens its log anew"):
+            await on.supervisor.drain(on.shard, on=True)
+        assert on.after(LONG_S) == states.REOPENING and not on.shard.drain
+        assert sleeper.poll() is None
+        on.peer.beat_at = rmq_clock.monotonic()
+        on.supervisor._on_ready(1, True)
+        assert (on.shard.state, on.shard.reason) == (states.SERVING, "")
+        on.after(LONG_S)
+        await until(lambda: sleeper.poll() is not None, still=True)
+
+
+@in_loop
+async def test_one_whose_reactor_waits_for_a_disk_is_left_alone(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    with disk_wait(tmp_path, "rmq-reactor") as pid:
+        async with stage(tmp_path / "store", clock, pid) as on:
+            assert on.after(LONG_S) == on.after(LONG_S) == states.SILENT
+            assert "its reactor waits for a disk" in on.shard.reason
+            assert states.start_ticks(pid) is not None
+            on.peer.beat_at = rmq_clock.monotonic()
+            assert on.after(0.0) == states.SERVING
+
+
+@in_loop
+async def test_one_that_ends_while_it_opens_its_log_is_started_as_after_a_crash(
+    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        on.clock.advance(60)
+        on.supervisor._on_ready(1, False)
+        sleeper.kill()
+        on.shard.ended(on.supervisor._directory)
+        assert on.shard.failures == 0  # it had served

@@ -1,0 +1,43 @@
+"""What the kernel says of a thread: real threads of this process and another one."""
+
+import os
+import threading
+from pathlib import Path
+
+from support.disk_wait import disk_wait
+from support.waiting import wait_until
+
+from rmq.system.threads import Thread, named_thread
+
+
+def test_a_thread_is_found_by_its_name_and_sleeps_where_it_does() -> None:
+    ended = threading.Event()
+
+    def run() -> None:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("a (b) c")
+        ended.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_until(lambda: (t := named_thread(os.getpid(), "a (b) c")) and t.state == "S")
+        found = named_thread(os.getpid(), "a (b) c")
+        assert found is not None and not found.waits_for_disk
+        assert str(found).startswith("sleeps")
+        assert named_thread(os.getpid(), "nobody") is None
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_one_that_no_signal_ends_waits_for_a_disk(tmp_path: Path) -> None:
+    with disk_wait(tmp_path, "rmq-reactor") as pid:
+        found = named_thread(pid, "rmq-reactor")
+        assert found is not None and found.waits_for_disk
+        assert str(found).startswith("waits for a disk")
+    assert named_thread(pid, "rmq-reactor") is None
+
+
+def test_a_state_that_nobody_knows_is_said_as_it_is() -> None:
+    assert str(Thread("X")) == "is in state X"
+    assert str(Thread("R", "somewhere")) == "runs (somewhere)"
