@@ -45,6 +45,7 @@ def own_reactor() -> Thread | None:
 
 def _only_said(why: str) -> None:
     """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""
+    log.critical("%s", why)
 
 
 class ReactorWatch:
@@ -102,9 +103,8 @@ class ReactorWatch:
         if not self.is_stuck:
             return
         waits = 2 * self._disk_looks > self.standing_s
-        if self.standing_s == self._limit_s:
-            what = "it is left alone until the disk answers" if waits else "it is stuck"
-            log.critical("%s; %s", self._said(step, state), what)
+        if waits and self.standing_s == self._limit_s:
+            log.critical("%s; it is left alone until the disk answers", self._said(step, state))
         if not waits and self._core.reactor_turn()[0] == turns:  # still
             self.end(f"stuck: {self._said(step, state)}")
 

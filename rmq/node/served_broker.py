@@ -29,7 +29,7 @@ from rmq.node.truncation import begin_elsewhere, truncate
 
 Change = Callable[[Broker, int, Callable[[Broker], None]], Awaitable[Broker]]  # of truncation.py
 
-STUCK = 4  # the process's exit code
+STUCK = 1  # the process's exit code
 
 log = logging.getLogger("rmq.node.served_broker")
 
