@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.followers import log_of
+from support.rmq_process import start_rmq
 from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
@@ -104,11 +105,10 @@ def sending(address: str) -> Iterator[Senders]:
 @contextmanager
 def replica_of(master: str, store: Path) -> Iterator[str]:
     """`rmq broker --replica-of`, once it is ready: its address."""
-    command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master, "--store", str(store),
-               "--port", "0", *SMALL]  # fmt: skip
+    words = ["broker", "--replica-of", master, "--store", str(store), "--port", "0", *SMALL]
     store.mkdir(parents=True, exist_ok=True)
     with (store.parent / "slave.txt").open("a") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        process = start_rmq(words, stderr=log)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
