@@ -103,7 +103,7 @@ def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path
     assert took < 20, "the machine is too slow to send a million in time"
     assert held(broker, queues) == 0
     assert broker.stop() == 0
-    broker.process.communicate()
+    broker.close()
     time.sleep(20)
     with broker_process(tmp_path, level) as broker:
         others = queues_of(broker, "o", 4)

@@ -65,6 +65,11 @@ class BrokerProcess:
         self.stop_seconds = calm_seconds() - began
         return code
 
+    def close(self) -> None:
+        """Once it has ended."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
 
 def words(store: Path, *options: str) -> list[str]:
     """Of rmq's command line."""
@@ -125,5 +130,4 @@ def broker_process(
             except subprocess.TimeoutExpired:
                 broker.process.kill()
                 broker.process.wait()
-        if broker.process.stdout is not None:
-            broker.process.stdout.close()
+        broker.close()
