@@ -41,8 +41,8 @@ class AuditTails:
 
     async def answer(self, request: Command, asker: Asker) -> Command:
         """Refusal, ProtocolError, or StoreError: the file cannot be read."""
-        if asker.is_bound:
-            # Also where accounts are asked for, and their entries are not.
+        # Also where accounts are asked for and their entries are not, and not by an address alone.
+        if not asker.is_super:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
                 f"request type {request.code} is open to Super users alone",

@@ -16,7 +16,7 @@ ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlain
          "tls.server.mode", "tls.test.mode.enable", "tls.server.certPath", "tls.server.keyPath",
          "tls.server.keyPassword", "tls.server.trustCertPath",
          "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom",
-         "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
+         "rmqProxyProtocol", "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
          "rmqHandshakeRatePerAddress")  # fmt: skip
 LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"]
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}

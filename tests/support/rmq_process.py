@@ -23,7 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, reduction
+from multiprocessing import connection, forkserver, reduction
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +32,9 @@ from unittest import mock
 from support.source_tree import ROOT
 
 MODULES = "support.rmq_modules"
-LOADER = "LD_PRELOAD"  # is read where a program begins, which a fork does not
+# Read where a program begins, which a fork does not: who wants another value has a program begin.
+AT_BEGIN = ("ASAN_OPTIONS", "LD_", "MALLOC_", "PYTHON")
+BEGAN_WITH = {key: value for key, value in os.environ.items() if key.startswith(AT_BEGIN)}
 _lock = threading.Lock()  # of what multiprocessing knows of all its processes
 _running: set[RmqProcess] = set()
 
@@ -90,7 +92,8 @@ def start_rmq(
     """
     words = list(map(str, words))
     given = dict(os.environ if environment is None else environment)
-    if before or not is_fork or given.get(LOADER) != os.environ.get(LOADER):
+    at_begin = {key: value for key, value in given.items() if key.startswith(AT_BEGIN)}
+    if before or not is_fork or at_begin != BEGAN_WITH:
         return subprocess.Popen(
             [*before, sys.executable, "-m", "rmq", *words], stdin=subprocess.DEVNULL,
             stdout=stdout or subprocess.PIPE, stderr=stderr, text=True, env=given, cwd=cwd,
@@ -112,9 +115,7 @@ def _forked(begin: _Begin, stdout: int, stderr: int) -> ForkServerProcess:
     process = _context().Process(
         target=begin, args=(_Descriptor(stdout), _Descriptor(stderr)), daemon=True
     )
-    # The forkserver, which the first one starts, finds modules as this process does.
-    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
-    with _lock, mock.patch.dict(os.environ, PYTHONPATH=paths):
+    with _lock:
         process.start()
     return process
 
@@ -137,6 +138,12 @@ def _detached(sent: Any) -> int:
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([MODULES])
+    # It begins as this process did, whatever a test has set, and finds modules as this one does.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(AT_BEGIN)}
+    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+    environment = {**kept, **BEGAN_WITH, "PYTHONPATH": paths}
+    with mock.patch.dict(os.environ, environment, clear=True):
+        forkserver.ensure_running()
     # multiprocessing asks them to end when this process does, and waits for those that cannot.
     atexit.register(_kill_all)
     return context
@@ -159,6 +166,8 @@ class _Begin:
     def __call__(self, stdout: int, stderr: int) -> None:
         assert MODULES in sys.modules, "the modules were not read before"
         atexit.unregister(_kill_all)
+        # By it the forkserver sees that the process of tests is gone; a server would hold it open.
+        os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
         if self.first is not None:
             self.first()
         for number, descriptor in ((1, stdout), (2, stderr)):

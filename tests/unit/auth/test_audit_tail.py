@@ -31,7 +31,8 @@ from rmq.logs import JsonFormatter
 from rmq.refusal import Refusal
 
 CREATE = frozenset((Action.CREATE,))
-NOBODY = Asker(None, "127.0.0.1:1")
+NOBODY = Asker(None, "127.0.0.1:1")  # let in by an address alone, as by files of ACL 1.0
+ROOT = Asker(User("root", "secret", UserType.SUPER), "127.0.0.1:1")
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
 # ---- the request
 
 
-def answered(path: Path | None, asker: Asker = NOBODY, **fields: str) -> Command:
+def answered(path: Path | None, asker: Asker = ROOT, **fields: str) -> Command:
     request = Command(code=RequestCode.GET_AUDIT_LOG, fields=fields)
     return asyncio.run(AuditTails(path).answer(request, asker))
 
@@ -193,11 +194,11 @@ def test_what_is_beyond_a_limit_is_refused(path: Path, fields: dict[str, str]) -
 
 
 def test_super_users_alone_may_ask_also_where_nobody_looks_at_entries(path: Path) -> None:
-    alice, root = User("alice", "secret"), User("root", "secret", UserType.SUPER)
-    with pytest.raises(Refusal, match="Super users alone") as refused:
-        answered(path, Asker(alice, "127.0.0.1:1"))
-    assert refused.value.code == ResponseCode.NO_PERMISSION
-    assert answered(path, Asker(root, "127.0.0.1:1")).code == 0
+    for asker in (Asker(User("alice", "secret"), "127.0.0.1:1"), NOBODY):
+        with pytest.raises(Refusal, match="Super users alone") as refused:
+            answered(path, asker)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
+    assert answered(path, ROOT).code == 0
 
 
 def test_without_a_file_the_setting_is_named() -> None:

@@ -1,6 +1,7 @@
 """The command line's root: quick help, true one-liners, mistakes answered with a way out."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 from support.calm_clock import calm_seconds
 
+from rmq import config_table
 from rmq.cli.main import COMMANDS, cli, main
+from rmq.cli.server import ARMED
 
 
 def test_help_lists_every_command_without_importing_one() -> None:
@@ -158,3 +161,13 @@ def test_name_servers_before_the_command_are_those_behind_it(
     ):
         assert isinstance(runner.invoke(cli, words).exception, Asked)
     assert asked == ["10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3", "10.0.0.1:1"]
+
+
+def test_the_name_server_beside_a_broker_looks_at_who_comes_as_the_broker_does() -> None:
+    of_name_servers = {row.key for row in config_table.NAMESRV}
+    about_connections = {
+        row.key for row in config_table.BROKER
+        if row.key in of_name_servers and re.match("rmqProxy|rmq.*PerAddress", row.key)
+    }  # fmt: skip
+    assert "rmqProxyProtocol" in about_connections
+    assert about_connections <= set(ARMED)
