@@ -53,11 +53,28 @@ class StartOffsets:
             if reply.code != ResponseCode.QUERY_NOT_FOUND:
                 return reply.check().int_field("offset")
             if first is None:
-                self._first(queue, end)
+                self._first(queue, lambda last: self._at_last(queue, last, end), end)
             return first
 
+        self._ask_committed(queue, committed, end)
+
+    def _ask_committed(self, queue: MessageQueue, answered: Answered, end: Completion) -> None:
         fields = {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
-        self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, committed, end)
+        self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, answered, end)
+
+    def _at_last(self, queue: MessageQueue, last: int, end: Completion) -> int | None:
+        """A broker has groups begin a young queue at 0. Where it was empty a moment ago and is not
+        any more, what has come between the two questions would be passed over."""
+        if last == 0:
+            return last
+
+        def committed(reply: Reply) -> int:
+            if reply.code == ResponseCode.QUERY_NOT_FOUND:
+                return last
+            return reply.check().int_field("offset")
+
+        self._ask_committed(queue, committed, end)
+        return None
 
     def _ask_store(
         self, store: OffsetStore, queue: MessageQueue, end: Completion, first: int | None
@@ -70,7 +87,7 @@ class StartOffsets:
         if found is None or found < 0:
             found = first
         if found is None:
-            self._first(queue, end)
+            self._first(queue, lambda last: last, end)
         else:
             end(found, None)
 
@@ -92,10 +109,18 @@ class StartOffsets:
 
         return end
 
-    def _first(self, queue: MessageQueue, end: Completion) -> None:
+    def _first(
+        self, queue: MessageQueue, at_last: Callable[[int], int | None], end: Completion
+    ) -> None:
+        """at_last: what follows where it is the end of the queue that is asked for."""
         code, more = first_question(self._given)
+
+        def found(reply: Reply) -> int | None:
+            offset = reply.check().int_field("offset")
+            return at_last(offset) if code == RequestCode.GET_MAX_OFFSET else offset
+
         fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
-        self._submit(queue, code, fields, lambda reply: reply.check().int_field("offset"), end)
+        self._submit(queue, code, fields, found, end)
 
     def _submit(
         self,

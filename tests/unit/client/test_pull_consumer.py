@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.broker_pair import Pair
@@ -26,6 +27,7 @@ from rmq import (
     PullConsumer,
 )
 from rmq.client.allocation import average_allocation
+from rmq.codes import RequestCode
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 
@@ -326,6 +328,29 @@ def test_topics_that_come_later_are_read(broker: RunningBroker) -> None:
         assert consumer.poll(100) == []
         create(broker, "pull-later", 1)
         send(broker, [Message("pull-later", b"1")])
+        assert bodies(gather(consumer, 1)) == [1]
+
+
+def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBroker) -> None:
+    """The queue was empty, and its end is asked for when it is not any more."""
+    create(broker, "pull-between", 1)
+    with consumer_of(broker, "pull-between") as consumer:
+        instance = consumer.instance
+        submit = instance.submit
+
+        def ask(address: str, code: int, *more: Any) -> None:
+            if code != RequestCode.GET_MAX_OFFSET:
+                submit(address, code, *more)
+                return
+
+            def ask_when_it_has_come() -> None:  # not in the thread that brings answers
+                send(broker, [Message("pull-between", b"1")])
+                submit(address, code, *more)
+
+            threading.Thread(target=ask_when_it_has_come).start()
+
+        instance.submit = ask  # type: ignore[method-assign]
+        consumer.subscribe("pull-between")
         assert bodies(gather(consumer, 1)) == [1]
 
 
