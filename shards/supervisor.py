@@ -42,6 +42,7 @@ from rmq.base.deadline import within
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
+from rmq.serving.certificate_watch import TICKETS_S
 from rmq.system.threads import REACTOR, named_thread
 from shards import shard as states
 from shards.bus_files import BusDirectory
@@ -69,7 +70,6 @@ SILENT_S = 3.0
 WATCH_S = 0.5
 STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or starved
 DRAINED_CHECK_S = 5.0
-TICKETS_S = 12 * 3600.0  # that a secret of TLS tickets lasts; a ticket does for two hours
 TICKET_SECRET_BYTES = 32
 STOP_S = 30.0
 READ_ONLY, READ_WRITE = 4, 6

@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -131,7 +132,7 @@ def served(
 ) -> tuple[bool, ssl.SSLSession]:
     """Whether the session went on, and the one to go on from. (Of TLS 1.3 it comes with data.)"""
     with Client(address, context, session) as client:
-        assert client.ask(105, topic="TBW102").code in (0, 3)
+        assert client.ask(105, topic="TBW102").code in (0, 3, 17)
         assert isinstance(client.socket, ssl.SSLSocket)
         assert client.socket.session is not None
         return bool(client.socket.session_reused), client.socket.session
@@ -218,6 +219,38 @@ def test_a_session_goes_on_at_another_shard(
             for shard in (0, 1):
                 until_they(False, shard, sessions)
             until_shared()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "own"])
+def test_keys_of_tickets_last_half_a_day(
+    tmp_path: Path, authority: Authority, server: Pair, named: bool
+) -> None:
+    """Of a broker of one shard and of its name server, whose certificate stays; also of one that
+    they have made."""
+    versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    contexts = [trusting(authority, version) for version in versions]
+    if not named:
+        for context in contexts:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    options = server.settings("permissive") if named else []
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path / "b", options, environment=clock.environment) as broker,
+    ):
+        if named:
+            until_read_again(broker)
+        asked = list(product((broker.address, broker.namesrv), contexts))
+
+        def going_on(sessions: list[ssl.SSLSession]) -> list[bool]:
+            pairs = zip(asked, sessions, strict=True)
+            return [served(*where, session)[0] for where, session in pairs]
+
+        sessions = [served(*where)[1] for where in asked]
+        clock.advance(11 * 3600)
+        assert all(going_on(sessions))
+        clock.advance(2 * 3600)
+        wait_until(lambda: not any(going_on(sessions)))
+        assert all(going_on([served(*where)[1] for where in asked]))
 
 
 def test_a_session_of_a_certificate_that_was_renewed_begins_anew(

@@ -28,11 +28,12 @@ from rmq.broker.siblings import Siblings
 from rmq.broker.status.sampler import Sampler
 from rmq.codes import RequestCode
 from rmq.config import Settings
-from rmq.errors import ConfigError, ProtocolError
+from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
 from rmq.observe.sample import Sample, decode
+from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.tls import TlsFiles
 
 log = logging.getLogger("rmq.broker.http_server")
@@ -51,21 +52,21 @@ class StatusContext(Protocol):
     def core(self) -> StatCalls: ...
 
 
-def _context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
+def context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
     """For each connection, as the certificate is then. None: no TLS. ConfigError: there is none."""
     if not settings.rmqMetricsTls:
         return None
     files = TlsFiles.needed(settings, "rmqMetricsTls=true")
-    stamp, context = files.stamp(), files.context()
+    context = files.context()
+
+    def renew(files: TlsFiles) -> None:
+        nonlocal context
+        context = files.context()
+
+    watch = CertificateWatch(files, renew)
 
     def current() -> ssl.SSLContext:
-        nonlocal stamp, context
-        if (now := files.stamp()) != stamp:
-            stamp = now
-            try:
-                context = files.context()
-            except ConfigError as error:
-                log.error("metrics go on with the certificate as it was: %s", error)
+        watch.look()
         return context
 
     return current
@@ -91,7 +92,7 @@ class StatusServer:
                 "/healthz": self.health,
                 "/readyz": self.ready,
             },
-            context=_context_of(settings),
+            context=context_of(settings),
             credentials=_credentials_of(settings),
             guarded=("/metrics", "/metrics/own"),
         )
