@@ -10,11 +10,17 @@ It runs on the control thread's loop, so it costs no thread and its answers show
 alive. GET and HEAD of the paths it is given, nothing else: no bodies, no files, one request after
 the other on a connection. A client that is slow, silent or sends nonsense is dropped.
 
-There are CONNECTIONS_MAX at once, and of one address (rmq/serving/address_table.py) OF_ADDRESS. For
-one more the client makes room that has kept the server waiting for longest, SLOW_S at least: for
-a handshake, a request, or to read its answer. So nobody keeps a probe of health from its answer, of
-his own address or of another, by connections that he holds. Where there is none the new one is
-closed, and the log says so.
+There are CONNECTIONS_MAX at once, and of one address (rmq/serving/address_table.py) OF_ADDRESS.
+For one more of them another one makes room, so that nobody keeps a probe of health from its answer
+by connections that he holds, or by what he asks on them without end:
+
+    too many of all        one of the address that has most, if it has more than the newcomer's:
+                           which has kept the server waiting for longest, else the newest
+    too many of an         one of the address: which has kept the server waiting for longest, SLOW_S
+    address, or of all,    at least (for a handshake, a request, or to read its answer), else which
+    and none has more      has had an answer, for longest, and has asked for nothing since
+
+Where there is none the new one is closed, and the log says so.
 
     GET /healthz HTTP/1.1   ->   HTTP/1.1 200 OK .. ok
 """
@@ -28,8 +34,9 @@ import hmac
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -37,7 +44,9 @@ from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.serving.acceptor import Acceptor
-from rmq.serving.address_table import CONNECTIONS, AddressLimits, AddressTable
+from rmq.serving.address_table import AddressLimits, AddressTable
+from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
+from rmq.serving.raw_socket import received
 from rmq.serving.tls_alert import connected
 
 log = logging.getLogger("rmq.observe.http")
@@ -88,6 +97,14 @@ class Client:
     host: str
     task: asyncio.Task[None] | None = None
     transport: asyncio.Transport | None = None
+    has_answer: bool = False  # to all that it has asked
+
+    @property
+    def is_idle(self) -> bool:
+        """It has read all that it has asked for."""
+        if not self.has_answer or self.transport is None:
+            return False
+        return self.transport.get_write_buffer_size() == 0
 
 
 class HttpServer:
@@ -113,6 +130,7 @@ class HttpServer:
         self._open: set[Client] = set()
         self._waited_for: dict[Client, float] = {}  # since when, oldest first
         self._addresses = AddressTable(OF_ADDRESS)
+        self._pace = Pace(HANDSHAKES_A_TURN)
         self._refused = RateLimitedLog(log)
 
     async def start(self) -> None:
@@ -138,14 +156,14 @@ class HttpServer:
 
     def _take(self, accepted: socket.socket) -> None:
         client = Client(accepted, _host(accepted))
-        limit, slowest = self._limit(client, clock.monotonic())
-        if limit and slowest is None:
+        limit, other = self._limit(client, clock.monotonic())
+        if limit and other is None:
             self._refused.warning(limit, "%s is refused: %s", client.host, limit)
             self._addresses.leave(client)
             accepted.close()
             return
-        if slowest is not None:
-            self._leave(slowest)
+        if other is not None:
+            self._leave(other)
         self._open.add(client)
         self._wait_for(client)
         client.task = asyncio.get_running_loop().create_task(self._serve(client))
@@ -154,23 +172,30 @@ class HttpServer:
     def _limit(self, client: Client, now: float) -> tuple[str, Client | None]:
         """Which one is exceeded by it, and who makes room then."""
         if self._addresses.enter(client, client.host, now):
-            slowest = self._addresses.rival(client, CONNECTIONS, now - SLOW_S)
             of_address = f"its address has {OF_ADDRESS.connections} connections"
-            return of_address, slowest if isinstance(slowest, Client) else None
-        if len(self._open) >= CONNECTIONS_MAX:
-            slow = (each for each, since in self._waited_for.items() if since <= now - SLOW_S)
-            return f"there are {CONNECTIONS_MAX} connections", next(slow, None)
-        return "", None
+            return of_address, self._waited_for_most(self._addresses.mates(client), now)
+        if len(self._open) < CONNECTIONS_MAX:
+            return "", None
+        of_all = f"there are {CONNECTIONS_MAX} connections"
+        most = [each for each in self._addresses.of_most(client) if isinstance(each, Client)]
+        if most:
+            return of_all, next((each for each in self._waited_for if each in most), most[-1])
+        return of_all, self._waited_for_most(self._open, now)
+
+    def _waited_for_most(self, among: Collection[Hashable], now: float) -> Client | None:
+        waited_for = [(each, at) for each, at in self._waited_for.items() if each in among]
+        slow = (each for each, since in waited_for if since <= now - SLOW_S)
+        idle = (each for each, _ in waited_for if each.is_idle)
+        return next(chain(slow, idle), None)
 
     def _wait_for(self, client: Client) -> None:
         """It is the client who has to go on."""
         if client in self._open:
-            now = self._waited_for[client] = clock.monotonic()
-            self._addresses.rest(client, now)
+            self._waited_for.pop(client, None)
+            self._waited_for[client] = clock.monotonic()
 
     def _work_for(self, client: Client) -> None:
         self._waited_for.pop(client, None)
-        self._addresses.asked(client)
 
     def _leave(self, client: Client) -> None:
         """Counts it no more; a second call does nothing."""
@@ -201,6 +226,9 @@ class HttpServer:
     async def _streams(self, client: Client) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
         context = self._context() if self._context is not None else None
+        if context is not None:
+            await within(received(client.accepted, 1, socket.MSG_PEEK), HEAD_S)
+            await self._pace.step()
         reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         client.transport = await connected(protocol, client.accepted, context, HEAD_S)
@@ -212,6 +240,7 @@ class HttpServer:
     ) -> bool:  # fmt: skip
         """Answers one request, which has to begin within wait_s; whether the connection stays."""
         first = await within(reader.read(1), wait_s)
+        client.has_answer = False
         if not first:
             return False
         try:
@@ -223,6 +252,8 @@ class HttpServer:
         answer = await self._answer(head)
         self._wait_for(client)
         await within(_send(writer, answer, head.method == "HEAD", head.keep), WRITE_S)
+        self._wait_for(client)
+        client.has_answer = head.keep
         return head.keep
 
     async def _answer(self, head: Head) -> Answer:

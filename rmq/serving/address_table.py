@@ -2,7 +2,6 @@
 
     enter      one was accepted: a connection more of its address
     asked      it has sent a request: it is silent no more
-    rest       it is silent again, for servers whose clients may be cut off between two requests
     begin      its handshake has begun: one more at once, and one more in this second
     end        it is over, or comes to nothing
     hold       bytes of requests that are not whole: so many more, or less
@@ -87,12 +86,6 @@ class AddressTable:
         if address is not None:
             address.silent.pop(who, None)
 
-    def rest(self, who: Hashable, now: float) -> None:
-        address = self._of.get(who)
-        if address is not None:
-            address.silent.pop(who, None)
-            address.silent[who] = now
-
     def begin(self, who: Hashable, now: float) -> str:
         """As enter()."""
         address = self._of[who]
@@ -138,6 +131,19 @@ class AddressTable:
         """All of the address that holds most."""
         largest = max(self._by_key.values(), key=lambda each: each.partial_bytes)
         return [who for who, address in self._of.items() if address is largest]
+
+    def mates(self, who: Hashable) -> list[Hashable]:
+        """All of its address, in the order in which they came; it is one of them."""
+        address = self._of[who]
+        return [each for each, its in self._of.items() if its is address]
+
+    def of_most(self, who: Hashable) -> list[Hashable]:
+        """Likewise, of the address that has most connections; none where that has no more than
+        its own."""
+        most = max(self._by_key.values(), key=lambda each: each.connections)
+        if most.connections <= self._of[who].connections:
+            return []
+        return [each for each, its in self._of.items() if its is most]
 
     def rival(self, who: Hashable, limit: str, since: float) -> Hashable | None:
         """Who has been silent (of HANDSHAKES: has been shaking hands) for longest of its address,

@@ -38,7 +38,7 @@ from rmq.serving.address_table import (
 )
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.connection import Connection
-from rmq.serving.pace import Pace
+from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
 from rmq.serving.proxy_protocol import Balancers, WordsError
 from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
@@ -46,7 +46,6 @@ from rmq.serving.tls_alert import connected
 
 BACKLOG = 1024
 HELLO_S = 10.0  # for a handshake
-HANDSHAKES_A_TURN = 4  # each is a millisecond in which nobody else is answered
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0

@@ -4,14 +4,16 @@ A TLS handshake costs the loop a millisecond, in which nobody else is answered. 
 begin one at once, a turn has the first few of them, and the rest wait in the order in which they
 came.
 
-Example: pace = Pace(4); of five tasks that wait for `await pace.step()` four go on in the next turn
-and the fifth in the one after.
+Example: pace = Pace(HANDSHAKES_A_TURN); of five tasks that wait for `await pace.step()` four go on
+in the next turn and the fifth in the one after.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+
+HANDSHAKES_A_TURN = 4
 
 
 class Pace:

@@ -28,8 +28,8 @@ from rmq.serving.address_table import (
     AddressLimits,
     AddressTable,
 )
-from rmq.serving.listener import HANDSHAKES_A_TURN, Listener
-from rmq.serving.pace import Pace
+from rmq.serving.listener import Listener
+from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
 
 pytestmark = pytest.mark.still_clock
 
@@ -331,7 +331,7 @@ HOSTS = {"10.0.0.1": "A", "10.0.0.2": "B", "::ffff:10.0.0.1": "A", "2001:db8::1"
 LIMITS = AddressLimits(connections=2, handshakes=1, rate=2)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["enter", "asked", "rest", "begin", "end", "leave"]),
+        st.sampled_from(["enter", "asked", "begin", "end", "leave"]),
         st.integers(0, 5),  # who
         st.sampled_from(list(HOSTS)),
         st.sampled_from([0.0, 0.3, 1.1]),  # what has passed since the last step
@@ -387,9 +387,6 @@ def test_what_is_counted_is_who_is_there(steps: list[tuple[str, int, str, float]
         elif step == "asked":
             mine.silent = None
             table.asked(who)
-        elif step == "rest":
-            mine.silent = now
-            table.rest(who, now)
         else:
             del here[who]
             table.leave(who)
@@ -397,6 +394,7 @@ def test_what_is_counted_is_who_is_there(steps: list[tuple[str, int, str, float]
         assert len(table) == len({each.address for each in here.values()})
         for each, known in here.items():
             assert_rival(table, here, each, known)
+            assert_crowds(table, here, each, known)
 
 
 def assert_rival(table: AddressTable, here: dict[int, Known], who: int, known: Known) -> None:
@@ -417,6 +415,18 @@ def assert_rival(table: AddressTable, here: dict[int, Known], who: int, known: K
         assert (found.silent if limit == CONNECTIONS else found.shaking) == min(since)
         assert table.rival(who, limit, min(since) - 0.1) is None
     assert table.rival(who, RATE, 1e9) is None
+
+
+def assert_crowds(table: AddressTable, here: dict[int, Known], who: int, known: Known) -> None:
+    """As they came. Of several addresses that have most connections it may be any."""
+    by_address: dict[str, list[int]] = {}
+    for each, its in here.items():
+        by_address.setdefault(its.address, []).append(each)
+    mates = by_address[known.address]
+    assert table.mates(who) == mates
+    most = max(map(len, by_address.values()))
+    largest = [each for each in by_address.values() if len(each) == most > len(mates)]
+    assert table.of_most(who) in (largest or [[]])
 
 
 def test_the_one_that_has_waited_longest_is_the_rival() -> None:

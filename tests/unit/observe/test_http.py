@@ -22,6 +22,7 @@ from support.waiting import HANG_S, until
 from rmq.observe import http
 from rmq.observe.http import CONNECTIONS_MAX, SLOW_S, Answer, HttpServer
 from rmq.serving.address_table import AddressLimits
+from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MUCH_BYTES = 16 << 20  # more than the buffers of two sockets
@@ -144,6 +145,7 @@ class Crowd:
         self._server = server
         self._stack = contextlib.ExitStack()
         self.readers = list[asyncio.StreamReader]()
+        self.writers = list[asyncio.StreamWriter]()
 
     def __enter__(self) -> "Crowd":
         return self
@@ -158,6 +160,7 @@ class Crowd:
         self._stack.callback(writer.close)
         writer.write(said)
         self.readers.append(reader)
+        self.writers.append(writer)
         return reader
 
     async def is_served(self, host: str = HERE) -> bool:
@@ -169,8 +172,8 @@ class Crowd:
 
 @pytest.mark.still_clock
 @pytest.mark.parametrize(
-    "said", [b"", b"GET /heal", KEPT, b"GET /much HTTP/1.0\r\n\r\n"],
-    ids=["silent", "half", "answered", "unread"],
+    "said", [b"", b"GET /heal", KEPT + b"GET", b"GET /much HTTP/1.1\r\n\r\n"],
+    ids=["silent", "half", "half-again", "unread"],
 )  # fmt: skip
 @in_loop
 async def test_an_address_has_so_many_connections(
@@ -184,10 +187,11 @@ async def test_an_address_has_so_many_connections(
     async with served() as server:
         with Crowd(server) as crowd:
             first, *_ = [await crowd.come(said=said) for _ in range(3)]
-            if said.endswith(b"\r\n"):
+            if b"\r\n" in said:
                 for each in crowd.readers:
                     assert (await each.readline()).startswith(b"HTTP/1.1 200")
             await until(lambda: len(server._waited_for) == 3, still=True)
+            await until(lambda: not any(each.is_idle for each in server._open), still=True)
             assert not await crowd.is_served()
             assert await crowd.is_served(THERE)
             clock.advance(SLOW_S + 0.1)
@@ -200,16 +204,76 @@ async def test_an_address_has_so_many_connections(
 
 @pytest.mark.still_clock
 @in_loop
+async def test_who_has_his_answer_makes_room_for_his_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once, however often he asks; the one whose answer is longest ago."""
+    monkeypatch.setattr(http, "OF_ADDRESS", AddressLimits(connections=3))
+    async with served() as server:
+        with Crowd(server) as crowd:
+            silent, first, second = [await crowd.come(said=said) for said in (b"", KEPT, KEPT)]
+            await until(lambda: sum(each.is_idle for each in server._open) == 2, still=True)
+            for each in (first, second):
+                assert (await each.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+            assert await crowd.is_served()
+            assert await first.read() == b""
+            assert {silent.at_eof(), second.at_eof()} == {False}
+            assert len(server._open) <= 3
+
+
+@pytest.mark.still_clock
+@in_loop
 async def test_addresses_together_have_so_many_connections(clock: DrivenClock) -> None:
+    """Where none has more than another one, who is slow makes room."""
     async with served() as server:
         with Crowd(server) as crowd:
             for number in range(CONNECTIONS_MAX):
-                await crowd.come(f"127.0.1.{number % 8 + 1}", KEPT)
+                await crowd.come(f"127.0.1.{number + 1}", b"GET /heal")
             await until(lambda: len(server._waited_for) == CONNECTIONS_MAX, still=True)
             assert not await crowd.is_served()
             clock.advance(SLOW_S + 0.1)
             assert await crowd.is_served()
             await until(lambda: len(server._open) == CONNECTIONS_MAX - 1, still=True)
+
+
+@pytest.mark.still_clock
+@pytest.mark.parametrize("path", ["/healthz", "/slow"])
+@in_loop
+async def test_who_asks_without_end_keeps_no_other_address_out(path: str) -> None:
+    """Four addresses have all connections, and none of them is slow: the one that has most of them
+    makes room, until all have as many. Whoever has few of them stays."""
+    never = asyncio.Event()
+
+    async def slow() -> Answer:
+        await never.wait()
+        return Answer(200, b"")
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+                await reader.readuntil(b"ok\n")
+
+    async with served() as server:
+        server._handlers["/slow"] = slow
+        with Crowd(server) as crowd:
+            asking = []
+            for number in range(CONNECTIONS_MAX):
+                reader = await crowd.come(f"127.0.1.{number % 4 + 1}")
+                asking.append(asyncio.ensure_future(ask(reader, crowd.writers[-1])))
+            await until(lambda: len(server._open) == CONNECTIONS_MAX, still=True)
+            if path == "/slow":
+                await until(lambda: not server._waited_for, still=True)
+            held = [await crowd.come("127.0.2.1", KEPT) for _ in range(3)]
+            for each in held:
+                await each.readuntil(b"ok\n")
+            for _ in range(20):
+                assert await crowd.is_served()
+            assert len(server._open) <= CONNECTIONS_MAX
+            assert not any(each.at_eof() for each in held)
+            assert sum(not each.done() for each in asking) >= CONNECTIONS_MAX - 3 - 20
+            for task in asking:
+                task.cancel()
 
 
 @in_loop
@@ -302,3 +366,33 @@ async def test_it_speaks_tls_alone_where_it_has_a_certificate(tmp_path: Path) ->
         writer.close()
         found = await raw(server, get("/healthz"), trusting)
         assert found.endswith(b"ok\n")
+
+
+@in_loop
+async def test_handshakes_of_many_wait_for_their_turn(tmp_path: Path) -> None:
+    """So many begin in a turn, however many have come; who says nothing has no part in it."""
+    authority = Authority(tmp_path)
+    pair = authority.pair("server")
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(pair.certificate, pair.key)
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    taken = list[int]()
+
+    class Counted(Pace):
+        def _go_on(self) -> None:
+            before = len(self._waiting)
+            super()._go_on()
+            taken.append(before - len(self._waiting))
+
+    async with served(context=lambda: shown) as server:
+        server._pace = Counted(HANDSHAKES_A_TURN)
+        with Crowd(server) as crowd:
+            for _ in range(3):
+                await crowd.come()
+            many = 12
+            done = await asyncio.gather(
+                *(raw(server, get("/healthz"), trusting) for _ in range(many))
+            )
+    assert [each.endswith(b"ok\n") for each in done] == [True] * many
+    assert sum(taken) == many
+    assert max(taken) <= HANDSHAKES_A_TURN
