@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from rmq.cli.account_servers import account_servers_option, accounts_of
+from rmq.cli.account_servers import account_servers_option, accounts_of, asked_servers
 from rmq.cli.options import together
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 from rmq.client.blocking.accounts import ACTIONS, IS_THERE, entry
 from rmq.errors import RemoteError
+from rmq.operations.account_lists import acl_entries
 
 
 @click.group()
@@ -94,25 +96,15 @@ def delete(
 def list_acls(
     part: str, resource: str, namesrv: str, controller: str | None, output: Output
 ) -> None:
-    """List what users may do, of those whose names hold PART."""
-    rows = []
-    with accounts_of(namesrv, controller) as accounts:
-        for of_user in accounts.acls(part, resource):
-            for policy in of_user.get("policies") or []:
-                for each in policy.get("entries") or []:
-                    rows.append(_row(str(of_user.get("subject", "")), policy, each))
-    output.rows(columns("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"), rows)
-
-
-def _row(subject: str, policy: dict[str, Any], entry: dict[str, Any]) -> tuple[Any, ...]:
-    return (
-        subject.removeprefix("User:"),
-        policy.get("policyType"),
-        entry.get("resource"),
-        entry.get("actions") or [],
-        entry.get("sourceIps") or [],
-        entry.get("decision"),
+    """List what users may do, of those whose names hold PART, and which servers have others."""
+    with asked_servers(namesrv, controller) as (cluster, controllers):
+        found = acl_entries(cluster, controllers, part, resource)
+    output.rows(
+        columns("USER", "POLICY", "RESOURCE", "ACTIONS", "FROM", "DECISION"),
+        map(msgspec.structs.astuple, found.rows),
     )
+    for text in found.problems:
+        click.echo(text, err=True)
 
 
 @acl.command("import")

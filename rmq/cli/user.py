@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from rmq.cli.account_servers import account_servers_option, accounts_of
+from rmq.cli.account_servers import account_servers_option, accounts_of, asked_servers
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
+from rmq.operations.account_lists import users
 
 NEW_PASSWORD = "RMQ_NEW_PASSWORD"
 Function = Callable[..., Any]
@@ -106,10 +107,12 @@ def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
 @account_servers_option
 @output_option
 def list_users(part: str, namesrv: str, controller: str | None, output: Output) -> None:
-    """List users whose names hold PART; passwords are not shown."""
-    with accounts_of(namesrv, controller) as accounts:
-        rows = [
-            (each.get("username"), each.get("userType"), each.get("userStatus"))
-            for each in accounts.users(part)
-        ]
-    output.rows(columns("USER", "TYPE", "STATUS"), rows)
+    """List users whose names hold PART, and which servers have others; passwords are not shown."""
+    with asked_servers(namesrv, controller) as (cluster, controllers):
+        found = users(cluster, controllers, part)
+    output.rows(
+        columns("USER", "TYPE", "STATUS"),
+        [(each.name, each.kind, each.status) for each in found.rows],
+    )
+    for text in found.problems:
+        click.echo(text, err=True)

@@ -10,6 +10,8 @@
     message_facts       one message with all there is to it
     trace_rows          what clients traced of it, in words
     server_settings     settings of servers that run
+    account_answers     what each server that keeps accounts answers
+    account_lists       users and what they may do, and in what servers differ
     audit_log           who asked them for what, and whether he was let in
     json_lines          a message as a JSON object
     askers              whether servers know who asks

@@ -26,7 +26,6 @@ from rmq import Message, Producer, PullConsumer
 from rmq.base.clock import now_ms
 from rmq.broker.replication.account_asks import new_ask
 from rmq.broker.replication.metadata_copy import REFUSED_S
-from rmq.client.blocking.accounts import Accounts
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -36,6 +35,7 @@ from rmq.format.message import decode_messages
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.format.signature import Credentials
 from rmq.observe.sample import decode
+from rmq.operations import account_lists
 
 ADMIN = Credentials("admin", "top secret")
 ALICE = Credentials("alice", "wonderland")
@@ -159,7 +159,9 @@ def ends(broker: BrokerProcess) -> list[tuple[str, str]]:
             for topic in topics
             if topic == "orders"
         ]
-        return [*rows, ("topics", str(topics)), ("users", str(Accounts(cluster).users()))]
+        master = cluster.masters()[0].addresses[0]
+        users = cluster.call(master, RequestCode.AUTH_LIST_USER).body
+        return [*rows, ("topics", str(topics)), ("users", str(users))]
 
 
 def queue_ends(cluster: Cluster, topic: str) -> list[tuple[int, str]]:
@@ -541,7 +543,7 @@ def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
             producer.send(Message("orders", b"x"))
         with account(ADMIN), Cluster(broker.namesrv) as cluster:
             cluster.brokers()
-            assert [each["username"] for each in Accounts(cluster).users()] == ["admin", "alice"]
+            assert [each.name for each in account_lists.users(cluster).rows] == ["admin", "alice"]
 
 
 def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:

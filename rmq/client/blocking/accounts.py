@@ -1,9 +1,9 @@
-"""What an operator does with accounts: users, and what they may do.
+"""What an operator does with accounts: users, and what they may do. What there is:
+rmq/operations/account_lists.py.
 
     accounts = Accounts(cluster)
     accounts.create_user("alice", "secret")                 on every server that asks for accounts
     accounts.put_acl("alice", [entry("Topic:orders*", ["Pub"])])
-    accounts.users(); accounts.acls()                       of the first broker
     Accounts(cluster, ["10.0.0.1:9878"])                    of controllers in place of all these
 
 Changes go to every broker of the cluster, slaves too, and to the name servers, as RocketMQ's tools
@@ -23,7 +23,6 @@ import msgspec
 from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
-from rmq.format import fastjson
 
 # What an entry allows or denies; All is each of them.
 ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
@@ -77,10 +76,6 @@ class Accounts:
         """With what it may do."""
         return self._change(RequestCode.AUTH_DELETE_USER, {"username": name})
 
-    def users(self, part: str = "") -> list[dict[str, Any]]:
-        """Those whose names hold the text, by RocketMQ's members."""
-        return self._list(RequestCode.AUTH_LIST_USER, {"filter": part})
-
     def put_acl(
         self,
         name: str,
@@ -106,11 +101,6 @@ class Accounts:
         if resource is not None:
             fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}
         return self._change(RequestCode.AUTH_DELETE_ACL, fields)
-
-    def acls(self, part: str = "", resource_part: str = "") -> list[dict[str, Any]]:
-        """By RocketMQ's members: {"subject":"User:alice","policies":[..]}."""
-        fields = {"subjectFilter": part, "resourceFilter": resource_part}
-        return self._list(RequestCode.AUTH_LIST_ACL, fields)
 
     # ---- how they get there
 
@@ -156,14 +146,6 @@ class Accounts:
                 if each.remark.endswith(IS_THERE):  # perhaps with another password
                     self._cluster.call(address, RequestCode.AUTH_UPDATE_USER, fields, body)
         return done
-
-    def _list(self, code: RequestCode, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Of the first one; the others have the same."""
-        address = self._controllers[0] if self._controllers else self._cluster.masters()[0].master
-        assert address is not None
-        reply = self._cluster.call(address, code, fields)
-        found = fastjson.loads(reply.body) if reply.body else []
-        return found if isinstance(found, list) else []
 
 
 def account_servers(cluster: ClusterView, controllers: Sequence[str] = ()) -> list[str]:

@@ -16,30 +16,17 @@ from rmq.console.console import console_of
 from rmq.console.forms import Field, chosen, flag, text
 from rmq.console.page import page
 from rmq.console.section import section
+from rmq.operations import account_lists
 
 KEEP = "keep"  # of a choice: as it is
 PASSWORD_MAX = 1024
 RESOURCE_KINDS = ("Topic:", "Group:", "Cluster:")
 
 
-def user_rows(cluster: Cluster) -> list[dict[str, Any]]:
-    return Accounts(cluster).users()
-
-
-def acl_rows(cluster: Cluster) -> list[tuple[str, str, dict[str, Any]]]:
-    """User, kind of policy, entry."""
-    return [
-        (str(each.get("subject", "")).removeprefix("User:"), str(policy.get("policyType")), found)
-        for each in Accounts(cluster).acls()
-        for policy in each.get("policies") or []
-        for found in policy.get("entries") or []
-    ]
-
-
 async def account_page(request: Request) -> Response:
     console = console_of(request)
-    users = await section(console.ask(request, user_rows))
-    acls = await section(console.ask(request, acl_rows))
+    users = await section(console.ask(request, account_lists.users))
+    acls = await section(console.ask(request, account_lists.acl_entries))
     return page(request, "accounts.html", users=users, acls=acls)
 
 

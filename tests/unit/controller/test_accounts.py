@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,46 @@ async def test_commands_make_users_at_all_controllers_that_are_named(tmp_path: P
             assert (await alice.call(1005)).code == ResponseCode.NO_PERMISSION
         await command("user", "delete", "alice", "--yes", *named)
         assert "alice" not in await command("user", "list", "--controller", one.address)
+
+
+@pytest.mark.usefixtures("as_admin")
+@in_loop
+async def test_lists_say_which_controllers_have_others(tmp_path: Path) -> None:
+    async with (
+        controller(tmp_path / "1", **ARMED) as one,
+        controller(tmp_path / "2", **ARMED) as two,
+        controller(tmp_path / "3", **ARMED) as three,
+        controller(tmp_path / "open") as open_one,
+    ):
+        first, second, third, none = (each.address for each in (one, two, three, open_one))
+        await command("user", "create", "alice", "--controller", f"{first};{second};{third}")
+        named = ("--controller", f"{first};{second};{third};{none}")
+        for what in ("user", "acl"):
+            (line,) = (await listing(what, *named)).stderr.splitlines()
+            assert line.startswith(f"{none}: ") and "accounts are not in use here" in line
+        entry = ("acl", "allow", "alice", "Cluster:*", "--actions", "Get,Update")
+        await command(*entry, "--controller", f"{first};{third}")
+        await command("user", "create", "bob", "--super", "--controller", second)
+        await command("user", "update", "alice", "--disable", "--controller", third)
+        listed = await listing("user", *named)
+        assert [row["user"] for row in json.loads(listed.stdout)] == ["admin", "alice"]
+        assert listed.stderr.splitlines()[:-1] == [
+            f"{second} has not what {first} has: also bob",
+            f"{third} has not what {first} has: otherwise alice",
+        ]
+        listed = await listing("acl", *named)
+        assert [row["user"] for row in json.loads(listed.stdout)] == ["alice"]
+        assert listed.stderr.splitlines()[0] == f"{second} has not what {first} has: no alice"
+        listed = await listing("user", "bob", "--controller", f"{second};{first};{third}")
+        assert listed.stderr == f"{first}, {third} have not what {second} has: no bob\n"
+    listed = await listing("user", *named, code=3)
+    assert "Start one with `rmq controller`" in listed.stderr
+
+
+async def listing(what: str, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = await asyncio.to_thread(rmq, what, "list", *words, "--json")
+    assert done.returncode == code, done.stderr
+    return done
 
 
 @pytest.mark.usefixtures("as_admin")
