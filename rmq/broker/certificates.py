@@ -16,10 +16,11 @@ from pathlib import Path
 
 from cext.net.tls import TICKET_KEY_BYTES, TlsContext
 from cext.net.tls_stream import TlsClientContext
+from rmq.base import clock
 from rmq.broker.core_seam import AuthCalls
 from rmq.config import Settings
 from rmq.errors import ConfigError
-from rmq.serving.certificate_watch import CertificateWatch
+from rmq.serving.certificate_watch import TICKETS_S, CertificateWatch
 from rmq.serving.tls import TlsFiles, client_tls
 
 
@@ -29,6 +30,7 @@ class Certificates:
     def __init__(self, settings: Settings, core: AuthCalls) -> None:
         self._core = core
         self._secret = b""
+        self._secret_until = 0.0
         self._watch = CertificateWatch(TlsFiles.of(settings), self._renew)
 
     async def run(self) -> None:
@@ -36,11 +38,15 @@ class Certificates:
         await self._watch.run()
 
     def share_tickets(self, secret: bytes) -> None:
-        """From the next look on; sessions of the secret before begin anew."""
+        """From the next look on; sessions of the secret before begin anew. Where no other one
+        comes, as there is no supervisor, it is given up in a day at most."""
         self._secret = secret
+        self._secret_until = clock.monotonic() + 2 * TICKETS_S
         self._watch.look_anew()
 
     def _renew(self, files: TlsFiles) -> None:
+        if clock.monotonic() >= self._secret_until:
+            self._secret = b""
         # Read before the context reads the same files: what changes between is seen by the next
         # look, and until then tickets are those of the files before.
         keys = ticket_keys(self._secret, files) if self._secret else b""

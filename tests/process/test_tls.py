@@ -179,7 +179,7 @@ def test_a_session_goes_on_at_another_shard(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And at one that was started again; until they have another secret, or the certificate is
-    another one."""
+    another one. Where no supervisor is left to give them one, until it is a day old."""
     used, second = authority.pair("used-by-all"), authority.pair("second-of-all")
     versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
     contexts = [trusting(authority, version) for version in versions]
@@ -219,6 +219,14 @@ def test_a_session_goes_on_at_another_shard(
             for shard in (0, 1):
                 until_they(False, shard, sessions)
             until_shared()
+            broker.process.kill()
+            broker.process.wait(HANG_S)
+            sessions = sessions_of(0)
+            clock.advance(11 * 3600)
+            until_they(True, 1, sessions)
+            clock.advance(14 * 3600)
+            for shard in (0, 1):
+                until_they(False, shard, sessions)
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "own"])
