@@ -1,10 +1,15 @@
 """Threads: what one thread of a process does just now, as the kernel has it.
 
     thread = named_thread(os.getpid(), REACTOR)     None: there is none
-    thread.waits_for_disk                           in a call that no signal ends
+    thread.waits_for_disk                           of this machine, or of another one
+    thread.is_held_back                             stopped, by a debugger for example
+    thread.has_run_since(before)                    it got time of a processor
     str(thread)                                     "waits for a disk (folio_wait_bit)"
 
-A thread in a disk call (state D) ends with its process when the call returns, and not before.
+A thread in a disk call (state D) ends with its process when the call returns, and not before. A
+file system of a process (FUSE) may have its callers sleep (S) in request_wait_answer, to the same
+effect: the kernel's fs/fuse/dev.c, request_wait_answer(). Where a thread waits the kernel tells
+those alone who may trace it: nobody else sees that of a sleeping one.
 """
 
 from __future__ import annotations
@@ -13,21 +18,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 REACTOR = "rmq-reactor"  # the name of a broker's thread that serves
-DISK_SLEEP = "D"
-_STATES = {"R": "runs", "S": "sleeps", DISK_SLEEP: "waits for a disk", "T": "is stopped",
+DISK_SLEEP, RUNS = "D", "R"
+DISK_PLACES = ("request_wait_answer", "fuse_", "rpc_wait_bit_killable", "nfs")  # names begin so
+_STATES = {RUNS: "runs", "S": "sleeps", DISK_SLEEP: "waits for a disk", "T": "is stopped",
            "t": "is stopped by a debugger"}  # fmt: skip
 
 
 class Thread(NamedTuple):
     state: str  # a letter of /proc/PID/task/TID/stat
     place: str = ""  # where in the kernel it waits; empty: nowhere, or it is not said
+    cpu_ticks: int = 0  # of processors it has had so far, in the kernel's clock ticks
 
     @property
     def waits_for_disk(self) -> bool:
-        return self.state == DISK_SLEEP
+        if self.state == DISK_SLEEP:
+            return True
+        return self.state == "S" and self.place.startswith(DISK_PLACES)
+
+    @property
+    def is_held_back(self) -> bool:
+        return self.state in ("T", "t")
+
+    def has_run_since(self, before: Thread) -> bool:
+        return self.cpu_ticks != before.cpu_ticks
 
     def __str__(self) -> str:
-        what = _STATES.get(self.state, f"is in state {self.state}")
+        known = DISK_SLEEP if self.waits_for_disk else self.state
+        what = _STATES.get(known, f"is in state {self.state}")
         return f"{what} ({self.place})" if self.place else what
 
 
@@ -43,7 +60,8 @@ def named_thread(pid: int, name: str) -> Thread | None:
         except OSError:  # it has just ended
             continue
         if found.partition("(")[2] == name:
-            return Thread(rest.split()[0], _place(task))
+            fields = rest.split()  # from the third on, proc_pid_stat(5); 14 and 15 are the times
+            return Thread(fields[0], _place(task), int(fields[11]) + int(fields[12]))
     return None
 
 

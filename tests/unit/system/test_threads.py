@@ -38,6 +38,25 @@ def test_one_that_no_signal_ends_waits_for_a_disk(tmp_path: Path) -> None:
     assert named_thread(pid, "rmq-reactor") is None
 
 
+def test_one_that_loops_has_run_and_one_that_waits_for_a_disk_has_not(tmp_path: Path) -> None:
+    with disk_wait(tmp_path, "rmq-reactor") as pid:
+        found = named_thread(pid, "rmq-reactor")
+        again = named_thread(pid, "rmq-reactor")
+        assert found is not None and again is not None and not again.has_run_since(found)
+    own = Path("/proc/self/comm").read_text().strip()
+    before = named_thread(os.getpid(), own)
+    assert before is not None
+    while not ((now := named_thread(os.getpid(), own)) and now.has_run_since(before)):
+        pass
+
+
+def test_a_file_system_of_a_process_is_a_disk_that_its_callers_sleep_for() -> None:
+    assert Thread("S", "request_wait_answer").waits_for_disk
+    assert str(Thread("S", "fuse_wait")) == "waits for a disk (fuse_wait)"
+    assert not Thread("S", "futex_do_wait").waits_for_disk
+    assert not Thread("R", "fuse_wait").waits_for_disk
+
+
 def test_a_state_that_nobody_knows_is_said_as_it_is() -> None:
     assert str(Thread("X")) == "is in state X"
     assert str(Thread("R", "somewhere")) == "runs (somewhere)"
