@@ -139,8 +139,8 @@ class Applied(Message, frozen=True):
 
 class Ready(Message, frozen=True):
     """Notice of a shard: clients can find me at the name servers. Not `serving`: a request (answer:
-    Done), my broker ends; if the process does not, it opens its log anew and says Hello then. Until
-    then there are no beats."""
+    Done), my broker ends, and my process opens its log anew and says Hello then. Until then there
+    are no beats."""
 
     index: int
     serving: bool = True

@@ -24,6 +24,7 @@ time that the kernel keeps, so that another process with the same number is not 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -35,6 +36,7 @@ import msgspec
 
 from rmq.base import clock
 from rmq.system import affinity
+from rmq.system.threads import REACTOR, Thread, named_thread
 from shards.bus_files import BusDirectory
 from shards.messages import ShardStatus
 from shards.placement import Place
@@ -73,6 +75,9 @@ class Shard(msgspec.Struct, eq=False):
     crashes: deque[float] = msgspec.field(default_factory=deque)  # when it did, monotonic
     started_at: float = 0.0  # monotonic
     serving_at: float | None = None
+    reopening_at: float = 0.0  # since when, monotonic
+    reactor: Thread | None = None  # as it was at the last look while the shard said nothing
+    disk_at: float = -math.inf  # when it was last seen to wait for a disk, monotonic
     drain: bool = False
     outdated: bool = False  # adopted, and started with other settings than the present ones
     refused: bool = False  # the last run ended because its settings cannot be used
@@ -144,6 +149,7 @@ class Shard(msgspec.Struct, eq=False):
         self.pidfd = os.pidfd_open(pid)
         self.pid = pid
         self.started_at, self.serving_at = clock.monotonic(), None
+        self.reactor, self.disk_at = None, -math.inf
 
     def unwatch(self) -> None:
         if self.pidfd >= 0:
@@ -174,6 +180,18 @@ class Shard(msgspec.Struct, eq=False):
         self.process = None
         self.refused = code == REFUSED
         return reason
+
+    def waits_for_disk(self) -> bool:
+        """A look: its reactor waits since the last one. A reactor that serves is seen in a disk
+        call now and then, but with time of a processor between two looks."""
+        before, self.reactor = self.reactor, named_thread(self.pid, REACTOR)
+        now = self.reactor
+        if now is None or before is None or now.has_run_since(before):
+            return False
+        if not (before.waits_for_disk and now.waits_for_disk):
+            return False
+        self.disk_at = clock.monotonic()
+        return True
 
     def crashed(self, window_s: float) -> int:
         """It served, and ended by itself; how often it did within the window."""

@@ -150,11 +150,14 @@ class BusSiblings(seam.Siblings):
         self._serving = True
         self._link.notice(Ready(self._index))
 
-    async def stop(self) -> None:
+    async def reopening(self) -> None:
+        """Nobody is to wait for beats meanwhile."""
         if self._serving and self._link.joined:
-            # The process may go on, when its log is cut: nobody is to wait for its beats then.
             with contextlib.suppress(BusError):
                 await self._link.request(Ready(self._index, serving=False), SHARE_WAIT_S)
+        self._serving = False  # nor does a new supervisor
+
+    async def stop(self) -> None:
         tasks = [task for task in (self._registering, self._sending) if task is not None]
         for task in tasks:
             task.cancel()

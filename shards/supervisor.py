@@ -10,8 +10,9 @@ A shard's end is seen at once (pidfd) and answered with a new start, after a pau
 failing (shard.py). One that is silent on the bus for SILENT_S is shown as such; silent for
 rmqShardSilentSeconds (30) it is taken for hung and killed: a process that is stopped or swapped to
 death does not come back by itself, a new one does. Not so while its reactor waits for a disk, which
-holds the process anyhow. One that opens its log anew, because it is cut, has said so: it is waited
-for as at a start, however long that takes.
+holds the process anyhow, nor as long after: it says nothing until it has done what has piled up,
+and a slow disk lets go of it between two calls. One that opens its log anew, because it is cut, has
+said so: it is waited for as at a start, for REOPEN_S at most.
 
 When the supervisor itself dies the shards serve on, and the next supervisor on the same store
 adopts them: it finds their processes by the pid files, takes the token they know, and they say
@@ -43,7 +44,6 @@ from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
 from rmq.serving.certificate_watch import TICKETS_S
-from rmq.system.threads import REACTOR, named_thread
 from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
@@ -72,6 +72,7 @@ STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or 
 DRAINED_CHECK_S = 5.0
 TICKET_SECRET_BYTES = 32
 STOP_S = 30.0
+REOPEN_S = 600.0  # reading files and syncing takes seconds, with a slow disk minutes
 READ_ONLY, READ_WRITE = 4, 6
 
 
@@ -286,6 +287,7 @@ class Supervisor:
             return
         if not serving:
             shard.state, shard.reason = states.REOPENING, "its log is opened anew"
+            shard.reopening_at = clock.monotonic()
             log.info("shard %d (%s) opens its log anew", index, shard.place.name)
             self._progressed()
         elif shard.state in (states.STARTING, states.REOPENING):
@@ -356,9 +358,12 @@ class Supervisor:
         silent_s = self.router.silent_s(shard.index)
         if not shard.runs or silent_s is None or shard.serving_at is None:
             return
-        if shard.state == states.REOPENING:
+        now, limit_s = clock.monotonic(), self.settings.rmqShardSilentSeconds
+        if silent_s >= SILENT_S:
+            self._look_at_reactor(shard, now - silent_s)
+        if shard.state == states.REOPENING and now - shard.reopening_at < REOPEN_S:
             return
-        if silent_s >= self.settings.rmqShardSilentSeconds and not self._waits_for_disk(shard):
+        if silent_s >= limit_s and now - shard.disk_at >= limit_s:
             log.error("shard %d has said nothing for %.0f s and is killed", shard.index, silent_s)
             shard.signal(signal.SIGKILL)
         elif silent_s >= SILENT_S and shard.state != states.SILENT:
@@ -369,16 +374,14 @@ class Supervisor:
             shard.state = states.DRAINING if shard.drain else states.SERVING
             log.warning("shard %d is heard again", shard.index)
 
-    def _waits_for_disk(self, shard: Shard) -> bool:
-        """Then a kill would end it when the disk answers: just when it goes on by itself."""
-        reactor = named_thread(shard.pid, REACTOR)
-        if reactor is None or not reactor.waits_for_disk:
-            return False
-        reason = f"says nothing on the bus: its reactor {reactor}"
-        if shard.state == states.SILENT and shard.reason != reason:
-            shard.reason = reason
-            log.warning("shard %d %s; it is left alone", shard.index, reason)
-        return True
+    def _look_at_reactor(self, shard: Shard, heard_at: float) -> None:
+        """While it waits for a disk a kill would end it when that answers: just when it goes on by
+        itself."""
+        is_known = shard.disk_at > heard_at
+        if shard.waits_for_disk() and shard.state == states.SILENT:
+            shard.reason = f"says nothing on the bus: its reactor {shard.reactor}"
+            if not is_known:
+                log.warning("shard %d %s; it is left alone", shard.index, shard.reason)
 
     async def _check_drained(self) -> None:
         for shard in list(self.shards.values()):

@@ -40,6 +40,10 @@ class Siblings:
     async def start(self) -> None:
         """Tables are loaded, clients do not know this broker yet."""
 
+    async def reopening(self) -> None:
+        """This broker ends in a moment, and another one takes its place in this process, when its
+        log is cut or begins elsewhere; before stop()."""
+
     async def stop(self) -> None: ...
 
     def stamp(self) -> Stamp | None:

@@ -68,6 +68,7 @@ async def _changed(
     broker: Broker, change: Callable[[], object], prepare: Callable[[Broker], None]
 ) -> Broker:
     core: Any = broker.core
+    await broker.siblings.reopening()
     await broker.stop()
     await asyncio.to_thread(change)
     begin_following(core, broker.settings)

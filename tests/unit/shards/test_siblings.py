@@ -129,17 +129,24 @@ def test_a_change_is_answered_when_the_other_has_it(
     run(work())
 
 
-def test_a_broker_that_ends_says_so_and_the_next_one_serves_in_its_place(tmp_path: Path) -> None:
-    """As in a process whose log is cut."""
+def test_a_broker_whose_log_is_opened_anew_says_so_and_the_next_one_serves_in_its_place(
+    tmp_path: Path,
+) -> None:
+    """One that just ends says nothing: should it hang, it is to be ended."""
 
     async def work() -> None:
         async with shards(tmp_path, 1) as (made, (one,)):
             await until(lambda: made.ready == [(0, True)])
-            await one.stop()
+            await one.siblings.reopening()
             assert made.ready == [(0, True), (0, False)]
-            made.brokers.clear()
+            assert not one.siblings.hello().serving, (
+                "a new supervisor does not wait for beats either"
+            )
+            await made.stop(0)
             await made.start(0)
             await until(lambda: made.ready == [(0, True), (0, False), (0, True)])
+            await made.stop(0)
+            assert len(made.ready) == 3
 
     run(work())
 

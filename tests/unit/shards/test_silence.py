@@ -4,6 +4,7 @@ other processes, on a driven clock; what shards say is handed to it. Real shards
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -17,12 +18,14 @@ from support.waiting import until
 
 from rmq.base import clock as rmq_clock
 from rmq.config import load_properties
+from rmq.system.threads import Thread
 from rmq.system.topology import read_topology
 from shards import shard as states
 from shards.bus_router import Peer
 from shards.messages import BusError, Hello
 from shards.placement import place
-from shards.supervisor import Supervisor
+from shards.shard import Shard
+from shards.supervisor import REOPEN_S, Supervisor
 
 pytestmark = pytest.mark.still_clock
 LONG_S = 31.0  # more than rmqShardSilentSeconds
@@ -33,6 +36,13 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()
+
+
+def signals_sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What shards are sent from now on, in place of sending it."""
+    sent: list[int] = []
+    monkeypatch.setattr(Shard, "signal", lambda _, number: sent.append(number))
+    return sent
 
 
 class Stage:
@@ -107,11 +117,64 @@ async def test_one_whose_reactor_waits_for_a_disk_is_left_alone(
 ) -> None:
     with disk_wait(tmp_path, "rmq-reactor") as pid:
         async with stage(tmp_path / "store", clock, pid) as on:
-            assert on.after(LONG_S) == on.after(LONG_S) == states.SILENT
+            assert on.after(5.0) == on.after(LONG_S) == on.after(LONG_S) == states.SILENT
             assert "its reactor waits for a disk" in on.shard.reason
             assert states.start_ticks(pid) is not None
             on.peer.beat_at = rmq_clock.monotonic()
             assert on.after(0.0) == states.SERVING
+
+
+@in_loop
+async def test_one_whose_disk_has_just_answered_has_time_to_say_so(
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its beats come after what has piled up; a slow disk lets go of it between two calls."""
+    found = Thread("D")
+    monkeypatch.setattr("shards.shard.named_thread", lambda pid, name: found)
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        assert on.after(5.0) == on.after(40.0) == states.SILENT
+        for _ in range(3):
+            found = Thread("S")
+            on.after(29.0)
+            found = Thread("D")
+            on.after(0.5)
+        found = Thread("S")
+        on.after(29.0)
+        killed = signals_sent(monkeypatch)
+        on.after(0.0)
+        assert killed == []
+        on.after(1.5)
+        assert killed[:1] == [signal.SIGKILL]
+
+
+@in_loop
+async def test_one_that_says_nothing_and_calls_the_disk_now_and_then_is_killed(
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its reactor serves, its event loop hangs."""
+    ticks = iter(range(1000))
+    monkeypatch.setattr("shards.shard.named_thread", lambda *_: Thread("D", "", next(ticks)))
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        killed = signals_sent(monkeypatch)
+        on.after(LONG_S)
+        assert signal.SIGKILL in killed
+
+
+@in_loop
+async def test_one_that_opens_its_log_for_ever_is_killed(
+    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        on.supervisor._on_ready(1, False)
+        assert on.after(REOPEN_S - 1) == states.REOPENING and sleeper.poll() is None
+        on.after(2.0)
+        await until(lambda: sleeper.poll() is not None, still=True)
 
 
 @in_loop
