@@ -24,6 +24,7 @@ from rmq.errors import ConfigError
 
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
 RECORD_OVERHEAD_BYTES = 64 << 10
+STUCK_S_MIN = 5  # from then on a reactor is said to be slow
 
 # No request chooses these, whatever the black list says: RocketMQ made commands and paths of them.
 NEVER_CHANGED = frozenset(("configBlackList", "rocketmqHome", "brokerConfigPath"))
@@ -156,6 +157,11 @@ class Settings:
         self._check_tls()
         if "mappedFileSizeCommitLog" not in self._table:
             return
+        if 0 < self.rmqStuckReactorSeconds < STUCK_S_MIN:
+            raise ConfigError(
+                f"rmqStuckReactorSeconds={self.rmqStuckReactorSeconds}: 0 for no watch, or at "
+                f"least {STUCK_S_MIN}: less is what a busy disk takes"
+            )
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
         # Smaller log files are allowed (existing stores have them): a message that fits no file is
         # refused when it comes.

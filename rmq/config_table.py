@@ -407,8 +407,8 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     # A reactor that takes no turn for so long is stuck: its process is ended for a new start. One
-    # that waits for a disk all the while is left alone.
-    _int("rmqStuckReactorSeconds", 20, 5, 3600),
+    # that waits for a disk is left alone. 0: nobody looks; less than 5 is refused (config.py).
+    _int("rmqStuckReactorSeconds", 20, 0, 3600),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     *_OF_ADDRESS,
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections

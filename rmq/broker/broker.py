@@ -192,7 +192,15 @@ class Broker:
     # ---- start and stop
 
     async def start(self) -> None:
+        """An error leaves nothing of it that looks at the core."""
         self.reactor_watch.start()
+        try:
+            await self._start()
+        except BaseException:
+            self.reactor_watch.stop()
+            raise
+
+    async def _start(self) -> None:
         self.access.open()
         self.queue_mappings.load()
         self.topics.load()
@@ -243,6 +251,12 @@ class Broker:
         log.info("broker %s serves at %s", self.settings.brokerName, self.address)
 
     async def stop(self) -> None:
+        try:
+            await self._stop()
+        finally:
+            self.reactor_watch.stop()  # last: what is above waits for the reactor
+
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -272,7 +286,6 @@ class Broker:
                 await save()
             except Exception as error:  # the other tables are saved nevertheless
                 log.error("%s are not saved: %r", name, error)
-        self.reactor_watch.stop()  # last: what is above waits for the reactor
 
     # ---- events
 

@@ -8,16 +8,20 @@ The reactor takes a turn every half second even when nothing happens. Once in LO
 reads how many it has taken, without its help. That no turn was taken
 
     for SLOW_S      is logged, with the step that it is in and what the kernel says of its thread
-    for limit_s     (rmqStuckReactorSeconds) is taken for stuck: heartbeats to the controller end,
-                    so another replica is elected, and the process is ended for a new start
+    for limit_s     (rmqStuckReactorSeconds; 0: nobody looks) is taken for stuck: heartbeats to the
+                    controller end, so another replica is elected, and the process is ended for a
+                    new start
 
 A reactor that waits for a disk is left alone, however long: no signal ends such a call, a new
-process would wait for the same disk, and it goes on by itself when the disk does.
+process would wait for the same disk, and it goes on by itself when the disk does. So it is stuck
+only when it was not seen to wait for one for limit_s. Its heartbeats end nevertheless.
 
 It is a thread because the event loop waits for the reactor in every call of the core: it stands
 still as well, within seconds, and heartbeats, leases and the beats to a supervisor with it. What is
 counted are looks, not time: a process that is stopped (SIGSTOP), or starved by others, looks less,
-and is not taken for stuck when it goes on.
+and is not taken for stuck when it goes on. Nor does a look count at which the reactor alone is held
+by a debugger, or could run and was given no time of a processor. While it is not there (a log that
+is cut) nothing stands. The thread waits for no disk: others say what it has to say (speaker.py).
 
 Example: step `write` sleeps in a lock that nobody gives back. After 5 s a warning, after 20 s
 "stuck" and the end; the supervisor or systemd starts it again, and the log is recovered.
@@ -31,7 +35,8 @@ import threading
 from collections.abc import Callable
 
 from rmq.broker.core_seam import StatCalls
-from rmq.system.threads import REACTOR, Thread, named_thread
+from rmq.broker.speaker import Speaker
+from rmq.system.threads import REACTOR, RUNS, Thread, named_thread
 
 LOOK_S = 1.0
 SLOW_S = 5
@@ -43,24 +48,22 @@ def own_reactor() -> Thread | None:
     return named_thread(os.getpid(), REACTOR)
 
 
-def _only_said(why: str) -> None:
-    """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""
-    log.critical("%s", why)
-
-
 class ReactorWatch:
     """look() is its thread's; what it found, anybody may read."""
 
     def __init__(
         self, core: StatCalls, limit_s: int, thread: Callable[[], Thread | None] = own_reactor
     ) -> None:
-        self.end: Callable[[str], None] = _only_said
+        """limit_s: 0 for no watch."""
+        self.end: Callable[[str], None] = self._only_say
         self.standing_s = 0  # it has taken no turn for so long
+        self.speaker = Speaker()
         self._core = core
         self._limit_s = limit_s
         self._state = thread
         self._turns = -1
-        self._disk_looks = 0  # of those that it stands
+        self._seen: Thread | None = None  # at the look before, since it stands
+        self._off_disk_s = 0  # of standing_s, since it was last seen to wait for a disk
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -69,19 +72,27 @@ class ReactorWatch:
         return self.standing_s >= SLOW_S
 
     @property
+    def is_out(self) -> bool:
+        """It serves nobody, whatever it waits for: another replica is to lead."""
+        return 0 < self._limit_s <= self.standing_s
+
+    @property
     def is_stuck(self) -> bool:
-        return self.standing_s >= self._limit_s
+        """And waits for no disk: a new process may do better."""
+        return 0 < self._limit_s <= self._off_disk_s
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="rmq-watch", daemon=True)
-        self._thread.start()
+        if self._limit_s:
+            self._thread = threading.Thread(target=self._run, name="rmq-watch", daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """From here on it does not look at the core."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
-        self.standing_s = 0
+        self.speaker.stop()
+        self._stands_no_more()
 
     def _run(self) -> None:
         while not self._stopped.wait(LOOK_S):
@@ -92,22 +103,40 @@ class ReactorWatch:
         turns, step = self._core.reactor_turn()
         if turns != self._turns:
             if self.is_slow:
-                log.warning("the reactor goes on: it took no turn for %d s", self.standing_s)
-            self._turns, self.standing_s, self._disk_looks = turns, 0, 0
+                text = "the reactor goes on: it took no turn for %d s"
+                self.speaker.say(log.warning, text, self.standing_s)
+            self._turns = turns
+            self._stands_no_more()
             return
-        self.standing_s += 1
-        state = self._state()
-        self._disk_looks += state is not None and state.waits_for_disk
-        if self.standing_s == SLOW_S:
-            log.warning("%s", self._said(step, state))
-        if not self.is_stuck:
+        thread = self._state()
+        if thread is None:
+            self._stands_no_more()
             return
-        waits = 2 * self._disk_looks > self.standing_s
-        if waits and self.standing_s == self._limit_s:
-            log.critical("%s; it is left alone until the disk answers", self._said(step, state))
-        if not waits and self._core.reactor_turn()[0] == turns:  # still
-            self.end(f"stuck: {self._said(step, state)}")
+        before, self._seen = self._seen, thread
+        starves = thread.state == RUNS and before is not None and not thread.has_run_since(before)
+        if not (starves or thread.is_held_back):
+            self._count(step, thread)
+        if self.is_stuck and self._core.reactor_turn()[0] == turns:  # still
+            self.end(f"stuck: {self._said(step, thread)}")
 
-    def _said(self, step: bytes, state: Thread | None) -> str:
-        text = f"the reactor has taken no turn for {self.standing_s} s, in step {step.decode()}"
-        return text if state is None else f"{text}: its thread {state}"
+    def _count(self, step: bytes, thread: Thread) -> None:
+        self.standing_s += 1
+        self._off_disk_s = 0 if thread.waits_for_disk else self._off_disk_s + 1
+        if self.standing_s == SLOW_S:
+            self.speaker.say(log.warning, "%s", self._said(step, thread))
+        if self.standing_s == self._limit_s and not self.is_stuck:
+            text = "%s; it is left alone until the disk answers"
+            self.speaker.say(log.critical, text, self._said(step, thread))
+
+    def _stands_no_more(self) -> None:
+        self.standing_s = self._off_disk_s = 0
+        self._seen = None
+
+    def _said(self, step: bytes, thread: Thread) -> str:
+        where = f"in step {step.decode()}: its thread {thread}"
+        return f"the reactor has taken no turn for {self.standing_s} s, {where}"
+
+    def _only_say(self, why: str) -> None:
+        """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""
+        if self._off_disk_s == self._limit_s:  # once
+            self.speaker.say(log.critical, "%s", why)

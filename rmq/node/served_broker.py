@@ -8,7 +8,8 @@ begins elsewhere.
 
 A change that fails after it was begun ends the process (`stop` is set, and stop() raises): the
 next start finishes it. A reactor that is stuck (rmq/broker/reactor_watch.py) ends it at once, as a
-kill does: nothing can be saved without the reactor.
+kill does: nothing can be saved without the reactor. Why it does is left in the store and the log,
+as far as their disks answer within SAYING_S.
 
 Example: a slave whose log ends at 9000 finds at its new master that they parted at 8700: 50 ms
 later a broker on the same core and port serves, and its log ends at 8700.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -30,6 +32,7 @@ from rmq.node.truncation import begin_elsewhere, truncate
 Change = Callable[[Broker, int, Callable[[Broker], None]], Awaitable[Broker]]  # of truncation.py
 
 STUCK = 1  # the process's exit code
+SAYING_S = 2.0
 
 log = logging.getLogger("rmq.node.served_broker")
 
@@ -80,10 +83,17 @@ class ServedBroker:
 
     def _end_process(self, why: str) -> None:
         try:
-            self._leave_reason(why)
-            log.critical("%s: this process ends, to be started again", why)
+            saying = threading.Thread(target=self._say_end, args=(why,), daemon=True)
+            saying.start()
+            saying.join(SAYING_S)
         finally:
             os._exit(STUCK)
+
+    def _say_end(self, why: str) -> None:
+        try:
+            self._leave_reason(why)
+        finally:
+            log.critical("%s: this process ends, to be started again", why)
 
     def _replace(self, change: Change, offset: int) -> None:
         if self._is_stopping:

@@ -353,7 +353,7 @@ class ControlledReplication(Replication):
             has_lost_end=self._lost_end.has_lost(end),
             log_start=start,
             is_poisoned=bool(stats.get("poisoned")),
-            standing_s=self._watched.standing_s if self._watched.is_stuck else 0,
+            standing_s=self._watched.standing_s if self._watched.is_out else 0,
         )
 
     # ---- greetings

@@ -11,7 +11,8 @@ It is off by default, as in RocketMQ; a second broker on the machine would find 
 listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
 any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials numbers want a user and a
 password; whether all is well everybody may ask. While the reactor takes no turns the event loop
-soon stands as well (reactor_watch.py), and nobody is answered: that is no, too.
+soon stands as well (reactor_watch.py), and nobody is answered: to who asks that is no, too, also
+while the reactor waits for a disk, for which /healthz itself would not say it.
 """
 
 import asyncio

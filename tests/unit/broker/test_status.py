@@ -7,10 +7,12 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.http_server import StatusServer
 from rmq.format.remoting import Command
 from rmq.observe.sample import Sample, decode, encode
+from rmq.system.threads import Thread
 
 
 @in_loop
@@ -60,7 +62,7 @@ async def test_the_detail_comes_only_when_asked_for(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
-    async with control(tmp_path, rmqStuckReactorSeconds="7") as broker:
+    async with control(tmp_path) as broker:
         server = StatusServer(broker)
         assert (await server.health()).status == 200
         broker.core.counters["poisoned"] = 1
@@ -68,8 +70,10 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
         assert answer.status == 503 and b"poisoned" in answer.body
         assert broker.sampler.take().state == "poisoned"
         broker.core.counters["poisoned"] = 0
-        watch, broker.core.stands = broker.reactor_watch, True
-        watch.stop()  # looks are taken here
+        broker.reactor_watch.stop()  # looks are taken here
+        thread = Thread("D")
+        watch = broker.reactor_watch = ReactorWatch(broker.core, 7, lambda: thread)
+        broker.core.stands = True
         while not watch.is_slow:
             watch.look()
         answer = await server.ready()
@@ -77,10 +81,14 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
         assert (await server.health()).status == 200  # it may go on
         text = (await server.own_metrics()).body.decode()  # which waits for no reactor
         assert "rmq_reactor_standing_seconds{" in text and broker.sampler.take().lag == 0
+        while not watch.is_out:
+            watch.look()
+        assert (await server.health()).status == 200  # it waits for a disk, as the next one would
+        thread = Thread("S")
         while not watch.is_stuck:
             watch.look()
         answer = await server.health()
-        assert answer.status == 503 and b"no turn for 7 s" in answer.body
+        assert answer.status == 503 and b"no turn for 14 s" in answer.body
         broker.core.stands = False
 
 

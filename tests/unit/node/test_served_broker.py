@@ -8,6 +8,8 @@ tests/unit/flow/test_truncation.py and tests/ha show with stores.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from support.waiting import until
 
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.errors import StoreError
-from rmq.node.served_broker import ServedBroker
+from rmq.node.served_broker import STUCK, ServedBroker
 
 
 class Named:
@@ -66,6 +68,26 @@ class World:
 
 
 STARTED = ["prepare first", "start first", "serves"]
+
+
+HANGING = """
+import asyncio, logging, threading
+from rmq.node.served_broker import ServedBroker
+class Hanging(logging.Handler):
+    def emit(self, record): threading.Event().wait()
+logging.getLogger().addHandler(Hanging())
+def leave(why):
+    print(why, flush=True)
+    threading.Event().wait({seconds})
+ServedBroker(None, asyncio.Event(), leave_reason=leave)._end_process("stuck")
+"""
+
+
+@pytest.mark.parametrize("seconds", [0, None])
+def test_a_process_ends_whether_store_and_log_take_the_reason_or_not(seconds: int | None) -> None:
+    script = HANGING.format(seconds=seconds)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (STUCK, "stuck\n")
 
 
 @in_loop
