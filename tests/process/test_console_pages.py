@@ -263,7 +263,8 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
     assert title is not None and words is not None and words.text is not None
     assert f"{title.get('id')} {words.get('id')}" == found.get("aria-labelledby")
     said = words.text.split("; ")
-    assert said[0].startswith("tracer sends: sent, after ")
+    # Not which is first: the sender traces by its clock, which rounds, the broker by its own.
+    assert any(each.startswith("tracer sends: sent, after ") for each in said)
     assert any(each.startswith("stored on broker-a: stored, after ") for each in said)
     assert any(each.startswith("tracing consumes: not consumed, ") for each in said)
     assert said[-1].startswith("tracing consumes: consumed, ") and said[-1].endswith("retry 1")
