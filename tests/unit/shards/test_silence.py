@@ -162,19 +162,24 @@ async def test_one_that_says_nothing_and_calls_the_disk_now_and_then_is_killed(
     monkeypatch.setattr("shards.shard.named_thread", lambda *_: Thread("D", "", next(ticks)))
     async with stage(tmp_path, clock, sleeper.pid) as on:
         killed = signals_sent(monkeypatch)
+        assert on.after(5.0) == states.SILENT  # looked at from now on
         on.after(LONG_S)
         assert signal.SIGKILL in killed
 
 
 @in_loop
 async def test_one_that_opens_its_log_for_ever_is_killed(
-    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with stage(tmp_path, clock, sleeper.pid) as on:
+        killed = signals_sent(monkeypatch)
         on.supervisor._on_ready(1, False)
-        assert on.after(REOPEN_S - 1) == states.REOPENING and sleeper.poll() is None
+        assert on.after(REOPEN_S - 1) == states.REOPENING and killed == []
         on.after(2.0)
-        await until(lambda: sleeper.poll() is not None, still=True)
+        assert signal.SIGKILL in killed
 
 
 @in_loop
