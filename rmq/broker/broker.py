@@ -275,11 +275,11 @@ class Broker:
             # First, as with it the reactor ends all that moves offsets: no commit is answered, and
             # no pop, that the files of the others would not have.
             ("delay offsets", self.delays.stop),
-            ("consumer offsets", self.offsets.stop),
+            ("consumer offsets", self.offsets.save_whole),
             ("pops in order", self.pop_orders.stop),
             ("topics", self.topics.stop),
             ("queue mappings", self.queue_mappings.stop),
-            ("subscription groups", self.groups.stop),
+            ("subscription groups", self.groups.save_whole),
             ("request modes", self.request_modes.stop),
         ):
             try:

@@ -358,9 +358,8 @@ async def _clean(c: Requests, request: Command, connection: object) -> Command:
 
 @_handles(RequestCode.UPDATE_CONTROLLER_CONFIG)
 async def _update_config(c: Requests, request: Command, connection: object) -> Command:
-    changed = await c.config.update(request.body)
-    _log.info("settings changed: %s", ", ".join(changed) or "none")
-    return request.reply()
+    told = await c.config.update(request.body)
+    return request.reply(remark=told or None)
 
 
 @_handles(RequestCode.GET_CONTROLLER_CONFIG)

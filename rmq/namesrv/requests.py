@@ -284,9 +284,8 @@ def _register_topic(ns: Requests, request: Command, connection: object) -> Comma
 
 @_handles(RequestCode.UPDATE_NAMESRV_CONFIG)
 async def _update_config(ns: Requests, request: Command, connection: object) -> Command:
-    changed = await ns.config.update(request.body)
-    _log.info("settings changed: %s", ", ".join(changed) or "none")
-    return request.reply()
+    told = await ns.config.update(request.body)
+    return request.reply(remark=told or None)
 
 
 @_handles(RequestCode.GET_NAMESRV_CONFIG)

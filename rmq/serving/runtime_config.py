@@ -6,6 +6,8 @@ changeable at run time, or with a wrong value are refused with an error that nam
 the change is taken or none. What was changed is kept in the file configStorePath and applied again
 at the next start, over the property file the server is started with.
 
+A key of RocketMQ's without effect here (productEnvName) is kept and shown, and the answer names it.
+
 Example: update(b"orderMessageEnable=true\n") makes routes carry orderTopicConf from now on.
 """
 
@@ -63,8 +65,9 @@ class RuntimeConfig:
         """Every setting as "key=value" lines, in alphabetical order; secrets as ******."""
         return java_properties.format(self.settings.shown()).encode()
 
-    async def update(self, text: bytes) -> list[str]:
-        """Takes a change, durably; returns its keys. Forbidden, ConfigError or OSError."""
+    async def update(self, text: bytes) -> str:
+        """Takes a change, durably; what is to be told about it: keys that are kept and shown, and
+        change nothing else. Forbidden, ConfigError or OSError."""
         changes = java_properties.parse(text.decode("utf-8", "replace"), "the update")
         black = _ALWAYS_BLACK | set(self.settings.configBlackList.split(";"))
         for key in changes:
@@ -72,7 +75,7 @@ class RuntimeConfig:
                 raise Forbidden(f"{key} is on the black list and cannot be updated")
         async with self._one_change:
             before = {key: text for key, text in self.settings.items() if key in changes}
-            self.settings.change(changes)
+            ignored = ", ".join(self.settings.change(changes))
             kept = {**self._changed, **changes}
             if self._path is not None:
                 content = java_properties.format(sorted(kept.items())).encode()
@@ -82,4 +85,5 @@ class RuntimeConfig:
                     self.settings.change(before)
                     raise
             self._changed = kept
-        return sorted(changes)
+        _log.info("settings changed: %s", ", ".join(sorted(changes)) or "none")
+        return f"without effect in rmq: {ignored}" if ignored else ""

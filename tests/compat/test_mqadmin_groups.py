@@ -1,7 +1,5 @@
-"""mqadmin 5.5.0 on groups and their offsets, on messages and traces, and the commands nobody uses
-every day. The last test holds the list of commands complete: each is called by a test here or in
-test_mqadmin.py, or stands in ELSEWHERE with the reason.
-"""
+"""mqadmin 5.5.0 on groups and their offsets, on messages and traces, and commands nobody uses every
+day. docs/mqadmin.md lists all commands, and test_mqadmin_rest.py holds that list complete."""
 
 from __future__ import annotations
 
@@ -18,39 +16,6 @@ from compat.targets import Target
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
-
-# Command: why no test calls it.
-ELSEWHERE = {
-    **dict.fromkeys(
-        "addBroker removeBroker resetMasterFlushOffset getSyncStateSet getBrokerEpoch "
-        "getControllerMetaData getControllerConfig updateControllerConfig electMaster "
-        "cleanBrokerMetadata".split(),
-        "containers, controllers and replicas",
-    ),
-    **dict.fromkeys(
-        "createUser updateUser deleteUser getUser listUser copyUser createAcl updateAcl "
-        "deleteAcl getAcl listAcl copyAcl".split(),
-        "accounts",
-    ),
-    **dict.fromkeys("updateStaticTopic remappingStaticTopic".split(), "static topics"),
-    **dict.fromkeys(
-        "exportMetadataInRocksDB rocksDBConfigToJson checkRocksdbCqWriteProgress "
-        "exportPopRecord dumpCompactionLog switchTimerEngine".split(),
-        "read or change files and engines that only Apache's broker has",
-    ),
-    **dict.fromkeys(
-        "getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig "
-        "removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode".split(),
-        "flow control of cold data",
-    ),
-    **dict.fromkeys(
-        "getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo "
-        "getLiteGroupInfo triggerLiteDispatch".split(),
-        "lite topics",
-    ),
-    **dict.fromkeys(("startMonitoring", "clusterRT"), "do not end"),
-}
-
 
 NEWEST = "java-5.5.0-json"
 
@@ -367,16 +332,3 @@ def test_a_groups_time_span_and_status_are_told(
     status = ask("getConsumeStatus", live.topic, live.consumer_group, "null")["result"]
     told = re.findall(rf"topic={live.topic}, brokerName={BROKER}, queueId=(\d+)\]=(\d+)", status)
     assert dict(told) == ends, status
-
-
-def test_every_command_is_called_by_a_test(admin: Admin) -> None:
-    known = set(re.findall(r"^ {3}(\w+) {2,}", admin(), re.MULTILINE))
-    assert len(known) > 70, known
-    here = Path(__file__).parent
-    text = "".join(
-        path.read_text() for path in (here / "test_mqadmin.py", Path(__file__), here / "mqadmin.py")
-    )
-    named = text[text.index("ELSEWHERE = {") : text.index("\n}\n", text.index("ELSEWHERE = {"))]
-    called = set(re.findall(r'"(\w+)"', text.replace(named, ""))) & known
-    assert known - called - ELSEWHERE.keys() == set()
-    assert ELSEWHERE.keys() & called == set()

@@ -59,6 +59,7 @@ class World:
         self.locked = list(range(ROUNDS))  # queues that "holder" has
         self.users = list(range(ROUNDS))  # to be deleted
         self.acls = list(range(ROUNDS))
+        self.exported = itertools.count()  # offsets of p
         self.pushes = 0  # replies that the producer has taken
         self.stored: Command  # the answer to a send
 
@@ -203,6 +204,12 @@ def ask(code: int, body: Any = None, **fields: Any) -> Post:
         return w.tool.post(code, fastjson.dumps(content), **given)
 
     return post
+
+
+async def export(w: World) -> int:
+    """Of tables of which one has changed since."""
+    await w.well(15, consumerGroup="g", topic="p", queueId=0, commitOffset=next(w.exported))
+    return w.tool.post(355, configType="topics;subscriptionGroups;consumerOffsets")
 
 
 def send(properties: str = "", topic: str = "t", code: int = 310, **fields: Any) -> Post:
@@ -405,6 +412,9 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (329, ""): (ask(329), 0),
     (306, ""): (ask(306), 0),
     (316, ""): (ask(316), 0),
+    (355, ""): (export, 0),
+    (200056, ""): (ask(200056), 0),
+    (5001, ""): (ask(5001, E_T="F"), 0),
     (12, ""): (ask(12, topic="t", key="k", maxNum=9, beginTimestamp=0, endTimestamp=2**62), 0),
     (29, ""): (ask(29, timestamp=1, **PLACE), 0),
     (30, ""): (ask(30, **PLACE), 0),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tools.peers.cache import apache_jars, tool
@@ -21,21 +23,8 @@ MAIN_CLASS = "org.apache.rocketmq.tools.command.MQAdminStartup"
 def mqadmin(name_server: str, *arguments: str, timeout: float = 60.0) -> str:
     """Run one command and return what it printed (both streams)."""
     with tempfile.TemporaryDirectory(prefix="rmq-mqadmin-") as home:
-        (Path(home) / "rmq.logback.xml").write_text("<configuration/>\n")
-        command = [
-            tool("java"),
-            "-Xmx128m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            f"-Duser.home={home}",
-            f"-Drocketmq.namesrv.addr={name_server}",
-            "-cp",
-            f"{home}:{apache_jars()}/*",
-            MAIN_CLASS,
-            *arguments,
-        ]
         done = subprocess.run(
-            command,
+            _command(home, name_server, arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -43,6 +32,41 @@ def mqadmin(name_server: str, *arguments: str, timeout: float = 60.0) -> str:
             timeout=timeout,
         )
     return done.stdout
+
+
+@contextmanager
+def endless_mqadmin(name_server: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that does not end by itself (clusterRT, startMonitoring), while it is looked at;
+    stdout has both streams."""
+    with tempfile.TemporaryDirectory(prefix="rmq-mqadmin-") as home:
+        process = subprocess.Popen(
+            _command(home, name_server, arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def _command(home: str, name_server: str, arguments: Iterable[str]) -> list[str]:
+    (Path(home) / "rmq.logback.xml").write_text("<configuration/>\n")
+    return [
+        tool("java"),
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        f"-Duser.home={home}",
+        f"-Drocketmq.namesrv.addr={name_server}",
+        "-cp",
+        f"{home}:{apache_jars()}/*",
+        MAIN_CLASS,
+        *arguments,
+    ]
 
 
 if __name__ == "__main__":

@@ -1,20 +1,37 @@
-"""Handlers of maintenance: 305 expired log files, 306 and 316 queues and topics; 301 and 302.
+"""Handlers of maintenance: 329 expired log files, 306 and 316 queues and topics; 301 and 302; what
+RocketMQ asks where tables, pops or timers may be in RocksDB: 355, 200056, 5001.
 
-Example: 305 has the oldest segments deleted at once, whatever the hour (deleteWhen).
+Here tables are JSON files, and pops and timers are in the log and in files. So a question that
+brings them there (mqadmin rocksDBConfigToJson, exportPopRecord, switchTimerEngine -e F) is answered
+as by a RocketMQ broker that has no RocksDB, and -e R is refused as there.
+
+Example: 329 has the oldest segments deleted at once, whatever the hour (deleteWhen).
 """
 
 from typing import Protocol
 
 from rmq.broker.clients import subscription_filters
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.retention import Retention
 from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.refusal import Refusal
+
+FILE_ENGINE, ROCKSDB_ENGINE = "F", "R"
 
 
 class Context(Protocol):
     """What these handlers use of the broker."""
 
+    groups: GroupTable
+    offsets: OffsetTable
     retention: Retention
+    settings: Settings
+    topics: TopicTable
 
 
 def delete_expired_log(context: Context, request: Request) -> Reply:
@@ -32,10 +49,52 @@ def nothing_to_clean(context: Context, request: Request) -> Reply:
     return request.command.reply()
 
 
+def no_records_to_move(context: Context, request: Request) -> Reply:
+    """200056: check points and acks are records of the log from the start."""
+    return request.command.reply()
+
+
+async def write_json(context: Context, request: Request) -> Reply:
+    """355: the JSON files are brought up to what only their journals have."""
+    tables = {
+        "topics": context.topics.save_whole,
+        "subscriptionGroups": context.groups.save_whole,
+        "consumerOffsets": context.offsets.save_whole,
+    }
+    wanted = [name.strip() for name in request.command.require("configType").split(";")]
+    for name in filter(None, wanted):
+        if name not in tables:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"Unknown config type: {name[:100]}; known are {', '.join(tables)}",
+            )
+    for name, save in tables.items():
+        if name in wanted:
+            await save()
+    return request.command.reply(remark="export done.")
+
+
+def switch_timer_engine(context: Context, request: Request) -> Reply:
+    """5001: there is one engine, that of files."""
+    engine = request.command.text_field("E_T")
+    if not context.settings.timerWheelEnable:
+        why = "broker timerWheelEnable is false"
+    elif engine == ROCKSDB_ENGINE:
+        why = "timerRocksDBEnable must be configured true when broker start: rmq has no RocksDB"
+    elif engine != FILE_ENGINE:
+        why = f"param error: E_T is {FILE_ENGINE} or {ROCKSDB_ENGINE}"
+    else:
+        return request.command.reply(remark="switch timer engine success")
+    raise Refusal(ResponseCode.INVALID_PARAMETER, why)
+
+
 HANDLERS: dict[int, Handler[Context]] = {
     Code.REGISTER_FILTER_SERVER: refuse_filter_server,
     Code.REGISTER_MESSAGE_FILTER_CLASS: refuse_filter_server,
     Code.DELETE_EXPIRED_COMMITLOG: delete_expired_log,
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: nothing_to_clean,
     Code.CLEAN_UNUSED_TOPIC: nothing_to_clean,
+    Code.EXPORT_ROCKSDB_CONFIG_TO_JSON: write_json,
+    Code.POP_ROLLBACK: no_records_to_move,
+    Code.SWITCH_TIMER_ENGINE: switch_timer_engine,
 }

@@ -92,7 +92,7 @@ class DeletedTopics:
         await self._saver.saved()
 
     async def stop(self) -> None:
-        await self._saver.stop()
+        await self._saver.save_whole()
 
     def _whole(self) -> Callable[[], dict[str, Any]]:
         ends = dict(self._ends)

@@ -209,8 +209,10 @@ class GroupTable:
     async def saved(self) -> None:
         await self._saver.saved()
 
-    async def stop(self) -> None:
-        await self._saver.stop()
+    async def save_whole(self) -> None:
+        """Returns when subscriptionGroup.json holds all groups, and the journal none; StoreError.
+        So ends a stop, too."""
+        await self._saver.save_whole()
 
     # ---- changing
 

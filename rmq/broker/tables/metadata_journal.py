@@ -170,8 +170,9 @@ class MetadataJournal:
                 size += table.file.path.stat().st_size
         return size
 
-    async def stop(self) -> None:
-        """All tables are whole in their JSON files, and the journal is empty."""
+    async def save_whole(self) -> None:
+        """All tables are whole in their JSON files, and the journal is empty; or the tables know
+        why not."""
         if any(table.behind or table.journaled for table in self._tables):
             self._cut_wanted = True
             self.start()
@@ -396,9 +397,11 @@ class JournaledTable:
             if error is not None and self._written < goal:
                 raise (type(error) if isinstance(error, StoreError) else StoreError)(str(error))
 
-    async def stop(self) -> None:
-        """saved(), and both copies of the JSON file hold it."""
-        await self._journal.stop()
+    async def save_whole(self) -> None:
+        """saved(), and both copies of the JSON file hold it; StoreError when they cannot."""
+        await self._journal.save_whole()
+        if self._error is not None:
+            raise StoreError(str(self._error))
         await self.saved()
         await asyncio.to_thread(self.file.settle)
 

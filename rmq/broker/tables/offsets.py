@@ -169,13 +169,15 @@ class OffsetTable:
             return True
         return self.mark is None or not 0 <= self._core.log_range()[1] - self.mark < behind_max
 
-    async def stop(self) -> bool:
-        """The last write: no pop comes any more, so the next start reads nothing of the log."""
+    async def save_whole(self) -> bool:
+        """Returns when consumerOffset.json holds all offsets of now, and the journal none;
+        whether there was anything to write. At a stop it is the last write: no pop comes any more,
+        so the next start reads nothing of the log. StoreError when it cannot be written."""
         await self._advance()
         is_due = self._is_due(behind_max=1)
         if is_due:
             self._saver.changed()
-        await self._saver.stop()
+        await self._saver.save_whole()
         return is_due
 
     async def _advance(self) -> None:

@@ -241,8 +241,12 @@ class TopicTable:
     async def saved(self) -> None:
         await self._saver.saved()
 
+    async def save_whole(self) -> None:
+        """Returns when topics.json holds all topics, and the journal none; StoreError."""
+        await self._saver.save_whole()
+
     async def stop(self) -> None:
-        await self._saver.stop()
+        await self.save_whole()
         await self._deleted.stop()
 
     def is_made(self, name: str) -> bool:

@@ -288,6 +288,17 @@ async def test_settings_are_listed_changed_and_kept(tmp_path: Path) -> None:
         assert b"orderMessageEnable=true\n" in (await client.call(319)).body
 
 
+@in_loop
+async def test_a_setting_without_effect_is_kept_and_named(tmp_path: Path) -> None:
+    settings = {"configStorePath": tmp_path / "namesrv.properties"}
+    async with name_server(**settings) as server, Client(server.port) as client:
+        reply = await client.call(318, b"productEnvName=test\norderMessageEnable=true\n")
+        assert (reply.code, reply.remark) == (0, "without effect in rmq: productEnvName")
+    async with name_server(**settings) as server, Client(server.port) as client:
+        shown = (await client.call(319)).body.decode().splitlines()
+        assert {"productEnvName=test", "orderMessageEnable=true"} <= set(shown)
+
+
 @pytest.mark.parametrize("value", ["true\\nkvConfigPath=/x", "true\\\nkvConfigPath=/x"])
 @in_loop
 async def test_a_value_of_several_lines_writes_no_file(tmp_path: Path, value: str) -> None:

@@ -1,0 +1,115 @@
+"""Requests of mqadmin about RocksDB, to a broker without one: 355, 200056, 5001; and all that
+docs/mqadmin.md says is answered as not supported.
+
+Goal: what is answered with 0 is so, and all else says what cannot be. Method: the real tables and
+their files, a core that stands in. Deletion by hand (329) is in test_retention.py.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.fake_core import control
+from support.mqadmin_page import read_page
+from support.name_server import in_loop
+
+from rmq.base.json_file import JsonFile
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
+
+ALL = "topics;subscriptionGroups;consumerOffsets"
+
+
+def plainly(directory: Path, name: str, member: str) -> dict[str, Any]:
+    """What a JSON file says by itself, as one sees it who knows nothing of journals."""
+    path = directory / "config" / name
+    return json.loads(path.read_bytes())[member] if path.exists() else {}
+
+
+def written(directory: Path) -> tuple[bool, bool, bool]:
+    """Whether topic t, group g and an offset are in their JSON files."""
+    return (
+        "t" in plainly(directory, "topics.json", "topicConfigTable"),
+        "g" in plainly(directory, "subscriptionGroup.json", "subscriptionGroupTable"),
+        "t@g" in plainly(directory, "consumerOffset.json", "offsetTable"),
+    )
+
+
+@in_loop
+async def test_json_files_hold_what_only_their_journals_had(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await broker.topics.create(TopicConfig("made before", 1, 1))
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        await broker.groups.update(GroupConfig("g"))
+        broker.offsets.commit("g", "t", 0, 5)
+        before = written(tmp_path)
+        assert not any(before), "else nothing is tested"
+        reply = await client.call(355, configType="consumerOffsets;")
+        assert (reply.code, reply.remark) == (0, "export done.")
+        assert written(tmp_path)[2]
+        reply = await client.call(355, configType=ALL)
+        assert (reply.code, reply.remark) == (0, "export done.")
+        assert written(tmp_path) == (True, True, True)
+
+
+@in_loop
+async def test_a_file_that_cannot_be_written_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await broker.topics.create(TopicConfig("made before", 1, 1))
+        await broker.topics.create(TopicConfig("t", 2, 2))
+
+        def fail(file: JsonFile, content: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(JsonFile, "save", fail)
+            reply = await client.call(355, configType="topics")
+            assert reply.code == 1 and "topics.json cannot be written" in (reply.remark or "")
+        assert (await client.call(355, configType="topics")).code == 0
+        assert written(tmp_path)[0]
+
+
+@in_loop
+async def test_unknown_tables_are_named(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(355, configType="topics;pops")
+        assert reply.code == 1 and "pops; known are topics" in (reply.remark or "")
+        reply = await client.call(355)
+        assert reply.code == 1 and "configType" in (reply.remark or "")
+
+
+@in_loop
+async def test_timers_stay_in_files(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(5001, E_T="F")
+        assert (reply.code, reply.remark) == (0, "switch timer engine success")
+        for engine, why in (("R", "timerRocksDBEnable must"), ("X", "param"), ("", "param")):
+            reply = await client.call(5001, E_T=engine)
+            assert reply.code == 29 and (reply.remark or "").startswith(why), reply.remark
+    async with control(tmp_path, timerWheelEnable=False) as broker:
+        reply = await broker.core.client().call(5001, E_T="F")
+        assert (reply.code, reply.remark) == (29, "broker timerWheelEnable is false")
+
+
+@in_loop
+async def test_pops_have_no_records_to_be_moved(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        assert (await broker.core.client().call(200056)).code == 0
+
+
+@in_loop
+async def test_what_is_not_supported_is_told_by_number(tmp_path: Path) -> None:
+    codes = [code for row in read_page().values() for code in row.codes]
+    assert len(codes) == 13
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for code in codes:
+            reply = await client.call(code, topic="t", group="g")
+            assert (reply.code, reply.remark) == (3, f" request type {code} not supported")
