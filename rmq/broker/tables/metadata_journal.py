@@ -177,7 +177,7 @@ class MetadataJournal:
             self._cut_wanted = True
             self.start()
         if self._task is not None:
-            await self._task
+            await asyncio.shield(self._task)  # who waits may be cancelled; a file is not left half
 
     @property
     def is_writing(self) -> bool:
@@ -360,6 +360,7 @@ class JournaledTable:
         self._changed = 0  # generation of the table
         self._goal = 0  # generation that is being written
         self._written = 0  # generation on the disk
+        self._in_json = 0  # generation in the JSON file; -1: the journal that was read has more
         self._error: Exception | None = None
         self._progress = asyncio.Event()  # set and replaced after each write, also a failed one
         journal.join(self)
@@ -380,6 +381,7 @@ class JournaledTable:
 
     def load(self) -> dict[Any, Any] | None:
         content, self.marked, self.journaled = self._journal.load(self.file)
+        self._in_json = -1 if self.journaled else 0
         return content
 
     def changed(self, *names: str) -> None:
@@ -393,16 +395,15 @@ class JournaledTable:
         while self._written < goal:
             self._journal.start()
             await self._progress.wait()
-            error = self._error
-            if error is not None and self._written < goal:
-                raise (type(error) if isinstance(error, StoreError) else StoreError)(str(error))
+            if self._error is not None and self._written < goal:
+                raise self._failure()
 
     async def save_whole(self) -> None:
         """saved(), and both copies of the JSON file hold it; StoreError when they cannot."""
+        goal = self._changed
         await self._journal.save_whole()
-        if self._error is not None:
-            raise StoreError(str(self._error))
-        await self.saved()
+        if self._in_json < goal:
+            raise self._failure()
         await asyncio.to_thread(self.file.settle)
 
     def save_now(self) -> None:
@@ -420,6 +421,8 @@ class JournaledTable:
     def written(self, *, is_whole: bool) -> None:
         self._error = None
         self._written = self._goal
+        if is_whole:
+            self._in_json = self._goal
         self.journaled = not is_whole
         self.marked = True
         self._on_written()
@@ -428,6 +431,10 @@ class JournaledTable:
     def failed(self, error: Exception) -> None:
         self._error = error
         self._progressed()
+
+    def _failure(self) -> StoreError:
+        error = self._error
+        return (type(error) if isinstance(error, StoreError) else StoreError)(str(error))
 
     def _progressed(self) -> None:
         self._progress.set()

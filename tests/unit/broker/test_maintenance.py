@@ -5,7 +5,10 @@ Goal: what is answered with 0 is so, and all else says what cannot be. Method: t
 their files, a core that stands in. Deletion by hand (329) is in test_retention.py.
 """
 
+import asyncio
 import json
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from support.fake_core import control
 from support.mqadmin_page import read_page
 from support.name_server import in_loop
+from support.waiting import HANG_S
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.tables.groups import GroupConfig
@@ -70,7 +74,49 @@ async def test_a_file_that_cannot_be_written_is_no_success(
             patch.setattr(JsonFile, "save", fail)
             reply = await client.call(355, configType="topics")
             assert reply.code == 1 and "topics.json cannot be written" in (reply.remark or "")
+        # Of groups there was nothing to write: the failure was not theirs.
+        assert (await client.call(355, configType="subscriptionGroups")).code == 0
         assert (await client.call(355, configType="topics")).code == 0
+        assert written(tmp_path)[0]
+
+
+@in_loop
+async def test_what_a_start_found_in_the_journal_alone_is_written_too(tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+    async with control(tmp_path / "first") as broker:
+        await broker.topics.create(TopicConfig("made before", 1, 1))
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        shutil.copytree(tmp_path / "first", killed)
+    assert not written(killed)[0], "else nothing is tested"
+    async with control(killed) as broker:
+        assert (await broker.core.client().call(355, configType="topics")).code == 0
+        assert written(killed)[0]
+
+
+@in_loop
+async def test_a_write_goes_on_when_who_waits_for_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a stop handlers that take long are cancelled; the file's write is not begun twice."""
+    disk, begun, real_save = threading.Event(), threading.Event(), JsonFile.save
+
+    def slow(file: JsonFile, content: dict[Any, Any]) -> None:
+        begun.set()
+        assert disk.wait(HANG_S)
+        real_save(file, content)
+
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("made before", 1, 1))
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        monkeypatch.setattr(JsonFile, "save", slow)
+        waiting = asyncio.create_task(broker.topics.save_whole())
+        await asyncio.to_thread(begun.wait, HANG_S)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        is_writing = broker.journal.is_writing
+        disk.set()
+        assert waiting.cancelled() and is_writing
+        await broker.topics.save_whole()
         assert written(tmp_path)[0]
 
 
