@@ -67,10 +67,12 @@ def _secret(key: str, *, null: bool = False) -> Setting:
 
 
 def _choice(
-    key: str, default: str, *names: str, aliases: dict[str, str] | None = None, refusal: str = ""
-) -> Setting:
+    key: str, default: str, *names: str, aliases: dict[str, str] | None = None, refusal: str = "",
+    run_time: bool = False,
+) -> Setting:  # fmt: skip
     spellings = {name.lower(): name for name in names} | (aliases or {})
-    return Setting(key, "choice", default, choices=tuple(spellings.items()), refusal=refusal)
+    choices = tuple(spellings.items())
+    return Setting(key, "choice", default, run_time=run_time, choices=choices, refusal=refusal)
 
 
 def _refused(key: str, default: Any, reason: str, *harmless: Any) -> Setting:
@@ -384,6 +386,8 @@ BROKER: tuple[Setting, ...] = (
     ),
     _text("metricsPromExporterHost", ""),  # empty: 127.0.0.1. Apache: every address
     _int("metricsPromExporterPort", 5557, 0, 65535),  # 0: any free port
+    # Names of /metrics: RocketMQ 5's and ours, those of rocketmq-exporter, or both
+    _choice("rmqMetricsNames", "rmq", "rmq", "exporter", "both", run_time=True),
     _bool("rmqMetricsTls", False),  # with the certificate of tls.server.certPath
     # {"username":"..","password":".."}, or the path of a file that holds it, for /metrics
     _secret("rmqMetricsCredentials"),

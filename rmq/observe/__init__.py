@@ -8,6 +8,9 @@
     lag_metrics         how far groups are behind
     topic_metrics       what topics took and gave
     histogram_metrics   RocketMQ's histograms
+    exporter_metrics    the same by the names of rocketmq-exporter, with the next two
+    runtime_metrics     a runtime table by its names
+    minute              rates of topics over the last minute
     exposition          Prometheus' text
     http                the small HTTP server
 

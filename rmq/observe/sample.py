@@ -38,6 +38,7 @@ class TopicSample(msgspec.Struct):
     is_system: bool = False
     # TopicNumbers of the core (cext/flow/tables/topic_table.pxd); empty: all zero.
     numbers: list[int] = []
+    end: int = 0  # the offsets at which its queues end, added up
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
@@ -104,6 +105,7 @@ class LagSample(msgspec.Struct):
     ready: int = 0  # and those that are not
     latency_ms: int = -1  # age of the oldest above what is committed; -1 not known
     queueing_ms: int = -1  # age of the oldest that was not delivered; -1 not known
+    committed: int = 0  # offsets, of all queues added up
 
 
 class ClientSample(msgspec.Struct):

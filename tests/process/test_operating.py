@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -251,20 +253,43 @@ def test_status_shows_the_pools_and_the_arena_they_are_in(tmp_path: Path) -> Non
         assert rows["(arena)"]["buffers"] == rows["(arena)"]["in_use"] > 1 << 30
 
 
-def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
-    """Ten messages, four of them committed; nine have been handed out, the last two by a pull."""
+async def consume(port: int) -> None:
+    """Group g has four messages of t committed, and pulls the eighth and the ninth."""
+    async with BrokerClient(port) as client:
+        await client.heartbeat("g", "t")
+        await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=4)
+        assert (await client.pull("g", "t", offset=7, maxMsgNums=2, **EVERYTHING)).code == 0
 
-    async def consume(port: int) -> None:
-        async with BrokerClient(port) as client:
-            await client.heartbeat("g", "t")
-            await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=4)
-            assert (await client.pull("g", "t", offset=7, maxMsgNums=2, **EVERYTHING)).code == 0
 
-    with broker_process(tmp_path, [*PROM, *SMALL]) as broker:
+@contextmanager
+def ten_messages(directory: Path, *settings: str) -> Iterator[BrokerProcess]:
+    """Of which four are committed; nine have been handed out, the last two by a pull."""
+    with broker_process(directory, [*PROM, *SMALL, *settings]) as broker:
         created = rmq("topic", "create", "t", "--queues", "1", "-n", broker.namesrv)
         assert created.returncode == 0, created
         assert rmq("send", "t", *"abcdefghij", "-n", broker.namesrv).returncode == 0
         asyncio.run(consume(broker.port))
+        yield broker
+
+
+def test_dashboards_of_rocketmq_exporter_find_their_names(tmp_path: Path) -> None:
+    with ten_messages(tmp_path, "--set", "rmqMetricsNames=both") as broker:
+        _, text = fetch(broker, "/metrics")
+        labels = {"cluster": "DefaultCluster", "broker": "broker-a", "topic": "t"}
+        assert value(text, "rocketmq_producer_offset", **labels) == 10
+        assert value(text, "rocketmq_producer_tps", **labels) > 0
+        assert value(text, "rocketmq_consumer_offset", **labels, group="g") == 4
+        assert value(text, "rocketmq_consumer_tps", **labels, group="g") > 0
+        assert value(text, "rocketmq_consumer_message_size", **labels, group="g") > 0
+        assert value(text, "rocketmq_group_get_latency_by_storetime", **labels, group="g") > 0
+        assert value(text, "rocketmq_group_diff", group="g", topic="t", msgModel="1") == 6
+        stored = value(text, "rocketmq_brokeruntime_commitlog_maxoffset", brokerIP=broker.address)
+        assert stored > 10 * 100
+        assert value(text, "rocketmq_messages_in_total", topic="t", message_type="normal") == 10
+
+
+def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
+    with ten_messages(tmp_path) as broker:
         time.sleep(0.05)  # how old what waits is, at least
         _, text = fetch(broker, "/metrics")
         row = {"consumer_group": "g", "topic": "t", "is_retry": "false"}

@@ -63,6 +63,7 @@ def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled:
     delivered = max(low, min(pulled, end))
     row = lag.sample
     row.messages += max(0, end - low)
+    row.committed += max(0, committed)
     row.inflight += max(0, delivered - low)
     row.ready += max(0, end - delivered)
     if low < end:

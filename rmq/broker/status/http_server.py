@@ -1,7 +1,8 @@
 """StatusServer: /metrics, /healthz and /readyz, when metricsExporterType=PROM.
 
     /metrics    what Prometheus reads (rmq/observe/metrics.py), of all shards of the machine that
-                answer within a second: ask one of them. /metrics/own is of this shard alone
+                answer within a second: ask one of them. /metrics/own is of this shard alone. By
+                rmqMetricsNames with the names of rocketmq-exporter instead, or as well
     /healthz    200 while this process is worth keeping: the reactor is not stuck and the log is
                 sound. 503 means: restart it
     /readyz     200 while clients are to be sent here: healthy, quick, takes writes, registered at a
@@ -22,35 +23,32 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rmq.auth.options import metrics_credentials
-from rmq.broker.core_seam import StatCalls
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings
-from rmq.broker.status.sampler import Sampler
+from rmq.broker.status import runtime_info
 from rmq.codes import RequestCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
+from rmq.observe.minute import Minute
 from rmq.observe.sample import Sample, decode
 from rmq.serving.certificate_watch import CertificateWatch
 from rmq.serving.tls import TlsFiles
 
 log = logging.getLogger("rmq.broker.http_server")
 
+Shown = tuple[Sample, dict[str, str]]  # a shard, and its runtime table where that is shown
 
-class StatusContext(Protocol):
+
+class StatusContext(runtime_info.Context, Protocol):
     """What health and metrics are read from."""
 
     reactor_watch: ReactorWatch
     registration: Registration
-    sampler: Sampler
-    settings: Settings
     siblings: Siblings
-
-    @property
-    def core(self) -> StatCalls: ...
 
 
 def context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
@@ -98,6 +96,7 @@ class StatusServer:
             guarded=("/metrics", "/metrics/own"),
         )
         self._is_open = False
+        self._minute = Minute()
 
     async def start(self) -> None:
         """Listens; a taken address is logged and changes nothing else: messages come first."""
@@ -123,29 +122,44 @@ class StatusServer:
     # ---- the answers
 
     async def metrics(self) -> Answer:
-        from rmq.observe.exposition import CONTENT_TYPE
-        from rmq.observe.metrics import render
-
-        own, others = await asyncio.gather(self._context.sampler.take_all(), self._others())
-        samples = [own, *others]
-        return Answer(200, render(sorted(samples, key=lambda each: each.shard)), CONTENT_TYPE)
+        own, others = await asyncio.gather(self._own(), self._others())
+        return self._answer(sorted([own, *others], key=lambda each: each[0].shard))
 
     async def own_metrics(self) -> Answer:
+        return self._answer([await self._own()])
+
+    def _answer(self, shards: list[Shown]) -> Answer:
+        from rmq.observe.exporter_metrics import Looked, render_exporter
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
-        return Answer(200, render([await self._context.sampler.take_all()]), CONTENT_TYPE)
+        names, text = self._context.settings.rmqMetricsNames, b""
+        if names != "exporter":
+            text += render([sample for sample, _ in shards])
+        if names != "rmq":
+            text += render_exporter(
+                [Looked(sample, self._minute.rates(sample), table) for sample, table in shards]
+            )
+        return Answer(200, text, CONTENT_TYPE)
 
-    async def _others(self) -> list[Sample]:
-        """Samples of the other shards of this machine that answer in time."""
+    async def _own(self) -> Shown:
+        sample = await self._context.sampler.take_all()
+        # While the reactor stands the table, which asks it, would not come.
+        is_asked = self._context.settings.rmqMetricsNames != "rmq" and sample.state != "standing"
+        return sample, runtime_info.runtime_table(self._context) if is_asked else {}
+
+    async def _others(self) -> list[Shown]:
+        """Samples and tables of the other shards of this machine that answer in time."""
         question = Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, fields={"rmqDetail": "true"})
         found = []
         for reply in await self._context.siblings.ask(question):
             try:
                 table = fastjson.loads_object(reply.body).get("table") or {}
-                found.append(decode(str(table["rmqSample"])))
+                sample = decode(str(table["rmqSample"]))
             except (ProtocolError, KeyError, ValueError) as error:
                 log.warning("a shard's numbers cannot be read: %r", error)
+            else:
+                found.append((sample, {str(key): str(value) for key, value in table.items()}))
         return found
 
     async def health(self) -> Answer:

@@ -40,7 +40,7 @@ from rmq.codes import VERSION, VERSION_TEXT, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.format import fastjson
-from rmq.observe.sample import encode
+from rmq.observe.sample import RPC_STEPS_MS, encode
 from rmq.refusal import Refusal
 
 # This module's name of a counter -> the core's.
@@ -52,6 +52,7 @@ COUNTERS = {
     "found": "pulls_found",
     "missed": "pulls_empty",
 }
+_GETS = (Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.POP_MESSAGE)
 _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
 
 
@@ -89,19 +90,23 @@ def get_runtime_info(context: Context, request: Request) -> "Reply | Awaitable[R
     detail = request.command.fields.get("rmqDetail")
     if detail in ("brief", "tables"):
         sample = encode(context.sampler.take(brief=detail == "brief")).decode()
-        return request.command.reply(body=fastjson.dumps({"table": _table(context, sample)}))
+        return request.command.reply(body=_body(context, sample))
     if detail == "true":
         return _with_all(context, request)
-    body = context.bodies.of_moment("runtime", lambda: fastjson.dumps({"table": _table(context)}))
+    body = context.bodies.of_moment("runtime", lambda: _body(context))
     return request.command.reply(body=body)
 
 
 async def _with_all(context: Context, request: Request) -> Reply:
     sample = encode(await context.sampler.take_all()).decode()
-    return request.command.reply(body=fastjson.dumps({"table": _table(context, sample)}))
+    return request.command.reply(body=_body(context, sample))
 
 
-def _table(context: Context, sample: str | None = None) -> dict[str, str]:
+def _body(context: Context, sample: str | None = None) -> bytes:
+    return fastjson.dumps({"table": runtime_table(context, sample)})
+
+
+def runtime_table(context: Context, sample: str | None = None) -> dict[str, str]:
     table = {
         **_identity(context),
         **_rates(context),
@@ -187,6 +192,7 @@ def _rates(context: Context) -> dict[str, str]:
         "getMissTps": rates["missed"],
         "getTotalTps": " ".join(f"{rate:.3f}" for rate in total_gets),
         **put_times(context.core.latencies()["append"][0]),
+        "getMessageEntireTimeMax": str(_slowest_get_ms(context)),
         "putMessageTimesTotal": str(now["puts"]),
         "putMessageFailedTimes": str(now["put_failures"]),
         "putMessageSizeTotal": str(now["put_bytes"]),
@@ -198,6 +204,17 @@ def _rates(context: Context) -> dict[str, str]:
         "msgPutTotalYesterdayMorning": str(before["puts"]),
         "msgGetTotalYesterdayMorning": str(before["gets"]),
     }
+
+
+def _slowest_get_ms(context: Context) -> int:
+    """A bound that no answer with messages was beyond; all that took longer than the last bound
+    count as that one. rocketmq-exporter takes no table without this number."""
+    slowest = 0
+    for (code, _, held), (counts, _) in context.core.rpc_times().items():
+        if code in _GETS and not held:
+            for bound, count in zip((*RPC_STEPS_MS, RPC_STEPS_MS[-1]), counts, strict=True):
+                slowest = max(slowest, bound if count else 0)
+    return slowest
 
 
 def _log(context: Context) -> dict[str, str]:

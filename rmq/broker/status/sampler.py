@@ -155,11 +155,14 @@ class Sampler:
         limit: int = context.settings.metricsOtelCardinalityLimit
         system = context.topics.is_system
         rows = []
-        for key, (messages_in, bytes_in, messages_out, bytes_out, _, more) in sorted(table.items()):
+        for key, (messages_in, bytes_in, messages_out, bytes_out, spans, more) in sorted(
+            table.items()
+        ):
             name = key.decode(errors="replace")
             if system(name) and messages_in == messages_out == 0:
                 continue  # a dozen of them are there from the start
             row = TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
+            row.end = sum(span[1] for span in spans if span is not None)
             if any(more):
                 row.numbers = more
             rows.append(row)

@@ -33,6 +33,11 @@ def test_what_is_handed_out_stands_between_committed_and_the_end() -> None:
     assert (row.unconsumed, row.unpulled) == ([("t", 0, 90)], [("t", 0, 95)])
 
 
+def test_what_is_committed_is_added_up() -> None:
+    (row,) = lags(TABLE, {b"t@g": {0: 90, 1: 20, 2: 7, 5: 8}}, {})
+    assert row.sample.committed == 110, "of queues that are there"
+
+
 def test_what_was_never_pulled_since_the_start_is_ready() -> None:
     (row,) = lags(TABLE, {b"t@g": {0: 90}}, {})
     assert (row.sample.messages, row.sample.inflight, row.sample.ready) == (10, 0, 10)

@@ -40,6 +40,39 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
         assert len(table["putTps"].split()) == 3
 
 
+# What BrokerRuntimeStats of apache/rocketmq-exporter (e1ab2dd) parses: one that is missing, and it
+# shows nothing of the table.
+KEYS_OF_THE_EXPORTER = """
+msgPutTotalTodayNow putMessageDistributeTime putTps getMissTps getTransferredTps getTotalTps
+getFoundTps commitLogDirCapacity sendThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueHeadWaitTimeMills remainHowManyDataToFlush msgGetTotalTodayNow
+queryThreadPoolQueueSize bootTimestamp msgPutTotalYesterdayMorning msgGetTotalYesterdayMorning
+pullThreadPoolQueueSize commitLogMinOffset pullThreadPoolQueueHeadWaitTimeMills runtime
+dispatchMaxBuffer brokerVersion consumeQueueDiskRatio pageCacheLockTimeMills commitLogDiskRatio
+commitLogMaxOffset getMessageEntireTimeMax msgPutTotalTodayMorning putMessageTimesTotal
+msgGetTotalTodayMorning brokerVersionDesc sendThreadPoolQueueSize startAcceptSendRequestTimeStamp
+putMessageEntireTimeMax earliestMessageTimeStamp remainTransientStoreBufferNumbs
+queryThreadPoolQueueCapacity putMessageAverageSize dispatchBehindBytes putMessageSizeTotal
+sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity putLatency99 putLatency999
+"""
+
+
+@in_loop
+async def test_the_table_holds_what_rocketmq_exporter_parses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {
+        (11, 0, False): ([1, 0, 0, 0, 2, 0, 0, 0, 0, 0], 12),
+        (11, 19, True): ([0] * 9 + [3], 60_000),  # held: it waited for a message
+        (310, 0, False): ([0] * 9 + [1], 5000),
+    }
+    async with control(tmp_path) as broker:
+        monkeypatch.setattr(broker.core, "rpc_times", lambda: rows)
+        table = json.loads((await broker.core.client().call(28)).body)["table"]
+        assert set(KEYS_OF_THE_EXPORTER.split()) <= set(table)
+        assert table["getMessageEntireTimeMax"] == "10"
+
+
 @in_loop
 async def test_what_waits_for_its_time_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
     async with control(tmp_path, messageDelayLevel="1s 5s") as broker:

@@ -33,7 +33,7 @@ async def test_a_sample_holds_topics_lags_and_clients(tmp_path: Path) -> None:
         assert [(row.group, row.topic, row.messages) for row in sample.lags] == [("g", "t", 2)]
         assert sample.lag == 2
         assert [row.name for row in sample.topics if not row.is_system] == ["t"]
-        assert sample.topics[-1].messages_in == 4
+        assert (sample.topics[-1].messages_in, sample.topics[-1].end) == (4, 4)
         assert sample.rss_bytes > 1 << 20 and sample.open_files > 2 and sample.threads >= 1
         assert sample.page_cache == (4096, 0, 8192)
 
@@ -140,6 +140,38 @@ async def test_any_shard_tells_of_all_that_answer(
         assert caplog.text.count("numbers cannot be read") == 2
         own = (await server.own_metrics()).body.decode()
         assert 'shard="1"} 5' in own and 'shard="0"' not in own
+
+
+@in_loop
+async def test_whose_names_metrics_have_is_a_setting(tmp_path: Path) -> None:
+    async with control(tmp_path, rmqMetricsNames="exporter") as broker:
+        broker.join(TwoOthers())
+        server = StatusServer(broker)
+        client = broker.core.client()
+
+        async def told() -> set[str]:
+            text = (await server.own_metrics()).body.decode()
+            return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+
+        exporters = await told()
+        assert {"rocketmq_broker_tps", "rocketmq_brokeruntime_put_tps10"} <= exporters
+        for names in ("both", "rmq"):
+            changed = f"rmqMetricsNames={names}\n".encode()
+            assert (await client.call(25, changed)).code == 0
+            rocketmqs = await told()
+            assert "rocketmq_messages_in_total" in rocketmqs - exporters
+            assert (exporters <= rocketmqs) == (names == "both")
+        text = (await server.metrics()).body.decode()
+        assert "rocketmq_broker_tps" not in text
+
+
+@in_loop
+async def test_shards_that_tell_no_table_are_shown_without_it(tmp_path: Path) -> None:
+    async with control(tmp_path, rmqMetricsNames="exporter") as broker:
+        broker.join(TwoOthers())
+        text = (await StatusServer(broker).metrics()).body.decode()
+        rows = [line for line in text.splitlines() if line.startswith("rocketmq_broker_tps{")]
+        assert [line.count('broker="broker-a"') for line in rows] == [1]
 
 
 @in_loop
