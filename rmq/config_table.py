@@ -392,6 +392,8 @@ BROKER: tuple[Setting, ...] = (
     # {"username":"..","password":".."}, or the path of a file that holds it, for /metrics
     _secret("rmqMetricsCredentials"),
     _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
+    # What takes longer is logged (rmq/broker/dispatch/slow_requests.py); 0: nothing is
+    _int("rmqSlowRequestMs", 1000, 0, run_time=True),
     *_LOGS,
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),

@@ -36,6 +36,7 @@ from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.response_times import ResponseTimes
+from rmq.broker.dispatch.slow_requests import SlowRequests
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.registration.peer_brokers import PeerBrokers
@@ -173,6 +174,7 @@ class Broker:
             lambda: self.replication.has_role,
         )
         self.response_times = ResponseTimes(self.topics.is_system)
+        self.slow_requests = SlowRequests(settings)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
         self._watched: set[str] = set()  # topics whose rates were requested (315)
@@ -400,6 +402,7 @@ class Broker:
 
     async def _sample(self) -> None:
         self.take_sample()
+        self.slow_requests.look(self.core)
 
     def take_sample(self) -> None:
         counters = self.core.stats()

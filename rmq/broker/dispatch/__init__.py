@@ -6,6 +6,7 @@
     topic_creations     where sends wait until their topic is made
     body_cache          bodies that are the same for everybody are made once
     response_times      how long control took to answer
+    slow_requests       what took long is logged
 
 All of it runs on the control thread's loop.
 """

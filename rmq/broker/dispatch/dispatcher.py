@@ -41,6 +41,7 @@ from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.fair_queue import FairQueue
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.response_times import ResponseTimes
+from rmq.broker.dispatch.slow_requests import SlowRequests
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
@@ -65,6 +66,7 @@ class DispatchContext(Protocol):
     delays: DelayLevels
     functions: FilterProcesses
     response_times: ResponseTimes
+    slow_requests: SlowRequests
 
     @property
     def core(self) -> ConnectionCalls: ...
@@ -86,6 +88,7 @@ class Dispatcher(Generic[C]):
         self._poll_scheduled = False  # a call of poll() is scheduled on the loop
         self._stopped = False
         self._times = context.response_times
+        self._slow = context.slow_requests
 
     def poll(self) -> None:
         """Takes the core's reports and serves requests for POLL_S; the rest follows on the loop."""
@@ -112,9 +115,9 @@ class Dispatcher(Generic[C]):
         if not self._stopped:
             self.poll()
 
-    def _serve(self, connection: Connection, kind: int, payload: bytes) -> None:
+    def _serve(self, connection: Connection, kind: int, payload: bytes, came: float) -> None:
         if kind == core_seam.REQUEST:
-            self._frame(connection, payload)
+            self._frame(connection, payload, came)
         elif kind == core_seam.FUNCTION_PULL:
             self._context.functions.pull(connection.number, payload)
         elif self._context.connections.closed(connection.number) is not None:
@@ -164,7 +167,7 @@ class Dispatcher(Generic[C]):
             for task in late:
                 task.cancel()
 
-    def _frame(self, connection: Connection, frame: bytes) -> None:
+    def _frame(self, connection: Connection, frame: bytes, came: float) -> None:
         try:
             command = decode(frame, REQUEST_HEADER_BYTES_MAX)
         except ProtocolError as error:
@@ -176,7 +179,7 @@ class Dispatcher(Generic[C]):
             return
         access = self._context.access
         verdict = access.verdict(command, connection.address, connection.proved)
-        request = Request(connection, command, verdict.user, verdict.name)
+        request = Request(connection, command, verdict.user, verdict.name, arrived=came)
         if verdict.refusal:
             self._answer(request, command.reply(ResponseCode.NO_PERMISSION, verdict.refusal))
             return
@@ -200,6 +203,7 @@ class Dispatcher(Generic[C]):
         except Exception as error:
             self._answer(request, self._failure(request, error))
             return
+        request.handled = clock.monotonic()
         if result is None or isinstance(result, Command):
             self._answer(request, result)
         elif len(self._waiting) >= WAITING_MAX:
@@ -265,6 +269,7 @@ class Dispatcher(Generic[C]):
             self._queue.answered(request.connection, len(frame))
         if request.command.code in SENDS:
             core.send_done(number)
+        self._slow.answered(request)
 
 
 def _expects_answer(frame: bytes) -> bool:

@@ -1,7 +1,8 @@
 """Fair queue: the connections' requests in turn, so that nobody waits for another's many.
 
     queue.add(connection, kind, payload)      behind what waits of this connection
-    queue.take()                              the next of the next connection in turn, or None
+    queue.take()                              the next of the next connection in turn, with when it
+                                              came, or None
     queue.answered(connection, bytes)         so much more is on its way to the client
 
 Connections take turns, one request each. A connection is left out of it
@@ -26,6 +27,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from rmq.base import clock
 from rmq.broker.clients.connections import Connection
 from rmq.broker.core_seam import CLOSED, REQUEST, ConnectionCalls
 
@@ -37,7 +39,7 @@ WAITING_MAX = 128
 WAITING_ALL_MAX = 16_384
 WAITING_BYTES_MAX = 32 << 20
 
-Item = tuple[int, bytes]
+Item = tuple[int, bytes, float]  # kind, payload, when it came
 
 
 class ConnectionQueue:
@@ -105,24 +107,24 @@ class FairQueue:
         line.gone = True
         line.drains = line.held = False
         line.answer_bytes = line.waiting = 0
-        for kind, payload in kept:
-            self._put(line, kind, payload)
+        for kind, payload, came in kept:
+            self._put(line, kind, payload, came)
         self._put(line, CLOSED, b"")
         self._join(line)
 
-    def take(self) -> tuple[Connection, int, bytes] | None:
+    def take(self) -> tuple[Connection, int, bytes, float] | None:
         """The next request; None when there is none, or all of them have to wait."""
         while self._turn:
             line = self._turn.popleft()
             line.in_turn = False
             if not line.is_open:
                 continue
-            kind, payload = line.items.popleft()
+            kind, payload, came = line.items.popleft()
             self._waiting_count -= 1
             self._waiting_bytes -= len(payload)
             self._join(line)
             self._rest(line)
-            return line.connection, kind, payload
+            return line.connection, kind, payload, came
         return None
 
     def answered(self, connection: Connection, size: int) -> None:
@@ -175,8 +177,10 @@ class FairQueue:
             line = self._lines[connection.number] = ConnectionQueue(connection)
         return line
 
-    def _put(self, line: ConnectionQueue, kind: int, payload: bytes) -> None:
-        line.items.append((kind, payload))
+    def _put(
+        self, line: ConnectionQueue, kind: int, payload: bytes, came: float | None = None
+    ) -> None:
+        line.items.append((kind, payload, clock.monotonic() if came is None else came))
         self._waiting_count += 1
         self._waiting_bytes += len(payload)
 

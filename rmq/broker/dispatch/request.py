@@ -37,6 +37,8 @@ class Request(msgspec.Struct):
     user: User | None = None  # who has signed it, where that is asked
     account: str = ""  # his, also one of ACL 1.0 that its address alone lets in
     began: float = msgspec.field(default_factory=clock.monotonic)
+    arrived: float = msgspec.field(default_factory=clock.monotonic)  # it has waited for its turn
+    handled: float = 0.0  # when its handler had returned, though maybe not with the answer
 
     @property
     def asker(self) -> Asker:

@@ -164,7 +164,7 @@ def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
     waiting.gone(connection)  # the closing waits for its turn
     waiting.answered(connection, fair_queue.ANSWERS_MAX + 1)
     waiting.waits(connection, -1)
-    assert waiting.take() == (connection, core_seam.CLOSED, b"")
+    assert (waiting.take() or ())[:3] == (connection, core_seam.CLOSED, b"")
     assert not core.undrained and not waiting._lines
 
 
