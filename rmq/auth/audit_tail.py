@@ -51,7 +51,7 @@ class AuditTails:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"request {request.code}: there is no audit file here, its lines are in the log; "
-                "start with rmqAuditLog=FILE",
+                "start with rmqAuditLog=FILE, as `rmq setup security` sets it",
             )
         query = AuditQuery.of(request)
         async with self._one_at_a_time:

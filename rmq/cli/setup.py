@@ -54,10 +54,17 @@ def _user(context: click.Context, parameter: click.Parameter, name: str) -> str:
     show_default=True, help="Whether clients without TLS are served: Go's has none.",
 )  # fmt: skip
 @click.option(
+    "--audit-log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where servers write who changed what, and who was refused.  "
+    "[default: audit.log in DIRECTORY]",
+)  # fmt: skip
+@click.option(
     "--request", is_flag=True,
     help="Make a request for a real authority (server.csr) instead of certificates of our own.",
 )  # fmt: skip
-def security(directory: Path, hosts: list[str], admin: str, mode: str, request: bool) -> None:
+def security(
+    directory: Path, hosts: list[str], admin: str, mode: str, audit_log: Path | None, request: bool
+) -> None:
     """Make a Super user, certificates and the settings that use them.
 
     Then the server is started with `-c DIRECTORY/security.conf`. What clients need is printed:
@@ -70,11 +77,14 @@ def security(directory: Path, hosts: list[str], admin: str, mode: str, request: 
     from rmq.setup.clients import snippets
     from rmq.setup.security import Security
 
-    made = Security(directory, hosts, admin, mode)
+    made = Security(directory, hosts, admin, mode, audit_log)
     made.make(by_real_authority=request)
     made.write()
     click.echo(f"{made.folder}: {', '.join(made.files)}")
     click.echo(f"{admin}'s password is in admin.json; keep it, and the keys, to yourself.")
+    click.echo(
+        f"Who changes what will be in {made.audit_log}; `rmq audit` and the console show it."
+    )
     if request:
         click.echo("Have server.csr signed, and put the certificate there as server.pem, with")
         click.echo("what leads to its authority; name the authority in security.conf.")

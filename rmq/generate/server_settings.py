@@ -12,7 +12,8 @@ from rmq.generate.template import filled
 
 HERE = """\
 # Reachable from other machines: give the address clients use, and let `rmq setup security` make
-# accounts and certificates (or start with --insecure, and everyone who reaches it may do all).
+# accounts and certificates, with --audit-log /var/log/rmq/audit.log (or start with --insecure, and
+# everyone who reaches it may do all).
 # Without these two lines everything stays on this machine.
 #brokerIP1=10.0.0.5
 #bindAddress=0.0.0.0

@@ -6,7 +6,9 @@
     admin.json                     the first Super user
     security.conf                  settings that name these files
 
-Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten.
+Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten. The audit log,
+which the settings name, is made by the server that writes it (0600), in this folder where no other
+place is named.
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ PASSWORD_BYTES = 24
 class Security:
     """files: name -> content; `folder` is absolute."""
 
-    def __init__(self, folder: Path, names: Sequence[str], admin: str, mode: str) -> None:
+    def __init__(
+        self, folder: Path, names: Sequence[str], admin: str, mode: str,
+        audit_log: Path | None = None,
+    ) -> None:  # fmt: skip
         """names: what clients call the servers by, host names and addresses; the first one is the
         certificate's subject."""
         self.folder = folder.expanduser().absolute()
+        self.audit_log = (audit_log or self.folder / "audit.log").expanduser().absolute()
         self.admin, self.mode = admin, mode
         self.password = secrets.token_urlsafe(PASSWORD_BYTES)
         self.names = list(names)
@@ -53,6 +59,8 @@ class Security:
             "# what servers ask each other goes by TLS, too",
             ask,
             *(off + each for each in whom),
+            "# who changed what, and who was refused; for `rmq audit` and the console",
+            f"rmqAuditLog={self.audit_log}",
             "",
         ]
 

@@ -32,7 +32,7 @@ def test_a_server_starts_with_it_and_what_is_printed_works(
     with secured_broker(tmp_path) as secured:
         folder, namesrv = secured.folder, secured.broker.namesrv
         modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
-        assert {name for name, mode in modes.items() if mode == 0o600} == PRIVATE
+        assert {name for name, mode in modes.items() if mode == 0o600} == PRIVATE | {"audit.log"}
         assert folder.stat().st_mode & 0o777 == 0o700
         assert "\n    producer.send" in secured.printed["Python"]
         exec(secured.printed["Python"], {})
@@ -79,6 +79,14 @@ async def send_and_consume(given: dict[str, Any]) -> None:
     async with aio.Producer("p", **(given | {"secret_key": "another"})) as producer:
         with pytest.raises(RemoteError, match=r"signature failed.*secret_key is not"):
             await producer.send(Message("orders", b"x"))
+
+
+def test_servers_keep_an_audit_log_where_it_is_said(tmp_path: Path) -> None:
+    with secured_broker(tmp_path, "--audit-log", str(tmp_path / "logs.txt")) as secured:
+        assert not (secured.folder / "audit.log").exists()
+        assert (tmp_path / "logs.txt").stat().st_mode & 0o777 == 0o600
+        shown = secured.run("rmq audit --of admin")
+        assert "CREATE_USER" in shown and "alice" in shown
 
 
 def test_nothing_is_overwritten_and_mistakes_are_told(tmp_path: Path) -> None:
