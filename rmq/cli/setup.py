@@ -82,9 +82,7 @@ def security(
     made.write()
     click.echo(f"{made.folder}: {', '.join(made.files)}")
     click.echo(f"{admin}'s password is in admin.json; keep it, and the keys, to yourself.")
-    click.echo(
-        f"Who changes what will be in {made.audit_log}; `rmq audit` and the console show it."
-    )
+    click.echo(f"Who changed what will be in {made.audit_log}: see `rmq audit`.")
     if request:
         click.echo("Have server.csr signed, and put the certificate there as server.pem, with")
         click.echo("what leads to its authority; name the authority in security.conf.")

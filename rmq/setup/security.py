@@ -6,9 +6,9 @@
     admin.json                     the first Super user
     security.conf                  settings that name these files
 
-Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten. The audit log,
-which the settings name, is made by the server that writes it (0600), in this folder where no other
-place is named.
+Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten. The audit
+log, which the settings name, is made by the server that writes it (0600), in this folder where no
+other place is named.
 """
 
 from __future__ import annotations
