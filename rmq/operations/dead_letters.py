@@ -26,7 +26,14 @@ from rmq.client.blocking.tail import ReceivedMessage, Start, span, tail
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
-from rmq.names import DLQ_PREFIX, TOOLS_CONSUMER_GROUP, dlq_topic, is_dead_letter, retry_topic
+from rmq.names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    TOOLS_CONSUMER_GROUP,
+    dlq_topic,
+    is_dead_letter,
+    retry_topic,
+)
 from rmq.operations.message_copy import copy_of, place_of, send_each
 
 if TYPE_CHECKING:
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import ClientKeywords
 
 ORIGIN = "origin"  # as a target: the topic that each came from
+POP_RETRY_V2 = "+"  # between group and topic
 ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic it came from
 
 
@@ -178,9 +186,11 @@ def origin_of(letter: ReceivedMessage) -> str | None:
     found = _came_by(letter)
     group = letter.stored.topic.removeprefix(DLQ_PREFIX)
     retry = retry_topic(group)
-    if found is None or not found.startswith(retry):
-        return found
-    return found[len(retry) + 1 :] or None  # of a pop: %RETRY%group_topic, or with a +
+    if found is None or found == retry:
+        return None
+    if found.startswith((f"{retry}_", f"{retry}{POP_RETRY_V2}")):  # of a pop: of group and topic
+        return found[len(retry) + 1 :] or None
+    return found
 
 
 def _came_by(letter: ReceivedMessage) -> str | None:
@@ -213,13 +223,42 @@ def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Messa
 def check_sending(
     cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
 ) -> int:
-    """How many there are to send. All are read before one is sent: MessageError, one cannot be."""
+    """How many there are to send. All are read before one is sent: MessageError, one cannot be, or
+    would be another group's."""
     total = 0
+    names: set[str] = set()  # retry topics that were looked at
     for each in letters(cluster, places, chosen):
-        message_of(each, group, target)
+        topic = message_of(each, group, target).topic
         total += 1
+        if target is None and topic not in names and topic != retry_topic(group):
+            _check_reader(cluster, each, topic, group)
+            names.add(topic)
     chosen.check(total)
     return total
+
+
+def _check_reader(cluster: Cluster, letter: ReceivedMessage, topic: str, group: str) -> None:
+    """Whether the group is given what is sent to this retry topic of what it pops. MessageError:
+    it is not, as %RETRY%a_b is that of a group a_b, which whoever sends there makes, and of what is
+    there a gets what brokers have put there themselves; clients do not send to %RETRY%a+b."""
+    other = topic.removeprefix(RETRY_PREFIX)
+    if POP_RETRY_V2 in other:
+        why = "which brokers alone write"
+    elif other in admin.groups(cluster):
+        why = f"which is group {other}'s by now, and is not read by {group}"
+    elif _has_ours(cluster):
+        why = f"and what others than brokers send there is not given to {group}"
+    else:
+        return
+    raise MessageError(
+        f"{place_of(letter)} came by {topic}, {why}: "
+        f"send it to {origin_of(letter)}, for all groups that read that: --to {ORIGIN}"
+    )
+
+
+def _has_ours(cluster: Cluster) -> bool:
+    """Whether a broker is rmq's."""
+    return any("rmqVersion" in admin.runtime_info(cluster, each) for each in cluster.masters())
 
 
 class Sending:

@@ -17,9 +17,10 @@ from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
 from support.waiting import wait_until
 
-from rmq import Admin, Message, Producer, PushConsumer
+from rmq import Admin, Message, PopConsumer, Producer, PushConsumer
 from rmq.client.blocking import admin as admin_calls
 from rmq.client.blocking import tail
+from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
 from rmq.format.fastjson import MessageQueue
 
@@ -137,6 +138,36 @@ def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str
         result = run("dlq", "resend", "ordered", "--yes")
         assert result.returncode == 1 and "consumes in order" in result.stderr
         assert group.counts() == (4, 4)
+
+
+def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: str) -> None:
+    """Whoever sends to %RETRY%shop_orders makes a group shop_orders, and has sent to that one."""
+    with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
+        for topic in ("%DLQ%shop", "%RETRY%shop_orders", "orders"):
+            admin.create_topic(topic, 1)
+        came = {"RETRY_TOPIC": "%RETRY%shop_orders"}
+        producer.send(Message("%DLQ%shop", b"1", properties=came))
+        refusal = refused_resend("came by %RETRY%shop_orders, and what others than brokers send")
+        assert "send it to orders" in refusal and "--to origin" in refusal
+        with Cluster(namesrv) as cluster:
+            assert "shop_orders" not in admin_calls.groups(cluster)
+            admin_calls.create_group(cluster, "shop_orders", {})
+        refused_resend("came by %RETRY%shop_orders, which is group shop_orders's by now")
+        assert run("consume", "%RETRY%shop_orders", "--body").stdout == ""
+        consumer = PopConsumer("shop", namesrv_addr=namesrv)
+        with consumer:
+            consumer.subscribe("orders")
+            done("resend", "shop", "--to", "origin", "--yes")
+            wait_until(lambda: [each.body for each in consumer.poll(1000)] == [b"1"])
+        came = {"RETRY_TOPIC": "%RETRY%shop+orders"}
+        producer.send(Message("%DLQ%shop", b"2", properties=came))
+        refused_resend("came by %RETRY%shop+orders, which brokers alone write")
+
+
+def refused_resend(text: str) -> str:
+    result = run("dlq", "resend", "shop", "--yes")
+    assert result.returncode == 1 and text in result.stderr, result
+    return result.stderr
 
 
 def test_a_topic_that_is_not_there_is_not_made(namesrv: str) -> None:
