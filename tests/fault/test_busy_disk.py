@@ -2,8 +2,8 @@
 down and refuses none of them; what lasts is refused; who only reads does not wait.
 
 Method: a broker process behind the fault shim, whose fsync of a new file, or fallocate in the one
-that is written, sleeps; clients that send faster than files come. Cannot prove: how long a real
-disk takes.
+that is written, sleeps, or whose sync does; clients that send faster than files come. Cannot
+prove: how long a real disk takes.
 """
 
 import asyncio
@@ -126,3 +126,22 @@ def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Fau
         assert faults.hits(0) == 3
         assert set(told) == {(SUCCESS, "")}, told
         assert broker.stop() == 0
+
+
+def test_how_long_sends_waited_for_a_slow_sync_is_in_the_log(
+    tmp_path: Path, faults: Faults
+) -> None:
+    async def work(client: BrokerClient) -> None:
+        faults.sleep("fdatasync", 300_000, path=LOG)
+        for _ in range(3):
+            assert (await client.send("busy", BODY)).code == SUCCESS
+        faults.clear()
+
+    options = [*OPTIONS, "--flush", "sync", "--set", "rmqSlowRequestMs=100"]
+    with broker_process(tmp_path, options, faults.environment()) as broker:
+        run_with(broker, work)
+        broker.logged(
+            r"slow: \d+ answers to request \d+ \(SEND_MESSAGE\w*\) took more than 100 ms, within "
+            r"\d+ s: SUCCESS; the log meanwhile: 99 % were written within \d+ ms, synced within "
+            r"([3-9]\d\d|\d{4,}) ms"
+        )

@@ -1,8 +1,7 @@
 """What took longer than rmqSlowRequestMs is in the log, with where its time went.
 
 Method: a real Broker on the stand-in core of support/fake_core.py, and a clock that is moved by
-hand. The reactor's counts are made up here; that it counts answers by how long they took is shown
-in tests/unit/flow and tests/process/test_operating.py.
+hand. The reactor's counts are made up here; tests/fault/test_busy_disk.py shows real ones.
 """
 
 import asyncio
