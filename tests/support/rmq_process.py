@@ -5,9 +5,10 @@
 
 To read 670 modules is nine tenths of what the start of a server costs, and that was a third of what
 a run of all tests did. A process of tests that starts servers has one, of multiprocessing's
-forkserver, that has read them and does nothing else; servers are its forks. From there on they are
-as any: descriptors, signals, environment, and the main of rmq's commands. What a start itself is
-about is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
+forkserver, that has read them and does nothing else; servers are its forks. It has a second one for
+those with a faulty disk, whose library a process has from its beginning. From there on they are as
+any: descriptors, signals, environment, and the main of rmq's commands. What a start itself is about
+is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
 test_operating.py, all that is limited before it begins, and by is_fork=False.
 """
 
@@ -24,11 +25,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver, reduction
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import IO, Any
 from unittest import mock
 
+from support.faults import map_control
 from support.source_tree import ROOT
 
 MODULES = "support.rmq_modules"
@@ -93,29 +95,39 @@ def start_rmq(
     words = list(map(str, words))
     given = dict(os.environ if environment is None else environment)
     at_begin = {key: value for key, value in given.items() if key.startswith(AT_BEGIN)}
-    if before or not is_fork or at_begin != BEGAN_WITH:
+    preload = at_begin.get("LD_PRELOAD")
+    servers_begin = dict(BEGAN_WITH)
+    if preload is not None and "RMQ_FAULTIO" in given:
+        servers_begin["LD_PRELOAD"] = preload
+    if before or not is_fork or at_begin != servers_begin:
         return subprocess.Popen(
             [*before, sys.executable, "-m", "rmq", *words], stdin=subprocess.DEVNULL,
             stdout=stdout or subprocess.PIPE, stderr=stderr, text=True, env=given, cwd=cwd,
             preexec_fn=in_child,
         )  # fmt: skip
     begin = _Begin(words, given, str(cwd or Path.cwd()), in_child)
+    server = _server(preload)
     if stdout is not None:
-        return RmqProcess(_forked(begin, stdout.fileno(), stderr.fileno()), None)
+        return RmqProcess(_forked(server, begin, stdout.fileno(), stderr.fileno()), None)
     descriptor, writing = os.pipe()
     reading = os.fdopen(descriptor)
     try:
-        process = _forked(begin, writing, stderr.fileno())
+        process = _forked(server, begin, writing, stderr.fileno())
     finally:
         os.close(writing)
     return RmqProcess(process, reading)
 
 
-def _forked(begin: _Begin, stdout: int, stderr: int) -> ForkServerProcess:
-    process = _context().Process(
+def _forked(
+    server: forkserver.ForkServer, begin: _Begin, stdout: int, stderr: int
+) -> ForkServerProcess:
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(
         target=begin, args=(_Descriptor(stdout), _Descriptor(stderr)), daemon=True
     )
-    with _lock:
+    # multiprocessing knows one, and asks it by this name.
+    asked = mock.patch.object(forkserver, "connect_to_new_process", server.connect_to_new_process)
+    with _lock, asked:
         process.start()
     return process
 
@@ -135,18 +147,21 @@ def _detached(sent: Any) -> int:
 
 
 @functools.cache
-def _context() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([MODULES])
+def _server(preload: str | None) -> forkserver.ForkServer:
+    """Of the processes that begin with these libraries."""
+    server = forkserver.ForkServer()
+    server.set_forkserver_preload([MODULES])
     # It begins as this process did, whatever a test has set, and finds modules as this one does.
     kept = {key: value for key, value in os.environ.items() if not key.startswith(AT_BEGIN)}
     paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
     environment = {**kept, **BEGAN_WITH, "PYTHONPATH": paths}
+    if preload is not None:
+        environment["LD_PRELOAD"] = preload
     with mock.patch.dict(os.environ, environment, clear=True):
-        forkserver.ensure_running()
+        server.ensure_running()
     # multiprocessing asks them to end when this process does, and waits for those that cannot.
     atexit.register(_kill_all)
-    return context
+    return server
 
 
 def _kill_all() -> None:
@@ -176,6 +191,7 @@ class _Begin:
         os.chdir(self.place)
         os.environ.clear()
         os.environ.update(self.environment)
+        map_control()
         sys.argv = ["rmq", *self.words]
         from rmq.cli.main import main
 

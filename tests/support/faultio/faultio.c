@@ -63,8 +63,10 @@ _Static_assert(sizeof(struct control) == 16 + 8 * 256, "and a control file of th
 
 static struct control *control;
 
-__attribute__((constructor)) static void map_control(void)
+/* Also called by faults.py in a process whose environment is another since it began. */
+__attribute__((constructor)) void faultio_map_control(void)
 {
+    control = NULL;
     const char *path = getenv("RMQ_FAULTIO");
     if (!path)
         return;
