@@ -15,7 +15,7 @@
 All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
 `in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
 on by itself, too, but in a test marked still_clock: there a busy machine may take some seconds for
-what is done at once. A test that has not moved it for STILL_S waits for something: time passes.
+what is done at once. A test that has not moved it for STILL_LOOKS waits for something: time passes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rmq.base.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
 LOOK_S = 0.005
-STILL_S = 5.0
+STILL_LOOKS = 1000  # 5 s, and more where the machine lets this process wait
 _clock: DrivenClock | None = None  # of this process
 
 
@@ -44,7 +44,7 @@ class DrivenClock:
     ) -> None:
         self.memory = bytearray(SHIFT_BYTES) if memory is None else memory
         self._lock = threading.Lock()
-        self._moved_s = 0.0  # when, by the machine's clock
+        self._looks = 0  # since it was moved
         self.environment = environment or {}
 
     @contextmanager
@@ -55,9 +55,12 @@ class DrivenClock:
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
         struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
-        self._moved_s = time.monotonic()
-        with self._passing_when(lambda: time.monotonic() - self._moved_s > STILL_S):
+        with self._passing_when(self._is_left_alone):
             yield
+
+    def _is_left_alone(self) -> bool:
+        self._looks += 1
+        return self._looks > STILL_LOOKS
 
     @property
     def is_still(self) -> bool:
@@ -66,7 +69,7 @@ class DrivenClock:
     def advance(self, seconds: float) -> None:
         """So much time passes, at once."""
         assert seconds >= 0
-        self._moved_s = time.monotonic()
+        self._looks = 0
         self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:

@@ -10,11 +10,17 @@ from support.waiting import wait_until
 from rmq.system.threads import Thread, named_thread
 
 
+def name_thread(name: str) -> None:
+    """The calling one. Others of this process have all the same name, and numbers in any order:
+    the kernel begins again when it has given out the last."""
+    Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
+
+
 def test_a_thread_is_found_by_its_name_and_sleeps_where_it_does() -> None:
     ended = threading.Event()
 
     def run() -> None:
-        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("a (b) c")
+        name_thread("a (b) c")
         ended.wait()
 
     thread = threading.Thread(target=run)
@@ -43,11 +49,23 @@ def test_one_that_loops_has_run_and_one_that_waits_for_a_disk_has_not(tmp_path: 
         found = named_thread(pid, "rmq-reactor")
         again = named_thread(pid, "rmq-reactor")
         assert found is not None and again is not None and not again.has_run_since(found)
-    own = Path("/proc/self/comm").read_text().strip()
-    before = named_thread(os.getpid(), own)
-    assert before is not None
-    while not ((now := named_thread(os.getpid(), own)) and now.has_run_since(before)):
-        pass
+    ended = threading.Event()
+
+    def loop() -> None:
+        name_thread("a loop")
+        while not ended.is_set():
+            pass
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        wait_until(lambda: named_thread(os.getpid(), "a loop"))
+        before = named_thread(os.getpid(), "a loop")
+        assert before is not None
+        wait_until(lambda: (t := named_thread(os.getpid(), "a loop")) and t.has_run_since(before))
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_a_file_system_of_a_process_is_a_disk_that_its_callers_sleep_for() -> None:
