@@ -49,6 +49,7 @@ This module knows nothing of settings or of what is in the files.
 import logging
 import os
 import re
+import threading
 import time
 import zlib
 from collections.abc import Iterable
@@ -72,7 +73,8 @@ CONTROLS = bytes(each for each in range(32) if CONTROL.match(bytes([each])))
 
 
 class JsonFile:
-    """A JSON object in a file. save() may run in any thread, but in one at a time."""
+    """A JSON object in a file. save() and settle() may run in any thread: one waits for the
+    other."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class JsonFile:
         self._lost = lost
         self._advice = advice
         self._mode = mode
+        self._one_write = threading.Lock()  # two would make the .tmp and the .bak of each other
 
     def load(self) -> dict[Any, Any] | None:
         """The newest whole content; None when neither the file nor its .bak exists, or none is
@@ -136,22 +139,24 @@ class JsonFile:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
         text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
         make_directory(self.path.parent)
-        write_synced(self._new_path, text, self._mode)
-        if not self._keep_backup():
-            self._copy_to_backup(text)
-        rename_synced(self._new_path, self.path)
+        with self._one_write:
+            write_synced(self._new_path, text, self._mode)
+            if not self._keep_backup():
+                self._copy_to_backup(text)
+            rename_synced(self._new_path, self.path)
 
     def settle(self) -> None:
         """Before a clean stop: the .bak becomes a copy of the newest content, so that the next
         start misses nothing when one of the two is damaged by then."""
-        try:
-            text = self.path.read_bytes()
-            if text != self.backup_path.read_bytes():
-                raise FileNotFoundError
-        except FileNotFoundError:
-            if self.path.exists():
-                self._copy_to_backup(self.path.read_bytes())
-                sync_directory(self.path.parent)
+        with self._one_write:
+            try:
+                text = self.path.read_bytes()
+                if text != self.backup_path.read_bytes():
+                    raise FileNotFoundError
+            except FileNotFoundError:
+                if self.path.exists():
+                    self._copy_to_backup(self.path.read_bytes())
+                    sync_directory(self.path.parent)
 
     def _keep_backup(self) -> bool:
         """The present file becomes the .bak, unless it is empty (a .bak must be whole); whether

@@ -4,6 +4,7 @@ What a power cut does to the disk's own cache cannot be shown here.
 """
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,35 @@ def test_files_of_apache_with_bare_integer_keys_load(tmp_path: Path) -> None:
     path = tmp_path / "consumerOffset.json"
     path.write_text('{\n\t"offsetTable":{\n\t\t"t@g":{0:7,1:8\n\t\t}\n\t}\n}')
     assert JsonFile(path).load() == {"offsetTable": {"t@g": {"0": 7, "1": 8}}}
+
+
+def test_a_save_and_a_settle_at_once_leave_both_copies_whole(tmp_path: Path) -> None:
+    """Both make the .bak anew, by a file of the same name."""
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 0})
+    rounds, failed, are_two = range(1, 200), [], []
+    both = threading.Barrier(2)
+
+    def settle() -> None:
+        for _ in rounds:
+            both.wait()
+            try:
+                file.settle()
+            except OSError as error:
+                failed.append(error)
+            both.wait()
+
+    settling = threading.Thread(target=settle)
+    settling.start()
+    for number in rounds:
+        both.wait()
+        try:
+            file.save({"n": number})
+        except OSError as error:
+            failed.append(error)
+        both.wait()
+        are_two.append(file.path.stat().st_ino != file.backup_path.stat().st_ino)
+    settling.join()
+    assert not failed and all(are_two)
+    assert file.read()["n"] == rounds[-1]
+    assert JsonFile(file.backup_path).read()["n"] in rounds[-2:]
