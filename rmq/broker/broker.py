@@ -283,6 +283,8 @@ class Broker:
             ("queue mappings", self.queue_mappings.stop),
             ("subscription groups", self.groups.save_whole),
             ("request modes", self.request_modes.stop),
+            ("changes of offsets", self.offsets.ended),
+            ("changes of tables", self.journal.ended),
         ):
             try:
                 await save()

@@ -210,8 +210,7 @@ class GroupTable:
         await self._saver.saved()
 
     async def save_whole(self) -> None:
-        """Returns when subscriptionGroup.json holds all groups, and the journal none; StoreError.
-        So ends a stop, too."""
+        """Returns when subscriptionGroup.json holds all groups and the journal none; StoreError."""
         await self._saver.save_whole()
 
     # ---- changing

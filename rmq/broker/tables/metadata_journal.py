@@ -170,14 +170,16 @@ class MetadataJournal:
                 size += table.file.path.stat().st_size
         return size
 
-    async def save_whole(self) -> None:
-        """All tables are whole in their JSON files, and the journal is empty; or the tables know
-        why not."""
-        if any(table.behind or table.journaled for table in self._tables):
-            self._cut_wanted = True
-            self.start()
+    def cut(self) -> None:
+        """Brings the tables into their JSON files, and empties the journal."""
+        self._cut_wanted = True
+        self.start()
+
+    async def ended(self) -> None:
+        """Returns when no write is under way: at a stop, as while tables change one always may
+        be."""
         if self._task is not None:
-            await asyncio.shield(self._task)  # who waits may be cancelled; a file is not left half
+            await asyncio.wait([self._task])
 
     @property
     def is_writing(self) -> bool:
@@ -401,10 +403,16 @@ class JournaledTable:
     async def save_whole(self) -> None:
         """saved(), and both copies of the JSON file hold it; StoreError when they cannot."""
         goal = self._changed
-        await self._journal.save_whole()
         if self._in_json < goal:
-            raise self._failure()
-        await asyncio.to_thread(self.file.settle)
+            self._journal.cut()
+        while self._in_json < goal:  # a write under way may have begun before the changes
+            await self._progress.wait()
+            if self._error is not None and self._in_json < goal:
+                raise self._failure()
+        try:
+            await asyncio.to_thread(self.file.settle)  # where this process has not written it
+        except OSError as error:
+            raise StoreError(f"{self.file.backup_path} cannot be written: {error}") from None
 
     def save_now(self) -> None:
         self._journal.save_now(self)

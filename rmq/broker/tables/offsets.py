@@ -169,16 +169,18 @@ class OffsetTable:
             return True
         return self.mark is None or not 0 <= self._core.log_range()[1] - self.mark < behind_max
 
-    async def save_whole(self) -> bool:
+    async def save_whole(self) -> None:
         """Returns when consumerOffset.json holds all offsets of now, and the journal none;
-        whether there was anything to write. At a stop it is the last write: no pop comes any more,
-        so the next start reads nothing of the log. StoreError when it cannot be written."""
+        StoreError when it cannot be written. At a stop it is the last write: no pop comes any more,
+        so the next start reads nothing of the log."""
         await self._advance()
-        is_due = self._is_due(behind_max=1)
-        if is_due:
+        if self._is_due(behind_max=1):
             self._saver.changed()
         await self._saver.save_whole()
-        return is_due
+
+    async def ended(self) -> None:
+        """Returns when no write is under way; at a stop."""
+        await self._journal.ended()
 
     async def _advance(self) -> None:
         """Where the groups cannot be saved the mark stays, and offsets are written all the same."""

@@ -6,6 +6,7 @@ their files, a core that stands in. Deletion by hand (329) is in test_retention.
 """
 
 import asyncio
+import itertools
 import json
 import shutil
 import threading
@@ -18,6 +19,7 @@ from support.mqadmin_page import read_page
 from support.name_server import in_loop
 from support.waiting import HANG_S
 
+from rmq.base.journal_file import JournalFile
 from rmq.base.json_file import JsonFile
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.topic_config import TopicConfig
@@ -118,6 +120,86 @@ async def test_a_write_goes_on_when_who_waits_for_it_is_cancelled(
         assert waiting.cancelled() and is_writing
         await broker.topics.save_whole()
         assert written(tmp_path)[0]
+
+
+@in_loop
+async def test_who_waits_for_a_table_does_not_wait_for_what_changes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics that are made at any time keep the journal writing."""
+    later, real_append, real_save = itertools.count(), JournalFile.append, JsonFile.save
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("made before", 1, 1))
+        loop = asyncio.get_running_loop()
+
+        def change() -> None:
+            if not asking.done() and next(later) < 100:
+                changed = threading.Event()
+                loop.call_soon_threadsafe(broker.topics._saver.changed, "t")
+                loop.call_soon_threadsafe(changed.set)
+                assert changed.wait(HANG_S)
+
+        def append(file: JournalFile, sequence: int, payload: bytes) -> int:
+            change()
+            return real_append(file, sequence, payload)
+
+        def save(file: JsonFile, content: dict[Any, Any]) -> None:
+            change()
+            real_save(file, content)
+
+        monkeypatch.setattr(JournalFile, "append", append)
+        monkeypatch.setattr(JsonFile, "save", save)
+        making = asyncio.create_task(broker.topics.create(TopicConfig("t", 2, 2)))
+        asking = asyncio.create_task(broker.core.client().call(355, configType="topics"))
+        assert (await asking).code == 0
+        assert next(later) < 100, "it waited until nothing changed any more"
+        await making
+
+
+@in_loop
+async def test_a_write_that_no_table_waits_for_can_be_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop leaves none behind: the next process writes the same files."""
+    disk, begun, real_create = threading.Event(), threading.Event(), JournalFile.create
+
+    def slow(file: JournalFile, *content: Any) -> int:
+        begun.set()
+        assert disk.wait(HANG_S)
+        return real_create(file, *content)
+
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        await broker.topics.save_whole()
+        with monkeypatch.context() as patch:
+            patch.setattr(JournalFile, "create", slow)
+            broker.journal.cut()
+            await asyncio.to_thread(begun.wait, HANG_S)
+            disk.set()
+            await broker.journal.ended()
+            assert not broker.journal.is_writing
+
+
+@in_loop
+async def test_a_copy_that_cannot_be_made_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        client = broker.core.client()
+        assert (await client.call(355, configType="topics")).code == 0
+
+        def fail(file: JsonFile, text: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        backup = tmp_path / "config" / "topics.json.bak"
+        backup.unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(JsonFile, "_copy_to_backup", fail)
+            reply = await client.call(355, configType="topics")
+        assert reply.code == 1 and "topics.json.bak cannot be written" in (reply.remark or "")
+        assert (await client.call(355, configType="topics")).code == 0
+        assert backup.exists()
 
 
 @in_loop
