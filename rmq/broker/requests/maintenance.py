@@ -61,15 +61,18 @@ async def write_json(context: Context, request: Request) -> Reply:
         "subscriptionGroups": context.groups.save_whole,
         "consumerOffsets": context.offsets.save_whole,
     }
+    # RocketMQ does not look at the case of these names.
+    known = {name.lower() for name in tables}
     wanted = [name.strip() for name in request.command.require("configType").split(";")]
     for name in filter(None, wanted):
-        if name not in tables:
+        if name.lower() not in known:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"Unknown config type: {name[:100]}; known are {', '.join(tables)}",
             )
+    lower = {name.lower() for name in wanted}
     for name, save in tables.items():
-        if name in wanted:
+        if name.lower() in lower:
             await save()
     return request.command.reply(remark="export done.")
 

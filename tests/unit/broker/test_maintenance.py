@@ -52,7 +52,7 @@ async def test_json_files_hold_what_only_their_journals_had(tmp_path: Path) -> N
         broker.offsets.commit("g", "t", 0, 5)
         before = written(tmp_path)
         assert not any(before), "else nothing is tested"
-        reply = await client.call(355, configType="consumerOffsets;")
+        reply = await client.call(355, configType=" ConsumerOffsets;")
         assert (reply.code, reply.remark) == (0, "export done.")
         assert written(tmp_path)[2]
         reply = await client.call(355, configType=ALL)
