@@ -23,6 +23,15 @@ class RateLimitedLog:
     def warning(self, key: str, text: str, *values: object) -> None:
         self.log(logging.WARNING, key, text, *values)
 
+    def holds_back(self, key: str) -> bool:
+        """Whether no line of this key would be written now; it is counted then. For who makes its
+        line at some cost."""
+        entry = self._last.get(key)
+        if entry is None or clock.monotonic() - entry[0] >= self._interval_s:
+            return False
+        entry[1] += 1
+        return True
+
     def log(
         self,
         level: int,
@@ -31,15 +40,13 @@ class RateLimitedLog:
         *values: object,
         extra: Mapping[str, object] | None = None,
     ) -> None:
-        now = clock.monotonic()
-        entry = self._last.get(key)
-        if entry is not None and now - entry[0] < self._interval_s:
-            entry[1] += 1
+        if self.holds_back(key):
             return
+        entry = self._last.get(key)
         if entry is None and len(self._last) >= KEYS_MAX:
             self._last.clear()
         held_back = int(entry[1]) if entry is not None else 0
-        self._last[key] = [now, 0]
+        self._last[key] = [clock.monotonic(), 0]
         if held_back:
             text += " (%d more like it since)"
             values = (*values, held_back)

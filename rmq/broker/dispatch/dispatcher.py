@@ -203,7 +203,6 @@ class Dispatcher(Generic[C]):
         except Exception as error:
             self._answer(request, self._failure(request, error))
             return
-        request.handled = clock.monotonic()
         if result is None or isinstance(result, Command):
             self._answer(request, result)
         elif len(self._waiting) >= WAITING_MAX:
@@ -217,6 +216,7 @@ class Dispatcher(Generic[C]):
                 ),
             )
         else:
+            request.parted = clock.monotonic()
             task = asyncio.get_running_loop().create_task(self._finish(request, result))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)

@@ -38,7 +38,8 @@ class Request(msgspec.Struct):
     account: str = ""  # his, also one of ACL 1.0 that its address alone lets in
     began: float = msgspec.field(default_factory=clock.monotonic)
     arrived: float = msgspec.field(default_factory=clock.monotonic)  # it has waited for its turn
-    handled: float = 0.0  # when its handler had returned, though maybe not with the answer
+    parted: float = 0.0  # when its handler began to wait for something; 0: it has not waited
+    held_s: float = 0.0  # it asks to be held so long while there is nothing to tell
 
     @property
     def asker(self) -> Asker:

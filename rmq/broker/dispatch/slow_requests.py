@@ -7,9 +7,11 @@
     3 at work, 300 waiting for others: Create Topic:orders
 
 A request of control has waited for its turn since the loop took it from the core: others were
-before it, or the event loop stood. At work: the handler had the loop for itself, and everybody
-waited. Waiting for others: for a thread, a disk, another server or a client. At most one line for
-each code in ten seconds, with how many more.
+before it, the event loop stood, or its client did not read earlier answers. At work: the handler
+had the loop for itself, and everybody waited. Waiting for others: for a thread, a disk, another
+server or a client. At most one line for each code in ten seconds, with how many more; codes that
+nobody knows are one. What asks to be held while there is nothing to tell (Request.held_s) is not
+slow for that.
 
 The reactor keeps no request for this, only the counts of rpc_times (RPC_STEPS_MS): how many answers
 of a kind took longer than the setting, or than the next bound above it where it is none. Beyond the
@@ -28,7 +30,7 @@ from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import StatCalls
 from rmq.broker.dispatch.request import Request
-from rmq.codes import ResponseCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.observe.latency import percentile, since
@@ -37,6 +39,7 @@ from rmq.observe.sample import RPC_STEPS_MS
 log = logging.getLogger("rmq.broker.slow_requests")
 
 Answers = dict[tuple[int, int], list[int]]  # by request and response code, between the bounds
+_REQUESTS = frozenset(RequestCode)
 _RESPONSES = {code.value: code.name for code in ResponseCode}
 
 
@@ -54,18 +57,22 @@ class SlowRequests:
     def answered(self, request: Request) -> None:
         limit_ms = self._settings.rmqSlowRequestMs
         now = clock.monotonic()
-        if not limit_ms or (now - request.arrived) * 1000 <= limit_ms:
+        if not limit_ms or (now - request.arrived - request.held_s) * 1000 <= limit_ms:
             return
-        worked = request.handled or request.began
+        code = request.command.code
+        key = str(code) if code in _REQUESTS else "unknown"
+        if self._quiet.holds_back(key):  # before it is looked at what it is about
+            return
+        worked = request.parted or now
         turn_ms, work_ms, wait_ms = (
             round(seconds * 1000)
             for seconds in (request.began - request.arrived, worked - request.began, now - worked)
         )
         took_ms = round((now - request.arrived) * 1000)
-        code, peer, about = request.command.code, request.connection.address, self._about(request)
+        peer, about = request.connection.address, self._about(request)
         self._quiet.log(
             logging.WARNING,
-            str(code),
+            key,
             "slow: %s from %s took %d ms: %d until its turn, %d at work, %d waiting for others%s",
             audit.request(code), peer, took_ms, turn_ms, work_ms, wait_ms,
             f": {about}" if about else "",

@@ -86,7 +86,8 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
     known = read_versions(command.text_field("rmqKnown"))
-    versions = await context.replication.exchange.changed(slave, known, wait_ms / 1000)
+    request.held_s = wait_ms / 1000
+    versions = await context.replication.exchange.changed(slave, known, request.held_s)
     if context.replication.is_slave:  # by now
         return command.reply()
     text = msgspec.json.encode(versions).decode()

@@ -18,9 +18,10 @@ from support.name_server import in_loop
 from rmq.broker.broker import Broker
 from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.request import Reply, Request
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.logs import JsonFormatter
+from rmq.refusal import Refusal
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 Change = Callable[[FakeCore], None]
@@ -97,6 +98,84 @@ async def test_who_had_to_wait_for_another_was_waiting_for_its_turn(
     (at_work, waited) = (numbers(line) for line in said(caplog))
     assert at_work[2] >= 2000 > at_work[1]
     assert waited[1] >= 2000 > waited[2]
+
+
+@in_loop
+async def test_a_refusal_that_took_long_was_at_work(
+    tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(broker: object, request: Request) -> Reply:
+        clock.advance(2)
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "no")
+
+    with clock.standing_still():
+        async with control(tmp_path) as broker:
+            broker.dispatcher = Dispatcher(broker, {CREATE: refuses})
+            await broker.core.client().call(CREATE, topic="t")
+    (line,) = said(caplog)
+    assert numbers(line)[2] >= 2000 > numbers(line)[3]
+
+
+@in_loop
+async def test_what_a_slave_asks_to_be_held_for_is_not_slow(
+    tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A slave that knows all tables asks again each ten seconds, day and night."""
+    async with control(tmp_path, rmqSlowRequestMs="20000") as broker:
+        client = broker.core.client()
+        known = (await client.call(906, rmqSlave=1)).fields["rmqVersions"]
+        for passes_s, lines in ((30, 0), (60, 1)):
+            opaque = client.put(906, rmqSlave=1, rmqKnown=known, rmqWaitMillis=30_000)
+            await broker.core.until(lambda: broker.dispatcher._waiting)
+            clock.advance(passes_s)
+            await broker.core.until(lambda sent=opaque: client.reply_to(sent) is not None)
+            await broker.core.until(lambda: not broker.dispatcher._waiting)
+            assert len(said(caplog)) == lines
+    (line,) = said(caplog)
+    assert "request 906 " in line and numbers(line)[3] >= 60_000
+
+
+@in_loop
+async def test_codes_that_nobody_knows_are_one_line(
+    tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow(broker: object, request: Request) -> Reply:
+        clock.advance(2)
+        return request.command.reply()
+
+    with clock.standing_still():
+        async with control(tmp_path) as broker:
+            broker.dispatcher = Dispatcher(broker, {CREATE: slow})
+            client, other = broker.core.client(), broker.core.client()
+            client.put(CREATE, topic="t")
+            opaques = [other.put(code) for code in (777_001, 777_002)]
+            client.put(CREATE, topic="t")
+            await broker.core.until(lambda: other.reply_to(opaques[1]) is not None)
+    told = [line for line in said(caplog) if "request 777" in line]
+    assert len(told) == 1 and "request 777001 from" in told[0]
+
+
+@in_loop
+async def test_of_what_is_held_back_nothing_is_read_again(
+    tmp_path: Path, clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While all are slow, and there are many, nothing more is done for each."""
+    read = []
+
+    def slow(broker: object, request: Request) -> Reply:
+        clock.advance(2)
+        return request.command.reply()
+
+    with clock.standing_still():
+        async with control(tmp_path) as broker:
+            broker.dispatcher = Dispatcher(broker, {CREATE: slow})
+            about = broker.slow_requests._about
+            monkeypatch.setattr(
+                broker.slow_requests, "_about", lambda each: read.append(each) or about(each)
+            )
+            for _ in range(4):
+                await broker.core.client().call(CREATE, topic="t")
+    assert len(read) == 1
 
 
 @in_loop
