@@ -129,18 +129,24 @@ class StatusServer:
         return self._answer([await self._own()])
 
     def _answer(self, shards: list[Shown]) -> Answer:
-        from rmq.observe.exporter_metrics import Looked, render_exporter
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
         names, text = self._context.settings.rmqMetricsNames, b""
         if names != "exporter":
             text += render([sample for sample, _ in shards])
-        if names != "rmq":
-            text += render_exporter(
-                [Looked(sample, self._minute.rates(sample), table) for sample, table in shards]
-            )
+        if names == "rmq":
+            self._minute.forget()
+        else:
+            text += self._by_the_exporters_names(shards)
         return Answer(200, text, CONTENT_TYPE)
+
+    def _by_the_exporters_names(self, shards: list[Shown]) -> bytes:
+        from rmq.observe.exporter_metrics import Looked, render_exporter
+
+        return render_exporter(
+            [Looked(sample, self._minute.rates(sample), table) for sample, table in shards]
+        )
 
     async def _own(self) -> Shown:
         sample = await self._context.sampler.take_all()
@@ -155,7 +161,7 @@ class StatusServer:
         for reply in await self._context.siblings.ask(question):
             try:
                 table = fastjson.loads_object(reply.body).get("table") or {}
-                sample = decode(str(table["rmqSample"]))
+                sample = decode(str(table.pop("rmqSample")))
             except (ProtocolError, KeyError, ValueError) as error:
                 log.warning("a shard's numbers cannot be read: %r", error)
             else:

@@ -163,6 +163,7 @@ async def test_whose_names_metrics_have_is_a_setting(tmp_path: Path) -> None:
             assert (exporters <= rocketmqs) == (names == "both")
         text = (await server.metrics()).body.decode()
         assert "rocketmq_broker_tps" not in text
+        assert not server._minute._kept, "nobody asks for rates any more"
 
 
 @in_loop

@@ -5,6 +5,9 @@ broker answers with it. Shown here too: that dashboards and alerts of the export
 Not shown: a whole broker, which tests/process/test_operating.py asks.
 """
 
+import gc
+import tracemalloc
+
 import pytest
 
 from rmq.observe.exporter_metrics import Looked, render_exporter
@@ -17,6 +20,8 @@ from rmq.observe.sample import (
     Sample,
     SlaveSample,
     TopicSample,
+    decode,
+    encode,
 )
 
 parser = pytest.importorskip("prometheus_client.parser")
@@ -185,9 +190,70 @@ def test_a_new_process_counts_from_its_start() -> None:
     fresh = sample(uptime_ms=10_000, messages=20)
     fresh.pid = 8
     assert minute.rates(fresh).stored['odd"name'][0] == 2
-    begun = sample(uptime_ms=20_000, messages=5)  # the topic was deleted and made anew
+    begun = sample(uptime_ms=25_000, messages=5)  # the topic was deleted and made anew
     begun.pid = 8
     assert minute.rates(begun).stored['odd"name'][0] == 0
+
+
+def test_a_new_process_of_the_same_number_counts_from_its_start() -> None:
+    """In a container every one is the first."""
+    minute = Minute()
+    minute.rates(at(100_000, uptime_ms=20_000, messages=9000))
+    assert minute.rates(at(160_000, uptime_ms=40_000, messages=40)).stored['odd"name'][0] == 1
+
+
+def test_looks_may_come_in_another_order_than_their_samples() -> None:
+    """One that asked the other shards too is answered after one that asked this shard alone."""
+    minute = Minute()
+    minute.rates(at(1_000_000, uptime_ms=900_000, messages=0))
+    for second in (15, 30, 45, 60):
+        taken = at(1_000_000 + second * 1000, uptime_ms=900_000 + second * 1000, messages=second)
+        late = at(taken.now_ms - 700, uptime_ms=taken.uptime_ms - 700, messages=second)
+        assert minute.rates(taken).stored['odd"name'][0] == 1
+        told = minute.rates(late).stored['odd"name'][0]
+        assert told == (second / (second - 0.7) if second > 15 else second / 914.3)
+
+
+def test_a_look_just_after_the_first_one_is_of_no_moment() -> None:
+    minute = Minute()
+    minute.rates(sample(uptime_ms=100_000, messages=100))
+    assert minute.rates(sample(uptime_ms=100_010, messages=101)).stored['odd"name'][0] == (
+        101 / 100.01
+    )
+
+
+def test_little_is_kept_of_a_look() -> None:
+    """What is kept of a topic is what rates are made of."""
+    minute = Minute()
+    before = 0
+    tracemalloc.start()
+    try:
+        for number in range(3):
+            before = tracemalloc.get_traced_memory()[0]
+            minute.rates(decode(encode(many_topics(number * 15_000))))
+            gc.collect()
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(minute._kept[0]) == 3
+    assert kept < 300 * 2000, kept
+
+
+def many_topics(uptime_ms: int) -> Sample:
+    numbers = [uptime_ms + 1000 + each for each in range(20)]
+    return Sample(
+        pid=7, uptime_ms=uptime_ms,
+        topics=[
+            TopicSample(f"topic-{each}", uptime_ms + 1000, uptime_ms + 2000, numbers=numbers)
+            for each in range(2000)
+        ],
+    )  # fmt: skip
+
+
+def at(now_ms: int, uptime_ms: int, messages: int) -> Sample:
+    made = sample(uptime_ms=uptime_ms, messages=messages)
+    made.now_ms = now_ms
+    return made
 
 
 def test_a_shard_that_stands_is_nobodys_beginning() -> None:
