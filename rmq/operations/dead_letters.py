@@ -220,45 +220,56 @@ def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Messa
     return made
 
 
-def check_sending(
-    cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
-) -> int:
-    """How many there are to send. All are read before one is sent: MessageError, one cannot be, or
-    would be another group's."""
-    total = 0
-    names: set[str] = set()  # retry topics that were looked at
-    for each in letters(cluster, places, chosen):
-        topic = message_of(each, group, target).topic
-        total += 1
-        if target is None and topic not in names and topic != retry_topic(group):
-            _check_reader(cluster, each, topic, group)
-            names.add(topic)
-    chosen.check(total)
-    return total
+class Copies:
+    """What is sent for letters. `cluster`: for what it has of groups, read once a retry topic."""
 
+    def __init__(self, cluster: Cluster, group: str, target: str | None) -> None:
+        self._cluster, self._group, self._target = cluster, group, target
+        self._checked = {retry_topic(group)}
 
-def _check_reader(cluster: Cluster, letter: ReceivedMessage, topic: str, group: str) -> None:
-    """Whether the group is given what is sent to this retry topic of what it pops. MessageError:
-    it is not, as %RETRY%a_b is that of a group a_b, which whoever sends there makes, and of what is
-    there a gets what brokers have put there themselves; clients do not send to %RETRY%a+b."""
-    other = topic.removeprefix(RETRY_PREFIX)
-    if POP_RETRY_V2 in other:
-        why = "which brokers alone write"
-    elif other in admin.groups(cluster):
-        why = f"which is group {other}'s by now, and is not read by {group}"
-    elif _has_ours(cluster):
-        why = f"and what others than brokers send there is not given to {group}"
-    else:
-        return
-    raise MessageError(
-        f"{place_of(letter)} came by {topic}, {why}: "
-        f"send it to {origin_of(letter)}, for all groups that read that: --to {ORIGIN}"
-    )
+    def of(self, letter: ReceivedMessage) -> Message:
+        """MessageError: it cannot be sent, or would be another group's."""
+        made = message_of(letter, self._group, self._target)
+        if self._target is None and made.topic not in self._checked:
+            self._check_reader(letter, made.topic)
+            self._checked.add(made.topic)
+        return made
+
+    def _check_reader(self, letter: ReceivedMessage, topic: str) -> None:
+        """Whether the group is given what is sent to this retry topic of what it pops.
+        MessageError: it is not, as %RETRY%a_b is that of a group a_b, which whoever sends there
+        makes, and of what is there a gets what brokers have put there themselves; clients do not
+        send to %RETRY%a+b."""
+        other = topic.removeprefix(RETRY_PREFIX)
+        if POP_RETRY_V2 in other:
+            why = "which brokers alone write"
+        elif other in admin.groups(self._cluster):
+            why = f"which is group {other}'s by now, and is not read by {self._group}"
+        elif _has_ours(self._cluster):
+            why = f"and what others than brokers send there is not given to {self._group}"
+        else:
+            return
+        raise MessageError(
+            f"{place_of(letter)} came by {topic}, {why}: "
+            f"send it to {origin_of(letter)}, for all groups that read that: --to {ORIGIN}"
+        )
 
 
 def _has_ours(cluster: Cluster) -> bool:
     """Whether a broker is rmq's."""
     return any("rmqVersion" in admin.runtime_info(cluster, each) for each in cluster.masters())
+
+
+def check_sending(
+    cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
+) -> int:
+    """How many there are to send. All are read before one is sent: MessageError, one cannot be."""
+    copies, total = Copies(cluster, group, target), 0
+    for each in letters(cluster, places, chosen):
+        copies.of(each)
+        total += 1
+    chosen.check(total)
+    return total
 
 
 class Sending:
@@ -279,11 +290,13 @@ class Sending:
             self._cluster.address_of(name)  # its master takes note of how far it is
         left = unsent(self._cluster, places) if self._notes else places
         taken: list[ReceivedMessage] = []
+        # Where somebody else sends some meanwhile, others than were checked are the first `count`.
+        copies = Copies(self._cluster, self._group, self._target)
 
         def messages() -> Iterator[Message]:
             for each in letters(self._cluster, left, chosen):
                 taken.append(each)
-                yield message_of(each, self._group, self._target)
+                yield copies.of(each)
 
         for sent in send_each(messages(), self._keywords):
             letter = taken.pop()

@@ -22,7 +22,9 @@ from rmq.client.blocking import admin as admin_calls
 from rmq.client.blocking import tail
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.errors import MessageError
 from rmq.format.fastjson import MessageQueue
+from rmq.operations.dead_letters import Chosen, Sending, check_sending, places_of
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
@@ -162,6 +164,24 @@ def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: s
         came = {"RETRY_TOPIC": "%RETRY%shop+orders"}
         producer.send(Message("%DLQ%shop", b"2", properties=came))
         refused_resend("came by %RETRY%shop+orders, which brokers alone write")
+
+
+def test_what_is_sent_instead_of_what_somebody_else_sent_is_looked_at_too(namesrv: str) -> None:
+    """Of two letters the first one is chosen; meanwhile it goes out, and the second one is next."""
+    with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
+        for topic in ("%DLQ%next", "%RETRY%next", "%RETRY%next_orders", "orders"):
+            admin.create_topic(topic, 1)
+        for came in ("orders", "%RETRY%next_orders"):
+            producer.send(Message("%DLQ%next", b"1", properties={"RETRY_TOPIC": came}))
+        with Cluster(namesrv) as cluster:
+            places, chosen = places_of(cluster, "%DLQ%next", None), Chosen(count=1)
+            assert check_sending(cluster, places, chosen, "next", None) == 1
+            done("resend", "next", "--count", "1", "--yes")
+            sending = Sending(cluster, {"namesrv_addr": namesrv}, "next", None, notes=True)
+            with pytest.raises(MessageError, match="came by %RETRY%next_orders"):
+                sending.run(places, chosen)
+            assert sending.count == 0
+    assert run("consume", "%RETRY%next_orders", "--body").stdout == ""
 
 
 def refused_resend(text: str) -> str:
