@@ -156,6 +156,25 @@ async def test_codes_that_nobody_knows_are_one_line(
 
 
 @in_loop
+async def test_names_that_somebody_chose_stay_within_the_line(
+    tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow(broker: object, request: Request) -> Reply:
+        clock.advance(2)
+        return request.command.reply()
+
+    with clock.standing_still():
+        async with control(tmp_path) as broker:
+            broker.dispatcher = Dispatcher(broker, {CREATE: slow})
+            name = "a\nrmq: all is well\x1b[2J" + "x" * 10_000
+            await broker.core.client().call(CREATE, topic=name)
+    (line,) = said(caplog)
+    assert "Topic:a?rmq: all is well?[2Jxxx" in line and line.isprintable() and len(line) < 1000
+    (record,) = [each for each in caplog.records if each.getMessage() == line]
+    assert record.__dict__["resources"].isprintable()
+
+
+@in_loop
 async def test_of_what_is_held_back_nothing_is_read_again(
     tmp_path: Path, clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
