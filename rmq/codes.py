@@ -277,6 +277,9 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
 
 
+REQUEST_CODES = frozenset(int(code) for code in RequestCode)  # that have a name
+
+
 class ResponseCode(IntEnum):
     """How a request ended. Anything but SUCCESS comes with a remark for people to read."""
 

@@ -19,6 +19,7 @@ from rmq.auth.authorization import Wanted
 from rmq.auth.policy import Action
 from rmq.base.audit_file import LOGGER
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.codes import REQUEST_CODES
 from rmq.codes import RequestCode as Code
 
 log = logging.getLogger(LOGGER)
@@ -94,7 +95,4 @@ def _fields(verdict: str, code: int, name: str, peer: str) -> dict[str, object]:
 
 
 def _name(code: int) -> str:
-    return Code(code).name if code in _KNOWN else ""
-
-
-_KNOWN = frozenset(Code)
+    return Code(code).name if code in REQUEST_CODES else ""

@@ -13,13 +13,12 @@ from collections.abc import Callable
 
 from rmq.base import clock
 from rmq.broker.dispatch.request import Request
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import REQUEST_CODES, RequestCode, ResponseCode
 from rmq.observe.sample import CREATE_STEPS_MS, RPC_STEPS_MS, StepCounts
 
 ROWS_MAX = 1024  # pairs of codes; what is beyond is left out
 
 TOPIC, GROUP = "topic", "group"
-_KNOWN = frozenset(int(code) for code in RequestCode)
 _CREATING: dict[int, str] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: TOPIC,
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: TOPIC,
@@ -39,7 +38,7 @@ class ResponseTimes:
     def answered(self, request: Request, response_code: int) -> None:
         took_ms = int((clock.monotonic() - request.began) * 1000)
         code = request.command.code
-        if code not in _KNOWN:
+        if code not in REQUEST_CODES:
             return
         self._row(code, response_code, took_ms)
         kind = _CREATING.get(code)

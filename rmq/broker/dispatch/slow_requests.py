@@ -30,7 +30,7 @@ from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import StatCalls
 from rmq.broker.dispatch.request import Request
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import REQUEST_CODES, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.observe.latency import percentile, since
@@ -39,7 +39,6 @@ from rmq.observe.sample import RPC_STEPS_MS
 log = logging.getLogger("rmq.broker.slow_requests")
 
 Answers = dict[tuple[int, int], list[int]]  # by request and response code, between the bounds
-_REQUESTS = frozenset(RequestCode)
 _RESPONSES = {code.value: code.name for code in ResponseCode}
 
 
@@ -60,7 +59,7 @@ class SlowRequests:
         if not limit_ms or (now - request.arrived - request.held_s) * 1000 <= limit_ms:
             return
         code = request.command.code
-        key = str(code) if code in _REQUESTS else "unknown"
+        key = str(code) if code in REQUEST_CODES else "unknown"
         if self._quiet.holds_back(key):  # before it is looked at what it is about
             return
         worked = request.parted or now
