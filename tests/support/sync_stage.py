@@ -56,6 +56,7 @@ class Link:
     def __init__(self) -> None:
         self.state = SyncState(frozenset((1,)), 7)
         self.fails: list[int | None] = []
+        self.is_away = False
         self.refused: frozenset[int] = frozenset()  # sets with one of these are
         self.take_time: Callable[[], None] = lambda: None  # until it answers
         self.asked: list[tuple[list[int], int, bool]] = []
@@ -66,6 +67,8 @@ class Link:
     ) -> ReplicaInfo:  # fmt: skip
         self.asked.append((sorted(members), set_epoch, is_new_epoch))
         self.take_time()
+        if self.is_away:
+            raise ControllerError(None, "nobody answers")
         if members & self.refused:
             raise ControllerError(ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, "it is not alive")
         if self.fails:
@@ -122,10 +125,11 @@ class Stage:
         await self.passing(clock, seconds)
         self.link.refused = frozenset()
 
-    async def until_back(self, clock: DrivenClock) -> None:
-        """Until the controller fails no more."""
-        while self.link.fails:
-            await self.passing(clock, LOOK_S)
+    async def away(self, clock: DrivenClock, seconds: float) -> None:
+        """So long the controller is away; then it is back."""
+        self.link.is_away = True
+        await self.passing(clock, seconds)
+        self.link.is_away = False
 
     def sets_asked(self) -> list[list[int]]:
         return [members for members, _, _ in self.link.asked]

@@ -28,6 +28,7 @@ What of it a controller decides (enableControllerMode):
     log_epochs              the epochs of this log, on the disk and in the core
     lost_end                what this log once had and has not, until it is back
     sync_watch              as master: slaves join and leave the sync state set
+    ask_pace                how soon it is asked again what it did not decide
     set_choice              which set the controller is asked for when it does not take another
     waiting_sends           as a new master: sends that come before it is complete
 

@@ -3,7 +3,7 @@
 Each LOOK_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
 is to join first counts for acks, then has to have all that was answered without it, messages and
 changes of tables, and then the controller is asked; one that is to leave counts until the
-controller has said yes.
+controller has said yes. What settles nothing is asked again, ever more seldom (ask_pace.py).
 
     look -> acks need {1, 2}; all below 5000 was answered by 1 alone
     look -> 2 has 5200: the controller is asked for {1, 2}
@@ -25,6 +25,7 @@ import msgspec
 
 from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
+from rmq.broker.replication.ask_pace import AskPace
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.broker.replication.set_choice import SetChoice
@@ -118,6 +119,7 @@ class SyncWatch:
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: dict[int, Needed] = {}  # whose acks count, and what they must have
         self._choice = SetChoice(mastership.broker_id, settings)
+        self._pace = AskPace()
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
         self.problem = ""  # who of them waits for too long
@@ -140,6 +142,7 @@ class SyncWatch:
         """What the controller says. Those who are joining still go on: their acks never ceased to
         count."""
         if self._change.take(state):
+            self._pace.decided()
             log.info("in sync: %s", sorted(state.members))
             self._go_on(self._joining.keys() - state.members)
 
@@ -190,7 +193,7 @@ class SyncWatch:
         asked = self._choice.nearest(
             goal - late, self.members, now, wish=wish, late=late, is_open=self._change.is_open
         )
-        if asked is not None:
+        if asked is not None and self._pace.is_due(asked, now):
             await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
@@ -269,12 +272,16 @@ class SyncWatch:
                 is_covered=acks_of_whole_set(self._settings), is_new_epoch=change.is_open,
             )  # fmt: skip
         except ControllerError as error:
-            if self._is_same(error.code, goal):
-                change.same(now_ms())
-            elif error.code in REFUSALS:
-                self._choice.refuse(goal, now_ms())
+            now = now_ms()
+            if error.code in REFUSALS:
+                self._pace.decided()
+                self._choice.refuse(goal, now)
+            elif self._is_same(error.code, goal):
+                self._pace.undecided(goal, now)
+                change.same(now)
             else:
-                change.lost(now_ms())
+                self._pace.undecided(goal, now)
+                change.lost(now)
                 self._choice.lost()
                 raise
             if len(goal - self.members) == 1:  # of several, others may go on

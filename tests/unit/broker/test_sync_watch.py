@@ -14,8 +14,9 @@ from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 from support.sync_stage import THREE, Stage, in_sync
 
+from rmq.broker.replication.ask_pace import ASK_MS, PART
 from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
-from rmq.broker.replication.sync_state import GONE_MS
+from rmq.broker.replication.sync_state import GONE_MS, LOST_MS
 from rmq.broker.replication.sync_watch import LOOK_S
 
 pytestmark = pytest.mark.still_clock
@@ -55,8 +56,57 @@ async def test_a_dead_replica_is_not_waited_for_without_end_at_rocketmqs_control
     on.link.fails = [2013] * 500
     await on.passing(clock, 29.0)
     assert on.core.others == [2], "the question may be on its way"
-    await on.passing(clock, 2.0)
+    await on.passing(clock, LOST_MS / 1000 + ASK_MS / 1000 + LOOK_S - 29.0)
     assert on.core.others == []
+    asked = len(on.link.asked)
+    assert asked <= 52
+    await on.passing(clock, 60.0)
+    assert len(on.link.asked) == asked, "all is as it should be"
+
+
+@pytest.mark.parametrize("code", [None, 1, 2001, 2013])
+@in_loop
+async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
+    clock: DrivenClock, code: int | None
+) -> None:
+    """At first at each look, at last once in a second; then 3 comes, which is news."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    on.link.fails = [code] * 1000
+    await on.passing(clock, 0.8)
+    assert len(on.link.asked) >= 7
+    await on.passing(clock, 29.2)
+    assert len(on.link.asked) <= 52
+    asked = len(on.link.asked)
+    await on.passing(clock, 10.0)
+    assert 9 <= len(on.link.asked) - asked <= 11
+    on.core.acked = {2: 1000, 3: 1000}
+    await on.passing(clock, 2 * LOOK_S)
+    assert on.link.asked[-1][0] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("away_s", [0.5, 1.0, 2.0, 4.0, 8.0, 30.0])
+@in_loop
+async def test_a_controller_that_is_back_is_asked_soon(clock: DrivenClock, away_s: float) -> None:
+    """After an eighth of the time that it was away, and of the look that comes then."""
+    on = Stage()
+    on.core.acked = {2: 1000}
+    await on.away(clock, away_s)
+    await on.passing(clock, min(away_s / PART, ASK_MS / 1000) + 2 * LOOK_S)
+    assert on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_what_the_set_becomes_meanwhile_is_acted_on_at_once(clock: DrivenClock) -> None:
+    """It has become {1, 3}, says another answer; who is in sync is asked for with that."""
+    on = Stage()
+    on.core.acked = {2: 1000, 3: 1000}
+    on.link.fails = [2001] * 1000
+    await on.passing(clock, 20.0)
+    on.link.fails = []
+    on.learn(1, 3)
+    await on.passing(clock, LOOK_S)
+    assert on.watch.members == {1, 2, 3}
 
 
 @pytest.mark.parametrize("code", [None, 1, 2001, 2013])
@@ -203,8 +253,7 @@ async def test_a_controller_that_is_back_hears_of_who_joins_a_moment_late(
     """3 dies and 2 comes while it is away."""
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000}
-    on.link.fails = [None] * 40
-    await on.until_back(clock)
+    await on.away(clock, 4.0)
     await on.unheard(clock, 0.2, 2)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
@@ -217,9 +266,8 @@ async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
     on.core.acked = {3: 1000}
     await on.passing(clock, GONE_MS / 1000 - LOOK_S)
     await on.unheard(clock, 0.3, 3)
-    on.link.fails = [None] * 20
     clock.advance(REFUSED_MS / 1000)
-    await on.until_back(clock)
+    await on.away(clock, 2.0)
     await on.unheard(clock, 0.2, 3)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
@@ -341,8 +389,7 @@ async def test_a_passing_refusal_throws_no_sound_member_out(clock: DrivenClock) 
     """5 dies while the controller is away; then it hears of 3 a moment later than of 1."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
-    on.link.fails = [None] * 30
-    await on.until_back(clock)
+    await on.away(clock, 3.0)
     await on.unheard(clock, 0.3, 3)
     await on.passing(clock, REFUSED_MS / 1000 + 0.5)
     assert on.watch.members == {1, 3} and [1] not in on.sets_asked()
