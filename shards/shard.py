@@ -206,11 +206,15 @@ class Shard(msgspec.Struct, eq=False):
         return PAUSES_S[min(max(self.failures - 1, 0), len(PAUSES_S) - 1)]
 
     def status(self) -> ShardStatus:
-        up = clock.monotonic() - self.serving_at if self.serving_at is not None else 0.0
+        now = clock.monotonic()
+        up = now - self.serving_at if self.serving_at is not None else 0.0
+        reason = self.reason
+        if self.state == REOPENING:
+            reason += f" for {now - self.reopening_at:.0f} s"
         return ShardStatus(
             self.index, self.place.name, self.state, self.pid, self.address,
             str(self.place.store), list(self.place.cpus), self.place.node, self.restarts,
-            round(up if self.runs else 0.0, 3), self.reason,
+            round(up if self.runs else 0.0, 3), reason,
         )  # fmt: skip
 
 

@@ -114,7 +114,7 @@ class Broker:
         """guard: open; None where accounts are not in use."""
         self.settings = settings
         self.core = core
-        self.reactor_watch = ReactorWatch(core, settings.rmqStuckReactorSeconds)
+        self.reactor_watch = ReactorWatch(core.reactor_turn, settings.rmqStuckReactorSeconds)
         root = Path(settings.storePathRootDir).expanduser()
         config = root / "config"
         self.commit_log_directory = settings.commit_log_directory

@@ -1,6 +1,6 @@
 """Reactor watch: says when the reactor has stopped taking turns, and ends what it holds up.
 
-    watch = ReactorWatch(core, limit_s=20)
+    watch = ReactorWatch(core.reactor_turn, limit_s=20)
     watch.end = ..              called with the reason once it is stuck; else that is only said
     watch.start()               a thread of its own, until stop()
 
@@ -20,8 +20,12 @@ It is a thread because the event loop waits for the reactor in every call of the
 still as well, within seconds, and heartbeats, leases and the beats to a supervisor with it. What is
 counted are looks, not time: a process that is stopped (SIGSTOP), or starved by others, looks less,
 and is not taken for stuck when it goes on. Nor does a look count at which the reactor alone is held
-by a debugger, or could run and was given no time of a processor. While it is not there (a log that
-is cut) nothing stands. The thread waits for no disk: others say what it has to say (speaker.py).
+by a debugger, or could run and was given no time of a processor. The thread waits for no disk:
+others say what it has to say (speaker.py).
+
+While a log is opened anew there is no reactor, and nothing stands. The thread that opens it is
+watched in the same way meanwhile, with its steps for turns, and ended by nobody here
+(rmq/broker/status/reopening.py).
 
 Example: step `write` sleeps in a lock that nobody gives back. After 5 s a warning, after 20 s
 "stuck" and the end; the supervisor or systemd starts it again, and the log is recovered.
@@ -33,8 +37,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
-from rmq.broker.core_seam import StatCalls
 from rmq.broker.speaker import Speaker
 from rmq.system.threads import REACTOR, RUNS, Thread, named_thread
 
@@ -42,6 +46,19 @@ LOOK_S = 1.0
 SLOW_S = 5
 
 log = logging.getLogger("rmq.broker.reactor_watch")
+
+
+class Words(NamedTuple):
+    """What is said of what is watched. `stands`: {seconds}, {step} and {thread} are put in."""
+
+    stands: str
+    goes_on: str
+
+
+REACTOR_WORDS = Words(
+    "the reactor has taken no turn for {seconds} s, in step {step}: its thread {thread}",
+    "the reactor goes on: it took no turn for {seconds} s",
+)
 
 
 def own_reactor() -> Thread | None:
@@ -52,13 +69,18 @@ class ReactorWatch:
     """look() is its thread's; what it found, anybody may read."""
 
     def __init__(
-        self, core: StatCalls, limit_s: int, thread: Callable[[], Thread | None] = own_reactor
+        self,
+        turn: Callable[[], tuple[int, bytes]],
+        limit_s: int,
+        thread: Callable[[], Thread | None] = own_reactor,
+        words: Words = REACTOR_WORDS,
     ) -> None:
-        """limit_s: 0 for no watch."""
+        """turn: how many were taken, and in which step it is; limit_s: 0 for no watch."""
         self.end: Callable[[str], None] = self._only_say
         self.standing_s = 0  # it has taken no turn for so long
         self.speaker = Speaker()
-        self._core = core
+        self._turn = turn
+        self._words = words
         self._limit_s = limit_s
         self._state = thread
         self._turns = -1
@@ -87,7 +109,7 @@ class ReactorWatch:
             self._thread.start()
 
     def stop(self) -> None:
-        """From here on it does not look at the core."""
+        """From here on it does not look."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -100,11 +122,11 @@ class ReactorWatch:
 
     def look(self) -> None:
         """Once in LOOK_S."""
-        turns, step = self._core.reactor_turn()
+        turns, step = self._turn()
         if turns != self._turns:
             if self.is_slow:
-                text = "the reactor goes on: it took no turn for %d s"
-                self.speaker.say(log.warning, text, self.standing_s)
+                text = self._words.goes_on.format(seconds=self.standing_s)
+                self.speaker.say(log.warning, "%s", text)
             self._turns = turns
             self._stands_no_more()
             return
@@ -116,7 +138,7 @@ class ReactorWatch:
         starves = thread.state == RUNS and before is not None and not thread.has_run_since(before)
         if not (starves or thread.is_held_back):
             self._count(step, thread)
-        if self.is_stuck and self._core.reactor_turn()[0] == turns:  # still
+        if self.is_stuck and self._turn()[0] == turns:  # still
             self.end(f"stuck: {self._said(step, thread)}")
 
     def _count(self, step: bytes, thread: Thread) -> None:
@@ -133,8 +155,7 @@ class ReactorWatch:
         self._seen = None
 
     def _said(self, step: bytes, thread: Thread) -> str:
-        where = f"in step {step.decode()}: its thread {thread}"
-        return f"the reactor has taken no turn for {self.standing_s} s, {where}"
+        return self._words.stands.format(seconds=self.standing_s, step=step.decode(), thread=thread)
 
     def _only_say(self, why: str) -> None:
         """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""

@@ -5,8 +5,8 @@
 
 The broker is stopped, which writes its tables, the core cuts its log, and a new broker starts on
 the same core. All connections are closed meanwhile, as RocketMQ's and Kafka's brokers close theirs
-when the leader changes; the port stays. When the process ends on the way, its next start does the
-rest.
+when the leader changes; the port stays. What is done is watched, and who asks for health is told of
+it (rmq/broker/status/reopening.py). When the process ends on the way, its next start does the rest.
 
 The core is a follower, and nothing waits for its log (core.demote() is true); else StoreError, and
 the broker that was given serves on.
@@ -28,6 +28,7 @@ from typing import Any
 from rmq.broker.broker import Broker
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.role import is_controlled, is_slave
+from rmq.broker.status.reopening import Reopening
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
@@ -52,7 +53,11 @@ async def truncate(
     """prepare: called with the new broker before it starts."""
     core: Any = broker.core
     core.check_truncation(offset)
-    return await _changed(broker, lambda: cut(core, broker.settings, offset), prepare)
+
+    def change(step: Callable[[str], None]) -> None:
+        cut(core, broker.settings, offset, step)
+
+    return await _changed(broker, f"cut at {offset}", change, prepare)
 
 
 async def begin_elsewhere(
@@ -61,30 +66,47 @@ async def begin_elsewhere(
     """The same with a log that has nothing, and begins at `start` from then on."""
     core: Any = broker.core
     core.check_beginning(start)
-    return await _changed(broker, lambda: core.begin_log(start), prepare)
+
+    def change(step: Callable[[str], None]) -> None:
+        step("beginning")
+        core.begin_log(start)
+
+    return await _changed(broker, f"to begin at {start}", change, prepare)
 
 
 async def _changed(
-    broker: Broker, change: Callable[[], object], prepare: Callable[[Broker], None]
+    broker: Broker,
+    what: str,
+    change: Callable[[Callable[[str], None]], None],
+    prepare: Callable[[Broker], None],
 ) -> Broker:
     core: Any = broker.core
+    before = broker.sampler.take(brief=True) if broker.status is not None else None
+    reopening = Reopening(broker.settings, what, before)
     await broker.siblings.reopening()
     await broker.stop()
-    await asyncio.to_thread(change)
-    begin_following(core, broker.settings)
-    core.start()
+    async with reopening:
+        await asyncio.to_thread(change, reopening.step)
+        reopening.step("starting")
+        begin_following(core, broker.settings)
+        core.start()
     fresh = Broker(broker.settings, core, broker.guard)
     prepare(fresh)
     await fresh.start()
     return fresh
 
 
-def cut(core: Any, settings: Settings, offset: int) -> None:
-    """Reads files and waits for syncs."""
+def cut(
+    core: Any, settings: Settings, offset: int, step: Callable[[str], None] = lambda _: None
+) -> None:
+    """Reads files and waits for syncs. step: called with the name of each before it begins."""
+    step("reading")
     commit_log = settings.commit_log_directory
     found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, commit_log)
     deleted = deleted_topics(config_of(settings))
+    step("cutting")
     core.truncate(offset, found.note(), found.due_ms, found.timers_end, deleted)
+    step("mending")
     finish_truncation(core, settings)
 
 

@@ -1,6 +1,7 @@
 """Threads: what one thread of a process does just now, as the kernel has it.
 
     thread = named_thread(os.getpid(), REACTOR)     None: there is none
+    thread = numbered_thread(os.getpid(), native_id)
     thread.waits_for_disk                           of this machine, or of another one
     thread.is_held_back                             stopped, by a debugger for example
     thread.has_run_since(before)                    it got time of a processor
@@ -55,14 +56,27 @@ def named_thread(pid: int, name: str) -> Thread | None:
     except OSError:
         return None
     for task in tasks:
-        try:
-            found, _, rest = (task / "stat").read_text().rpartition(")")
-        except OSError:  # it has just ended
-            continue
-        if found.partition("(")[2] == name:
-            fields = rest.split()  # from the third on, proc_pid_stat(5); 14 and 15 are the times
-            return Thread(fields[0], _place(task), int(fields[11]) + int(fields[12]))
+        found = _read(task)
+        if found is not None and found[0] == name:
+            return found[1]
     return None
+
+
+def numbered_thread(pid: int, native_id: int) -> Thread | None:
+    """The one with this number of the kernel's (threading.get_native_id())."""
+    found = _read(Path(f"/proc/{pid}/task/{native_id}"))
+    return found[1] if found is not None else None
+
+
+def _read(task: Path) -> tuple[str, Thread] | None:
+    """Name and thread; None: it has ended."""
+    try:
+        found, _, rest = (task / "stat").read_text().rpartition(")")
+    except OSError:
+        return None
+    fields = rest.split()  # from the third on, proc_pid_stat(5); 14 and 15 are the times
+    thread = Thread(fields[0], _place(task), int(fields[11]) + int(fields[12]))
+    return found.partition("(")[2], thread
 
 
 def _place(task: Path) -> str:

@@ -7,6 +7,8 @@
     counter_history     rates and day totals out of counters
     put_times           how long sends took, in RocketMQ's words
     http_server         /metrics, /healthz and /readyz
+    status_port         where they are asked for
+    reopening           what is known, and answered there, while a log is opened anew
 
 Everything that shows numbers reads samples.
 """

@@ -8,35 +8,28 @@
     /readyz     200 while clients are to be sent here: healthy, quick, takes writes, registered at a
                 name server (when it has any). 503 means: wait, or look at the reason in the answer
 
-It is off by default, as in RocketMQ; a second broker on the machine would find the port taken. It
-listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
-any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials numbers want a user and a
-password; whether all is well everybody may ask. While the reactor takes no turns the event loop
-soon stands as well (reactor_watch.py), and nobody is answered: to who asks that is no, too, also
-while the reactor waits for a disk, for which /healthz itself would not say it.
+Where it listens: status_port.py. While the reactor takes no turns the event loop soon stands as
+well (reactor_watch.py), and nobody is answered: to who asks that is no, too, also while the reactor
+waits for a disk, for which /healthz itself would not say it. While the log is opened anew another
+one answers there (rmq/broker/status/reopening.py).
 """
 
 import asyncio
 import logging
-import ssl
-from collections.abc import Callable
 from typing import Protocol
 
-from rmq.auth.options import metrics_credentials
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings
 from rmq.broker.status import runtime_info
+from rmq.broker.status.status_port import StatusPort, verdict
 from rmq.codes import RequestCode
-from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-from rmq.observe.http import Answer, HttpServer
+from rmq.observe.http import Answer
 from rmq.observe.minute import Minute
 from rmq.observe.sample import Sample, decode
-from rmq.serving.certificate_watch import CertificateWatch
-from rmq.serving.tls import TlsFiles
 
 log = logging.getLogger("rmq.broker.http_server")
 
@@ -51,73 +44,19 @@ class StatusContext(runtime_info.Context, Protocol):
     siblings: Siblings
 
 
-def context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
-    """For each connection, as the certificate is then. None: no TLS. ConfigError: there is none."""
-    if not settings.rmqMetricsTls:
-        return None
-    files = TlsFiles.needed(settings, "rmqMetricsTls=true")
-    context = files.context()
-
-    def renew(files: TlsFiles) -> None:
-        nonlocal context
-        context = files.context()
-
-    watch = CertificateWatch(files, renew)
-
-    def current() -> ssl.SSLContext:
-        watch.look()
-        return context
-
-    return current
-
-
-def _credentials_of(settings: Settings) -> tuple[str, str] | None:
-    found = metrics_credentials(settings)
-    return (found.access_key, found.secret_key) if found is not None else None
-
-
 class StatusServer:
     """Owned by the control thread."""
 
     def __init__(self, context: StatusContext) -> None:
         self._context = context
-        settings = context.settings
-        self._server = HttpServer(
-            settings.metricsPromExporterHost or "127.0.0.1",
-            settings.metricsPromExporterPort,
-            {
-                "/metrics": self.metrics,
-                "/metrics/own": self.own_metrics,
-                "/healthz": self.health,
-                "/readyz": self.ready,
-            },
-            context=context_of(settings),
-            credentials=_credentials_of(settings),
-            guarded=("/metrics", "/metrics/own"),
-        )
-        self._is_open = False
+        self._port = StatusPort(context.settings, self)
         self._minute = Minute()
 
     async def start(self) -> None:
-        """Listens; a taken address is logged and changes nothing else: messages come first."""
-        host = self._context.settings.metricsPromExporterHost or "127.0.0.1"
-        try:
-            await self._server.start()
-        except OSError as error:
-            port = self._context.settings.metricsPromExporterPort
-            log.error(
-                "no metrics: cannot listen on %s:%d: %s; set metricsPromExporterPort",
-                host, port, error.strerror or error,
-            )  # fmt: skip
-            return
-        self._is_open = True
-        scheme = "https" if self._context.settings.rmqMetricsTls else "http"
-        log.info("metrics at %s://%s:%d/metrics", scheme, host, self._server.port)
+        await self._port.start()
 
     async def stop(self) -> None:
-        if self._is_open:
-            await self._server.stop()
-            self._is_open = False
+        await self._port.stop()
 
     # ---- the answers
 
@@ -169,10 +108,10 @@ class StatusServer:
         return found
 
     async def health(self) -> Answer:
-        return _verdict(self.illness())
+        return verdict(self.illness())
 
     async def ready(self) -> Answer:
-        return _verdict(self.illness() or self.hindrance())
+        return verdict(self.illness() or self.hindrance())
 
     def illness(self) -> str | None:
         """Why this process should be restarted (/healthz); None while it is well."""
@@ -194,7 +133,3 @@ class StatusServer:
         if registration.wanted() and not registration.registered():
             return "not registered at any name server"
         return None
-
-
-def _verdict(reason: str | None) -> Answer:
-    return Answer(200, b"ok\n") if reason is None else Answer(503, f"{reason}\n".encode())

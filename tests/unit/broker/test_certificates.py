@@ -13,7 +13,7 @@ from support.driven_clock import DrivenClock
 
 from cext.net.tls import TICKET_KEY_BYTES, TlsContext
 from rmq.broker.certificates import ticket_keys
-from rmq.broker.status.http_server import context_of
+from rmq.broker.status.status_port import context_of
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.serving.certificate_watch import TICKETS_S, CertificateWatch

@@ -30,7 +30,7 @@ class Stage:
         self.core = FakeCore()
         self.thread: Thread | None = Thread("S", "futex_do_wait")
         self.ended: list[str] = []
-        self.watch = ReactorWatch(self.core, limit_s, lambda: self.thread)
+        self.watch = ReactorWatch(self.core.reactor_turn, limit_s, lambda: self.thread)
         self.watch.end = self.ended.append
         self.watch.look()
 

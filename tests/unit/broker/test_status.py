@@ -72,7 +72,7 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
         broker.core.counters["poisoned"] = 0
         broker.reactor_watch.stop()  # looks are taken here
         thread = Thread("D")
-        watch = broker.reactor_watch = ReactorWatch(broker.core, 7, lambda: thread)
+        watch = broker.reactor_watch = ReactorWatch(broker.core.reactor_turn, 7, lambda: thread)
         broker.core.stands = True
         while not watch.is_slow:
             watch.look()
@@ -204,7 +204,7 @@ async def test_a_taken_port_does_not_stop_the_broker(
 ) -> None:
     async with control(tmp_path, metricsExporterType="PROM", metricsPromExporterPort="0") as one:
         assert one.status is not None
-        port = str(one.status._server.port)
+        port = str(one.status._port._server.port)
         async with control(
             tmp_path / "2", metricsExporterType="2", metricsPromExporterPort=port
         ) as two:

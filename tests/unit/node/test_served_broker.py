@@ -31,7 +31,7 @@ class Named:
 
     def __init__(self, name: str, said: list[str]) -> None:
         self.name, self._said = name, said
-        self.reactor_watch = ReactorWatch(FakeCore(), 20)
+        self.reactor_watch = ReactorWatch(FakeCore().reactor_turn, 20)
 
     async def start(self) -> None:
         self._said.append(f"start {self.name}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.disk_wait import disk_wait
 from support.waiting import wait_until
 
-from rmq.system.threads import Thread, named_thread
+from rmq.system.threads import Thread, named_thread, numbered_thread
 
 
 def name_thread(name: str) -> None:
@@ -31,9 +31,12 @@ def test_a_thread_is_found_by_its_name_and_sleeps_where_it_does() -> None:
         assert found is not None and not found.waits_for_disk
         assert str(found).startswith("sleeps")
         assert named_thread(os.getpid(), "nobody") is None
+        assert thread.native_id is not None
+        assert numbered_thread(os.getpid(), thread.native_id) == found
     finally:
         ended.set()
         thread.join()
+    wait_until(lambda: numbered_thread(os.getpid(), thread.native_id or 0) is None)
 
 
 def test_one_that_no_signal_ends_waits_for_a_disk(tmp_path: Path) -> None:
