@@ -210,7 +210,7 @@ class Shard(msgspec.Struct, eq=False):
         up = now - self.serving_at if self.serving_at is not None else 0.0
         reason = self.reason
         if self.state == REOPENING:
-            reason += f" for {now - self.reopening_at:.0f} s"
+            reason += f" for {int(now - self.reopening_at)} s"
         return ShardStatus(
             self.index, self.place.name, self.state, self.pid, self.address,
             str(self.place.store), list(self.place.cpus), self.place.node, self.restarts,

@@ -113,6 +113,8 @@ class ReactorWatch:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
+        if self._turn()[0] != self._turns:
+            self._goes_on()
         self.speaker.stop()
         self._stands_no_more()
 
@@ -124,9 +126,7 @@ class ReactorWatch:
         """Once in LOOK_S."""
         turns, step = self._turn()
         if turns != self._turns:
-            if self.is_slow:
-                text = self._words.goes_on.format(seconds=self.standing_s)
-                self.speaker.say(log.warning, "%s", text)
+            self._goes_on()
             self._turns = turns
             self._stands_no_more()
             return
@@ -149,6 +149,11 @@ class ReactorWatch:
         if self.standing_s == self._limit_s and not self.is_stuck:
             text = "%s; it is left alone until the disk answers"
             self.speaker.say(log.critical, text, self._said(step, thread))
+
+    def _goes_on(self) -> None:
+        if self.is_slow:
+            text = self._words.goes_on.format(seconds=self.standing_s)
+            self.speaker.say(log.warning, "%s", text)
 
     def _stands_no_more(self) -> None:
         self.standing_s = self._off_disk_s = 0

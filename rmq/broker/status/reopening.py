@@ -73,6 +73,8 @@ class Reopening:
         trace: TracebackType | None,
     ) -> None:
         """The port is free after it."""
+        if error is None:
+            self.step("serving")  # so that the last one is over
         self.watch.stop()
         if self._port is not None:
             await self._port.stop()

@@ -83,6 +83,21 @@ def test_one_that_goes_on_in_time_is_not_ended(caplog: pytest.LogCaptureFixture)
     assert caplog.text.count(f"goes on: it took no turn for {LIMIT_S - 1} s") == 3
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_one_that_goes_on_before_the_watch_ends_is_said_to(
+    caplog: pytest.LogCaptureFixture, goes_on: bool
+) -> None:
+    stage = Stage()
+    stage.core.stands = True
+    stage.looks(SLOW_S)
+    stage.core.stands = not goes_on
+    speaking = stage.watch.speaker._thread
+    assert speaking is not None
+    stage.watch.stop()
+    speaking.join()
+    assert ("goes on" in caplog.text) == goes_on
+
+
 def test_one_that_waits_for_a_disk_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.core.stands, stage.thread = True, Thread("D", "folio_wait_bit")

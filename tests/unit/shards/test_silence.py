@@ -99,7 +99,7 @@ async def test_one_whose_log_is_opened_anew_is_waited_for(
         on.supervisor._on_ready(1, False)
         for _ in range(5):
             assert on.after(LONG_S) == states.REOPENING
-        assert on.shard.status().reason == f"its log is opened anew for {5 * LONG_S:.0f} s"
+        assert on.shard.status().reason == f"its log is opened anew for {int(5 * LONG_S)} s"
         with pytest.raises(BusError, match="opens its log anew"):
             await on.supervisor.drain(on.shard, on=True)
         assert on.after(LONG_S) == states.REOPENING and not on.shard.drain
