@@ -119,6 +119,8 @@ class Accounts:
         others' alone."""
         name = self._name_of(subject)
         _refuse_own(name, by)
+        if _entry_count(policies) > ENTRIES_MAX:  # before they are read, which costs more
+            raise _too_many_entries(subject)
         try:
             added = Acl.of(policies)
         except ProtocolError as error:
@@ -127,7 +129,7 @@ class Accounts:
         for kind, entries in added.policies.items():
             acl = acl.merged(kind, entries)
         if sum(map(len, acl.policies.values())) > ENTRIES_MAX:
-            raise _not_allowed(f"{subject} would have more than {ENTRIES_MAX} policy entries")
+            raise _too_many_entries(subject)
         self._acls[name] = acl
         self.version += 1
 
@@ -233,6 +235,17 @@ def subject_name(subject: str) -> str:
 def _refuse_own(name: str, by: User | None) -> None:
     if by is not None and not by.is_super and by.name == name:
         raise _not_allowed(f"{name} cannot change what {name} may do: ask a Super user")
+
+
+def _entry_count(policies: Any) -> int:
+    """Of what is to become an ACL; what is none has none."""
+    each = policies if isinstance(policies, list) else []
+    entries = [one.get("entries") for one in each if isinstance(one, Mapping)]
+    return sum(len(one) for one in entries if isinstance(one, list))
+
+
+def _too_many_entries(subject: str) -> Refusal:
+    return _not_allowed(f"{subject[:300]} would have more than {ENTRIES_MAX} policy entries")
 
 
 def _user_of(name: str, members: Mapping[Any, Any], before: User | None = None) -> User:

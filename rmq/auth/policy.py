@@ -134,16 +134,17 @@ class Acl(msgspec.Struct, frozen=True):
         """From RocketMQ's list of policies; ProtocolError for what is none."""
         if not isinstance(policies, list) or not policies:
             raise ProtocolError("The policies is empty.")
-        acl = cls()
+        found: dict[PolicyType, dict[Resource, PolicyEntry]] = {}
         for each in policies:
             if not isinstance(each, Mapping):
                 raise ProtocolError("The policies is empty.")
-            kind = policy_type(each.get("policyType"))
+            of_kind = found.setdefault(policy_type(each.get("policyType")), {})
             entries = each.get("entries")
             if not isinstance(entries, list) or not entries:
                 raise ProtocolError("The policy entries is empty.")
-            acl = acl.merged(kind, map(PolicyEntry.of, entries))
-        return acl
+            for entry in map(PolicyEntry.of, entries):
+                of_kind[entry.resource] = entry
+        return cls({kind: tuple(of_kind.values()) for kind, of_kind in found.items()})
 
     def members(self) -> list[dict[str, Any]]:
         return [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmq.auth.account_file import NAME, AccountFile
-from rmq.auth.accounts import Accounts
+from rmq.auth.accounts import ENTRIES_MAX, Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.policy import Acl
 from rmq.auth.user import User, UserStatus, UserType
@@ -139,6 +139,18 @@ def test_entries_take_the_place_of_those_of_their_resource(accounts: Accounts) -
     assert [each["policyType"] for each in accounts.acl("alice").members()] == ["Default"]
     accounts.delete_acl("User:alice", "Default", "Topic:a")
     refused(REFUSED, "The acl is not exist.", accounts.delete_acl, "User:alice", None, None)
+
+
+def test_more_entries_than_a_user_may_have_are_not_even_read(accounts: Accounts) -> None:
+    text = f"User:alice would have more than {ENTRIES_MAX} policy entries"
+    unread = [{"entries": ["no entry"] * (ENTRIES_MAX // 2)}] * 2
+    refused(REFUSED, "The resource is null.", accounts.put_acl, "User:alice", unread)
+    refused(REFUSED, text, accounts.put_acl, "User:alice", [*unread, {"entries": ["no entry"]}])
+    accounts.put_acl("User:alice", policies())
+    entry = policies()[0]["entries"][0]
+    others = [{**entry, "resource": f"Topic:t{number}"} for number in range(ENTRIES_MAX)]
+    refused(REFUSED, text, accounts.put_acl, "User:alice", [{"entries": others}])
+    accounts.put_acl("User:alice", [{"entries": others[1:]}])
 
 
 def test_what_is_no_acl(accounts: Accounts) -> None:
