@@ -13,6 +13,7 @@ Modules, lowest first:
     white_list       addresses that ACL 1.0 lets in without an account
     fixed_accounts   those that files give
     accounts         users and policies by name, and the rules by which they change
+    account_texts    the JSON of each, so that what has not changed is not read again
     account_file     rmqAccounts.json, which the servers of a machine may share
     account_store    the accounts of a process, in step with the file
     authorization    the verdict

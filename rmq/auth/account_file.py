@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.auth.account_texts import TABLES, AccountTexts, plain_or_any
 from rmq.auth.accounts import Accounts
 from rmq.base.durable_directory import make_directory
 from rmq.base.json_file import JsonFile
@@ -46,11 +47,13 @@ class AccountFile:
     def __init__(self, path: Path) -> None:
         self._file = JsonFile(
             path,
-            tables=("users", "acls", "lastChange"),
+            tables=(*TABLES, "lastChange"),
             advice="Put a copy in its place (of another broker of the cluster, too), or remove it "
             "and its .bak and make the users anew (initAuthenticationUser).",
             mode=MODE,
+            loads=plain_or_any,
         )
+        self._texts = AccountTexts()
         self.path = path
         self.last_change = LastChange()  # of what was loaded or saved
 
@@ -107,25 +110,27 @@ class AccountFile:
 
     def _accounts(self, content: Mapping[Any, Any]) -> Accounts:
         try:
-            accounts, self.last_change = read_content(content)
+            accounts, self.last_change = self.of(content)
         except ProtocolError as error:
             raise ConfigError(f"{self._file.path}: {error}") from None
         return accounts
 
+    def of(self, content: Mapping[Any, Any]) -> tuple[Accounts, LastChange]:
+        """Of the file, or of another server. ProtocolError: these are no accounts."""
+        accounts = self._texts.read(content)
+        try:
+            return accounts, msgspec.convert(content.get("lastChange") or {}, LastChange)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"lastChange: {error}") from None
+
+    def content(self, accounts: Accounts) -> dict[str, Any]:
+        """What of() takes, as msgspec encodes it; with the passwords."""
+        return {**self._texts.content(accounts), "lastChange": self.last_change}
+
     def save(self, accounts: Accounts) -> None:
         """And its copy: one that knows of a user who is gone would let him in again."""
-        self._file.save({**accounts.content(), "lastChange": self.last_change})
+        self._file.save(self.content(accounts))
         self._file.settle()
-
-
-def read_content(content: Mapping[Any, Any]) -> tuple[Accounts, LastChange]:
-    """Of a file, or of another server. ProtocolError: these are no accounts."""
-    accounts = Accounts()
-    accounts.load(content)
-    try:
-        return accounts, msgspec.convert(content.get("lastChange") or {}, LastChange)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"lastChange: {error}") from None
 
 
 def _is_locked(fd: int) -> bool:

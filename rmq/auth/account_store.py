@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from rmq.auth.account_file import AccountFile, LastChange, Stamp, read_content
+from rmq.auth.account_file import AccountFile, LastChange, Stamp
 from rmq.auth.accounts import Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.options import FIRST_USER
@@ -107,8 +107,8 @@ class AccountStore:
             return self._file.stamp(), found
 
     def content(self) -> dict[str, Any]:
-        """For a slave's copy(): with the passwords."""
-        return {**self.accounts.content(), "lastChange": self._file.last_change}
+        """For a slave's copy(), as msgspec encodes it: with the passwords."""
+        return self._file.content(self.accounts)
 
     async def copy(self, content: Mapping[Any, Any], own: Iterable[Credentials]) -> None:
         """Takes another server's accounts as a whole; of `own` each stays a Super user, or is made
@@ -125,11 +125,11 @@ class AccountStore:
     ) -> tuple[Stamp | None, Accounts]:
         file = self._file
         with file.locked():
-            found, last_change = read_content(content)
+            found, last_change = file.of(content)
             for each in own:
                 found.ensure_super(each.access_key, each.secret_key)
             before = self.accounts if file.stamp() == self._stamp else file.read()
-            if found.content() != before.content():
+            if found.tables() != before.tables():
                 file.last_change = last_change
                 file.save(found)
             return file.stamp(), found

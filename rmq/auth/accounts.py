@@ -188,23 +188,15 @@ class Accounts:
     def take(self, other: Accounts) -> None:
         """Becomes what the other is, but for what is fixed; it costs two tables, for what is in
         them never changes."""
-        self._users, self._acls = dict(other._users), dict(other._acls)
-        self.version += 1
+        self.fill(*other.tables())
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "users": {name: user.members() for name, user in sorted(self._users.items())},
-            "acls": {name: acl.members() for name, acl in sorted(self._acls.items())},
-        }
+    def tables(self) -> tuple[Mapping[str, User], Mapping[str, Acl]]:
+        """Users and ACLs by name, without what is fixed: as they are now."""
+        return dict(self._users), dict(self._acls)
 
-    def load(self, content: Mapping[Any, Any]) -> None:
-        """ProtocolError for what is none: who may do what is not guessed."""
-        users = {
-            str(name): User.of(str(name), members)
-            for name, members in _table(content, "users").items()
-        }
-        acls = {str(name): Acl.of(policies) for name, policies in _table(content, "acls").items()}
-        self._users, self._acls = users, acls
+    def fill(self, users: Mapping[str, User], acls: Mapping[str, Acl]) -> None:
+        """Becomes what tables() gives."""
+        self._users, self._acls = dict(users), dict(acls)
         self.version += 1
 
     def ensure_super(self, name: str, password: str) -> None:
@@ -255,13 +247,6 @@ def _user_of(name: str, members: Mapping[Any, Any], before: User | None = None) 
         return User.of(name, members, before)
     except ProtocolError as error:
         raise _not_allowed(str(error)) from None
-
-
-def _table(content: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
-    table = content.get(name, {})
-    if not isinstance(table, Mapping):
-        raise ProtocolError(f"the accounts' member {name} is no object")
-    return table
 
 
 def _not_allowed(text: str) -> Refusal:

@@ -162,7 +162,8 @@ class Acl(msgspec.Struct, frozen=True):
 
     def without(self, kind: PolicyType, resource: Resource) -> Acl:
         kept = tuple(each for each in self.policies.get(kind, ()) if each.resource != resource)
-        return msgspec.structs.replace(self, policies={**self.policies, kind: kept})
+        others = {each: entries for each, entries in self.policies.items() if each is not kind}
+        return Acl({**others, kind: kept} if kept else others)
 
     @property
     def is_empty(self) -> bool:

@@ -52,7 +52,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,11 @@ class JsonFile:
         lost: str = "",
         advice: str = "",
         mode: int = PUBLIC,
+        loads: Callable[[bytes], Any] = fastjson.loads,
     ) -> None:
         """`tables` are members that are objects where they are there; `lost` and `advice`: above,
-        one of the two; `mode`: who may read it."""
+        one of the two; `mode`: who may read it; `loads`: reads the bytes, or raises
+        ProtocolError."""
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
         self.is_newest = True  # load() had the file itself, or neither of the two was there
@@ -96,6 +98,7 @@ class JsonFile:
         self._lost = lost
         self._advice = advice
         self._mode = mode
+        self._loads = loads
         self._one_write = threading.Lock()  # two would make the .tmp and the .bak of each other
 
     def load(self) -> dict[Any, Any] | None:
@@ -104,7 +107,7 @@ class JsonFile:
         damaged: dict[Path, str] = {}
         for path in (self.path, self.backup_path):
             try:
-                content, self.has_checksum = _read_object(path, self._tables)
+                content, self.has_checksum = self._read_object(path)
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
@@ -132,7 +135,7 @@ class JsonFile:
 
     def read(self) -> dict[Any, Any]:
         """The file itself; OSError or ProtocolError, and nothing is set aside."""
-        content, self.has_checksum = _read_object(self.path, self._tables)
+        content, self.has_checksum = self._read_object(self.path)
         return content
 
     def save(self, content: Any) -> None:
@@ -157,6 +160,28 @@ class JsonFile:
                 if self.path.exists():
                     self._copy_to_backup(self.path.read_bytes())
                     sync_directory(self.path.parent)
+
+    def _read_object(self, path: Path) -> tuple[dict[Any, Any], bool]:
+        """The content, and whether it had a checksum."""
+        size = path.stat().st_size
+        if size == 0:
+            raise ProtocolError("the file is empty")
+        if size > FILE_BYTES_MAX:
+            raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
+        data = path.read_bytes()
+        if len(data.translate(None, CONTROLS)) != len(data):  # takes a tenth of the search's time
+            alien = CONTROL.search(data)
+            assert alien is not None
+            raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")
+        _check(data)
+        content = self._loads(data)
+        if not isinstance(content, dict):
+            raise ProtocolError("the file does not hold a JSON object")
+        has_checksum = content.pop(CHECKSUM, None) is not None
+        for name in self._tables:
+            if content.get(name) is not None and not isinstance(content[name], dict):
+                raise ProtocolError(f"its member {name} is not an object")
+        return content, has_checksum
 
     def _keep_backup(self) -> bool:
         """The present file becomes the .bak, unless it is empty (a .bak must be whole); whether
@@ -197,29 +222,6 @@ class JsonFile:
 
 def _written_at(path: Path) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
-
-
-def _read_object(path: Path, tables: tuple[str, ...]) -> tuple[dict[Any, Any], bool]:
-    """The content, and whether it had a checksum."""
-    size = path.stat().st_size
-    if size == 0:
-        raise ProtocolError("the file is empty")
-    if size > FILE_BYTES_MAX:
-        raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
-    data = path.read_bytes()
-    if len(data.translate(None, CONTROLS)) != len(data):  # takes a tenth of the search's time
-        alien = CONTROL.search(data)
-        assert alien is not None
-        raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")
-    _check(data)
-    content = fastjson.loads(data)
-    if not isinstance(content, dict):
-        raise ProtocolError("the file does not hold a JSON object")
-    has_checksum = content.pop(CHECKSUM, None) is not None
-    for name in tables:
-        if content.get(name) is not None and not isinstance(content[name], dict):
-            raise ProtocolError(f"its member {name} is not an object")
-    return content, has_checksum
 
 
 def _with_checksum(text: bytes) -> bytes:

@@ -20,6 +20,7 @@ from rmq.auth.account_store import AccountStore
 from rmq.auth.accounts import Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.plain_acl import PlainAclFiles
+from rmq.auth.policy import Acl
 from rmq.errors import ConfigError, ProtocolError, StoreError
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
@@ -95,6 +96,46 @@ def test_servers_of_one_file_see_each_others_changes(tmp_path: Path) -> None:
         assert names(one) == names(other)
 
     asyncio.run(run())
+
+
+def test_a_change_of_one_costs_what_one_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is made, at the other servers of the file, and at a slave: of ten thousand users all
+    took seconds, and who was deleted was let in that long."""
+    table = {
+        name: [{"policyType": "Custom", "entries": [
+            {"resource": f"Topic:of-{name}*", "actions": ["Pub"], "decision": "Allow"}]}]
+        for name in (f"user{number}" for number in range(200))
+    }  # fmt: skip
+    users = {name: {"password": "x"} for name in table}
+    path = tmp_path / NAME
+    path.write_text(json.dumps({"users": users, "acls": table}, indent=4))
+    path.chmod(0o600)
+    one, other, slave = opened(tmp_path), opened(tmp_path), opened(tmp_path / "slave")
+    asyncio.run(slave.copy(json.loads(msgspec.json.encode(one.content())), ()))
+    asyncio.run(one.change(b"first", user("carol")))  # and it is laid out as we do
+    asyncio.run(other.look())
+    read, written = list[str](), list[str]()
+    of, members = Acl.of, Acl.members
+    monkeypatch.setattr(Acl, "of", lambda given: read.append(str(given)) or of(given))
+    monkeypatch.setattr(Acl, "members", lambda acl: written.append(str(acl)) or members(acl))
+
+    def deny(accounts: Accounts) -> None:
+        accounts.delete_user("user7", by_super=True)
+        accounts.put_acl("User:user8", [{**table["user8"][0], "policyType": "Default"}])
+
+    asyncio.run(one.change(b"deny", deny))
+    assert (len(read), len(written)) == (1, 1), "the request's, and that of user8"
+    asyncio.run(other.look())
+    asyncio.run(slave.copy(json.loads(msgspec.json.encode(one.content())), ()))
+    assert (len(read), len(written)) == (3, 1)
+    monkeypatch.undo()
+    for each in (one, other, slave, opened(tmp_path), opened(tmp_path / "slave")):
+        assert each.accounts.user("user7") is None and each.accounts.acl("user7") == Acl()
+        kinds = [policy["policyType"] for policy in each.accounts.acl("user8").members()]
+        assert kinds == ["Custom", "Default"]
+        assert each.accounts.acl("user9").members() == of(table["user9"]).members()
 
 
 def test_who_follows_takes_a_change_by_itself(tmp_path: Path) -> None:

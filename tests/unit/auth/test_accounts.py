@@ -172,7 +172,7 @@ def test_the_file_has_all_of_it_and_is_its_owners(tmp_path: Path, accounts: Acco
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert all((tmp_path / name).stat().st_mode & 0o777 == 0o600 for name in names)
     again = AccountFile(tmp_path / NAME).load()
-    assert again.content() == accounts.content()
+    assert again.tables() == accounts.tables()
     assert again.users() == accounts.users()
 
 
@@ -221,7 +221,7 @@ def test_what_files_give_no_request_changes(accounts: Accounts) -> None:
     refused(REFUSED, "The user is existed", accounts.create_user, "carol", SECRET, True)
     copy = accounts.copy()
     assert copy.user("carol") == accounts.user("carol")
-    assert copy.content()["users"].keys() == {"alice"}, "what is saved"
+    assert copy.tables()[0].keys() == {"alice"}, "what is saved"
     version = accounts.version
     accounts.fixed = FixedAccounts()
     assert accounts.version > version
@@ -251,4 +251,4 @@ def test_a_super_user_of_a_file_is_one_that_is_left(accounts: Accounts) -> None:
     accounts.delete_user("root", by_super=True)
     assert accounts.some_super() == accounts.user("carol")
     accounts.ensure_super("carol", "other")
-    assert accounts.content()["users"].keys() == {"alice"}
+    assert accounts.tables()[0].keys() == {"alice"}
