@@ -1,0 +1,235 @@
+"""Each request code, asked by who has exactly the right to it, by who has all but a part of that,
+and changed on the way: at a broker and its name server.
+
+Method: for each row of a list of its own (support/rights.py) there are users with these entries, in
+the file of accounts before the broker starts. Where a request is let in its handler may well find
+something else to refuse: the reasons are told apart by their text. Cannot show: that the list is
+right; tests/unit/auth/test_permissions.py has that it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import pytest
+from support.accounts import account
+from support.broker_process import BrokerProcess, broker_process
+from support.rights import REQUESTS, WITH_BODY, Rights
+
+from rmq.auth.account_file import NAME, AccountFile
+from rmq.auth.accounts import Accounts
+from rmq.auth.permissions import CLOSED
+from rmq.auth.policy import Action
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RmqError
+from rmq.format.remoting import Command, field_texts
+from rmq.format.signature import Credentials
+
+ADMIN = Credentials("admin", "top secret")
+MIGHTY = Credentials("mighty", "of mighty")  # an entry for everything, and no Super user
+ARMED = (
+    "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
+    "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
+    "--set", "mappedFileSizeCommitLog=4194304", "--set", "maxMessageSize=1048576",
+)  # fmt: skip
+OF_SUPER_USERS = (103, 904, 1003, 1013, 30001)
+
+
+class Case(NamedTuple):
+    code: int
+    fields: dict[str, Any]
+    body: bytes
+    rights: Rights
+
+    @property
+    def ways(self) -> list[Rights]:
+        """Of "Get|Sub" either is enough."""
+        choices = (actions.split("|") for _, actions in self.rights)
+        return [
+            [(resource, action) for (resource, _), action in zip(self.rights, way, strict=True)]
+            for way in product(*choices)
+        ]
+
+    @property
+    def resources(self) -> list[str]:
+        return list(dict.fromkeys(resource for resource, _ in self.rights))
+
+
+CASES = [
+    *(Case(code, fields, b"", rights) for code, fields, rights in REQUESTS),
+    *(Case(code, fields, json.dumps(body).encode(), rights)
+      for code, fields, body, rights in WITH_BODY),
+]  # fmt: skip
+
+
+def entry(resource: str, *actions: str) -> dict[str, Any]:
+    return {"resource": resource, "actions": list(actions), "decision": "Allow"}
+
+
+def put(accounts: Accounts, name: str, entries: list[dict[str, Any]]) -> None:
+    accounts.create_user(name, {"password": f"of {name}"}, by_super=True)
+    by_resource: dict[str, dict[str, Any]] = {}
+    for each in entries:
+        kept = by_resource.setdefault(each["resource"], each)
+        kept["actions"] = sorted({*kept["actions"], *each["actions"]})
+    if by_resource:
+        accounts.put_acl(f"User:{name}", [{"entries": list(by_resource.values())}])
+
+
+def others_than(actions: str) -> list[str]:
+    unwanted = {Action.ALL.value, *actions.split("|")}
+    return [each.value for each in Action if each.value not in unwanted]
+
+
+def users() -> Accounts:
+    """with-7-0: all that case 7 wants, in its first way. without-7-1: all of it, but for its second
+    resource. other-7-1: where that is for all other actions."""
+    accounts = Accounts()
+    put(accounts, MIGHTY.access_key, [entry("*", "All")])
+    for number, case in enumerate(CASES):
+        for way, rights in enumerate(case.ways):
+            put(accounts, f"with-{number}-{way}", [entry(*right) for right in rights])
+        for at, left_out in enumerate(case.resources):
+            kept = [right for right in case.ways[0] if right[0] != left_out]
+            wanted = "|".join(actions for name, actions in case.rights if name == left_out)
+            others = entry(left_out, *others_than(wanted))
+            put(accounts, f"without-{number}-{at}", [entry(*right) for right in kept])
+            put(accounts, f"other-{number}-{at}", [*(entry(*right) for right in kept), others])
+    return accounts
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    folder = tmp_path_factory.mktemp("permissions")
+    AccountFile(folder / "store" / "config" / NAME).save(users())
+    with broker_process(folder, ARMED) as broker, account(None):
+        yield broker
+
+
+class Asking:
+    """Connections to one server, for one user after the other."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._connection = Connection(address)
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def ask(
+        self, who: Credentials | None, code: int, fields: dict[str, Any], body: bytes
+    ) -> Command | None:
+        """None: it was let in, and so wrong that its connection was closed."""
+        self._connection.credentials = who
+        try:
+            return self._connection.ask(code, fields, body)
+        except RmqError:
+            self._connection.close()
+            self._connection = Connection(self._address)
+            return None
+
+
+def by(name: str) -> Credentials:
+    return Credentials(name, f"of {name}")
+
+
+def is_refused(reply: Command | None) -> bool:
+    """For want of a right, and nothing else."""
+    return (
+        reply is not None
+        and reply.code == ResponseCode.NO_PERMISSION
+        and "has no permission to access" in (reply.remark or "")
+    )
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_who_has_the_right_is_let_in_and_who_lacks_a_part_of_it_is_not(
+    broker: BrokerProcess, where: str
+) -> None:
+    address = broker.address if where == "broker" else broker.namesrv
+    let_in = refused = 0
+    with Asking(address) as server:
+        for number, (code, fields, body, _) in enumerate(CASES):
+            # Who may not comes first: the handler may do what is asked.
+            for at, resource in enumerate(CASES[number].resources):
+                for kind in ("without", "other"):
+                    name = f"{kind}-{number}-{at}"
+                    reply = server.ask(by(name), code, fields, body)
+                    assert is_refused(reply) and reply is not None, (CASES[number], name, reply)
+                    assert f"access {resource} from 127.0.0.1" in (reply.remark or ""), reply
+                    assert reply.body == b""
+                    refused += 1
+            for way, rights in enumerate(CASES[number].ways):
+                reply = server.ask(by(f"with-{number}-{way}"), code, fields, body)
+                assert not is_refused(reply), (CASES[number], rights, reply)
+                let_in += 1
+    assert let_in > len(CASES)
+    assert refused > 2 * (len(CASES) - 8)  # few want nothing
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_what_is_closed_is_closed_to_who_may_do_everything(
+    broker: BrokerProcess, where: str
+) -> None:
+    """That is no Super user yet; nor are codes that nobody knows open to him."""
+    with Asking(broker.address if where == "broker" else broker.namesrv) as server:
+        for code in (*sorted(map(int, CLOSED)), *OF_SUPER_USERS, 0, 9, 999, 32767):
+            reply = server.ask(MIGHTY, code, {"topic": "t", "clusterName": "c"}, b"{}")
+            assert reply is not None
+            assert (reply.code, reply.body) == (ResponseCode.NO_PERMISSION, b""), code
+
+
+# What a broker and a name server tell of all that a request could change.
+TOLD = {
+    "broker": (21, 26, 43, 45, 201, 402, 3005, 3010),
+    "name server": (206, 219, 319, 3005, 3010),
+}
+FIELDS = {"topic": "orders", "consumerGroup": "billing", "a": "p", "b": "orders", "c": "TBW102",
+          "group": "billing", "queueId": "0", "username": "mighty", "subject": "User:mighty",
+          "clusterName": "DefaultCluster", "groupName": "billing", "namespace": "n", "key": "k",
+          "value": "v", "brokerName": "broker-a", "perm": "6", "readQueueNums": "4",
+          "writeQueueNums": "4"}  # fmt: skip
+BODY = b'{"password":"x","groupName":"billing","fileReservedTime":"9"}'
+
+
+def told(server: Asking, where: str) -> dict[int, tuple[int, bytes]]:
+    found = {}
+    for code in TOLD[where]:
+        reply = server.ask(ADMIN, code, {"namespace": "n"}, b"")
+        assert reply is not None and reply.code == 0, (code, reply)
+        found[code] = (reply.code, reply.body)
+    return found
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_no_code_takes_what_was_changed_on_the_way(broker: BrokerProcess, where: str) -> None:
+    """Signed by a Super user, and then a field or the body is another one."""
+    address = broker.address if where == "broker" else broker.namesrv
+    with Asking(address) as server:
+        if where == "name server":
+            kept = {"namespace": "n", "key": "k", "value": "kept"}
+            made = server.ask(ADMIN, RequestCode.PUT_KV_CONFIG, kept, b"")
+            assert made is not None and made.code == 0
+        before = told(server, where)
+        for code in sorted({*map(int, RequestCode), 0, 9, 999, 32767}):
+            signed = ADMIN.sign(field_texts(FIELDS), BODY)
+            flipped = bytes([BODY[0], BODY[1] ^ 1]) + BODY[2:]
+            for fields, body in (
+                ({**signed, "topic": "bills"}, BODY),
+                ({**signed, "more": "x"}, BODY),
+                ({name: text for name, text in signed.items() if name != "b"}, BODY),
+                (signed, flipped),
+                (signed, b""),
+            ):
+                reply = server.ask(None, code, fields, body)
+                assert reply is not None, code
+                assert (reply.code, reply.body) == (ResponseCode.NO_PERMISSION, b""), code
+                assert reply.remark == "check signature failed.", (code, reply.remark)
+        assert told(server, where) == before
