@@ -26,6 +26,7 @@ from rmq.node.guarding import open_guard
 from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
 from rmq.node.start_line import start_text
+from rmq.node.store_lock import make_store
 from rmq.system import descriptors
 from rmq.system.topology import read_topology
 from shards.machine_file import MachineFile
@@ -55,6 +56,7 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
     stop, loop = stop_event(), asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         own = ""
+        make_store(Path(broker.storePathRootDir))
         guard = open_guard(broker)
         stack.push_async_callback(guard.stop)
         if namesrv is not None:

@@ -25,18 +25,31 @@ from rmq.errors import StoreError, StoreLockedError
 _FLOCK = struct.Struct("@hhqqi")
 
 
+def make_store(root: Path) -> None:
+    """The directory, which is nobody's but this user's and his group's; before anything is made in
+    it, as its parents get what the umask says. StoreError: it cannot be made."""
+    try:
+        make_directory(root)
+    except OSError as error:
+        raise _cannot_be_opened(root, error) from None
+
+
+def _cannot_be_opened(root: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"store {root} cannot be opened ({(error.strerror or '').lower()}); "
+        "choose a directory this user may write: --store DIR"
+    )
+
+
 class StoreLock:
     """Held from the constructor until `release`."""
 
     def __init__(self, root: Path) -> None:
+        make_store(root)
         try:
-            make_directory(root)
             self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreError(
-                f"store {root} cannot be opened ({(error.strerror or '').lower()}); "
-                "choose a directory this user may write: --store DIR"
-            ) from None
+            raise _cannot_be_opened(root, error) from None
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError:
