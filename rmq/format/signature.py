@@ -62,14 +62,13 @@ def sign(fields: Mapping[str, str], body: bytes, password: str) -> str:
 
 
 def is_right(fields: Mapping[str, str], body: bytes, password: str) -> bool:
-    """Whether the request's Signature is one by this password. Takes as long for a wrong one."""
-    try:
-        given = base64.b64decode(fields.get(SIGNATURE, ""), validate=True)
-    except ValueError:
-        return False
+    """Whether the request's Signature is one by this password. Takes as long for a wrong one. Its
+    text counts, as in the reactor: Base64 has four for each digest of this length."""
+    given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     left_out = [name for name in UNSIGNED if name in fields]
     choices = [frozenset[str](), *(frozenset((name,)) for name in left_out)]
-    found = [hmac.compare_digest(given, _digest(fields, body, password, out)) for out in choices]
+    wanted = [base64.b64encode(_digest(fields, body, password, out)) for out in choices]
+    found = [hmac.compare_digest(given, each) for each in wanted]
     return any(found)
 
 
