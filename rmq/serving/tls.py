@@ -99,6 +99,8 @@ class TlsFiles:
         """ConfigError, which names the file, for what cannot be used."""
         context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # A handshake within a connection would be one that nobody has counted.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         try:
             # A function, or OpenSSL would ask at the terminal for one that is missing.
             context.load_cert_chain(self.certificate, self.key, lambda: self.password)

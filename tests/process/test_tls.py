@@ -9,7 +9,9 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
+import subprocess
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -376,6 +378,32 @@ def test_who_speaks_no_tls_at_all_is_closed(permissive: BrokerProcess) -> None:
                     raise EOFError
     with Client(permissive.address) as client:
         assert client.ask(310, b"x", **SEND).code == 0
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_older_versions_are_refused(permissive: BrokerProcess, where: str) -> None:
+    """The client would take them: it has no newer one."""
+    address = permissive.address if where == "broker" else permissive.namesrv
+    old = ssl._create_unverified_context()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        Client(address, old)
+
+
+@pytest.mark.parametrize("where", ["broker", "name server"])
+def test_no_handshake_is_made_within_a_connection(permissive: BrokerProcess, where: str) -> None:
+    """TLS 1.2 has that, and no limit of handshakes would count it: OpenSSL's client is told by R to
+    ask for one."""
+    address = permissive.address if where == "broker" else permissive.namesrv
+    done = subprocess.run(
+        ["openssl", "s_client", "-tls1_2", "-connect", address], input="R\n",
+        capture_output=True, text=True, timeout=HANG_S,
+    )  # fmt: skip
+    assert "RENEGOTIATING" in done.stdout + done.stderr
+    assert "no renegotiation" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
