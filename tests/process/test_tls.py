@@ -353,6 +353,24 @@ def test_without_files_a_server_shows_a_certificate_of_its_own(tmp_path: Path, m
                 assert client.ask(310, b"x", **SEND).code == 0
 
 
+def test_a_file_of_properties_says_what_is_shown(tmp_path: Path, authority: Authority) -> None:
+    """RocketMQ's tls.properties; the mode is the one setting that it does not decide."""
+    pair, path = authority.pair("of-a-file"), tmp_path / "tls.properties"
+    path.write_text(
+        "tls.test.mode.enable=false\ntls.server.mode=disabled\n"
+        f"tls.server.certPath={pair.certificate}\ntls.server.keyPath={pair.key}\n"
+    )
+    options = ["--set", f"tls.config.file={path}", "--set", "tls.server.mode=enforcing"]
+    with broker_process(tmp_path / "b", options) as broker:
+        for address in (broker.address, broker.namesrv):
+            with Client(address, trusting(authority)) as client:
+                assert client.ask(105, topic="TBW102").code in (0, 3)
+                assert isinstance(client.socket, ssl.SSLSocket)
+                assert "of-a-file" in str(client.socket.getpeercert())
+            with Client(address) as client, pytest.raises((EOFError, ConnectionError)):
+                client.ask(105, topic="TBW102")
+
+
 @pytest.mark.parametrize("option", ["tls.server.mode=disabled", "tls.test.mode.enable=false"])
 def test_who_wants_no_tls_gets_none(tmp_path: Path, option: str) -> None:
     with broker_process(tmp_path, ["--set", option]) as broker:

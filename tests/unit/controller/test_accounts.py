@@ -50,6 +50,15 @@ class Signing(Replica):
         await super().send(request)
 
 
+class Changed(Signing):
+    """Whose requests are others when they arrive."""
+
+    async def send(self, request: Command) -> None:
+        assert self.who is not None
+        signed = self.who.sign(request.fields, request.body)
+        await Replica.send(self, replace(request, fields={**signed, "brokerId": "2"}))
+
+
 async def begin_with_alice(one: Signing, resource: str, action: str) -> None:
     """Alice may do this much, and 1 is master."""
     user = json.dumps({"username": "alice", "password": "wonderland"})
@@ -79,8 +88,8 @@ async def test_brokers_that_sign_elect_and_all_others_are_refused(
         assert (await one.elect()).code == 0
         assert (await one.alter([1, 2], 1, 1)).code == 0
         before = await one.look()
-        for who in (None, FORGED, ALICE):
-            async with Signing(server.port, 2, who) as other:
+        for kind, who in ((Signing, None), (Signing, FORGED), (Signing, ALICE), (Changed, ADMIN)):
+            async with kind(server.port, 2, who) as other:
                 for code in RequestCode:
                     reply = await other.call(int(code), b"{}", **FIELDS)
                     refused = (ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
