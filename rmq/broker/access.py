@@ -118,15 +118,25 @@ class Access:
         }
         for name in self._known.keys() - present.keys():
             core.remove_user(name.encode())
-        for name, known in present.items():
+        failure = None
+        for name, known in list(present.items()):
             if self._known.get(name) != known:
-                user, acl, addresses = known
-                core.put_user(name.encode(), user.password.encode(), user.is_super,
-                              user.is_enabled, packed(acl), addresses)  # fmt: skip
+                try:
+                    self._put(*known)
+                except Exception as error:  # whatever it is: not with the rights of before
+                    core.remove_user(name.encode())
+                    del present[name]
+                    failure = error
         gone = _enabled(self._known) - _enabled(present)
+        self._known = present
         if gone:
             self.on_gone(gone)
-        self._known = present
+        if failure is not None:
+            raise failure  # and all is tried again: AccountStore
+
+    def _put(self, user: User, acl: Acl, addresses: bytes) -> None:
+        self._core.put_user(user.name.encode(), user.password.encode(), user.is_super,
+                            user.is_enabled, packed(acl), addresses)  # fmt: skip
 
 
 def _enabled(known: dict[str, tuple[User, Acl, bytes]]) -> set[str]:

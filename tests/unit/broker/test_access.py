@@ -1,0 +1,80 @@
+"""Users on their way to the reactor: one that cannot be brought keeps no other one's change from
+counting, and does not stay what he was.
+
+Method: a real core, which once has no memory for one user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from support.shard import Shard
+
+from rmq.auth.accounts import Accounts
+from rmq.auth.guard import Guard
+from rmq.broker.access import Access
+from rmq.config import load_properties
+from rmq.format.remoting import Command, encode
+from rmq.format.signature import Credentials
+
+ARMED = {
+    "authenticationEnabled": "true", "authorizationEnabled": "true",
+    "initAuthenticationUser": '{"username":"admin","password":"top"}',
+}  # fmt: skip
+
+
+class ShortOfMemory:
+    """The core, but for one call."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self.refuses = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def put_user(self, name: bytes, *given: Any) -> None:
+        if name == self.refuses:
+            raise MemoryError("no memory for accounts")
+        self._core.put_user(name, *given)
+
+
+def test_a_user_that_cannot_be_brought_is_out_and_all_others_are_as_they_should_be(
+    tmp_path: Path,
+) -> None:
+    guard = Guard(load_properties(None, ARMED), tmp_path, "DefaultCluster")
+    guard.open()
+    with Shard(tmp_path) as shard:
+        core = ShortOfMemory(shard.core)
+        gone: set[str] = set()
+        access = Access(guard, core)
+        access.on_gone = gone.update
+        names = ("anna", "bob", "carol")
+
+        def make(accounts: Accounts) -> None:
+            for name in names:
+                accounts.create_user(name, {"password": "x", "userType": "Super"}, by_super=True)
+
+        def disable(accounts: Accounts) -> None:
+            for name in names:
+                accounts.update_user(name, {"userStatus": "disable"}, by_super=True)
+
+        def said() -> list[str]:
+            client = shard.connect()
+            asked = [Credentials(name, "x").sign({"a": "p", "b": "t"}) for name in names]
+            found = [client.ask(encode(Command(code=310, fields=each))).remark for each in asked]
+            return [text or "" for text in found]
+
+        asyncio.run(guard.store.change(b"make", make))
+        access.open()
+        assert [text for text in said() if text.startswith("User:")] == []
+        core.refuses = b"bob"
+        asyncio.run(guard.store.change(b"disable", disable))
+        disabled = [f"User:{name} is disabled." for name in names]
+        assert said() == [disabled[0], "User:bob is not found.", disabled[2]]
+        assert gone == set(names)
+        core.refuses = b""
+        asyncio.run(guard.store.look())
+        assert said() == disabled
