@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from rmq.base import core_files
 from rmq.cli.addresses import is_loopback
 from rmq.cli.options import Parsed, namesrv_option
 from rmq.errors import ConfigError, NotBuiltError, RmqError
@@ -95,6 +96,7 @@ def console(
     )  # fmt: skip
     if not is_near and not insecure:
         _require_safe(settings)
+    core_files.leave_none()  # of who logs in the password is in its memory
     serve(settings)
 
 

@@ -20,6 +20,7 @@ import pytest
 from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
+from support.console_process import console_process
 from support.machine import is_shard
 from support.source_tree import ROOT
 from support.waiting import wait_until
@@ -125,11 +126,14 @@ def test_secrets_are_in_files_of_their_owner_alone(tmp_path: Path) -> None:
         assert open_to_all == []
 
 
-@pytest.mark.skipif(
+leaves_core_files_here = pytest.mark.skipif(
     not Path("/proc/sys/kernel/core_pattern").read_text().startswith("core")
     or 0 <= resource.getrlimit(resource.RLIMIT_CORE)[1] < CORE_KIB << 10,
     reason="this machine leaves core files elsewhere, or none",
 )
+
+
+@leaves_core_files_here
 @pytest.mark.parametrize("leaves", [False, True])
 def test_no_process_that_has_secrets_leaves_a_core_file(tmp_path: Path, leaves: bool) -> None:
     """Supervisor and shards, each ended by a fault; and all of them do where that is asked for."""
@@ -144,3 +148,16 @@ def test_no_process_that_has_secrets_leaves_a_core_file(tmp_path: Path, leaves: 
             assert bool(cores) == leaves, pid
             for path in cores:
                 path.unlink()
+
+
+@leaves_core_files_here
+def test_nor_does_the_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who logs in gives it his password."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")
+    monkeypatch.chdir(tmp_path)
+    with console_process(tmp_path, "127.0.0.1:1") as console:
+        limits = (CORE_KIB << 10, resource.getrlimit(resource.RLIMIT_CORE)[1])
+        resource.prlimit(console.process.pid, resource.RLIMIT_CORE, limits)
+        console.process.send_signal(signal.SIGABRT)
+        assert console.process.wait() == -signal.SIGABRT
+    assert list(tmp_path.glob("core*")) == []
