@@ -4,7 +4,7 @@
     store.open(first)                       reads the file; makes the Super users that lack
     await store.change(b"delete alice", lambda accounts: accounts.delete_user("alice", True))
                                             on the disk when it returns; or Refusal, StoreError
-    await store.copy(content, own)          as slave: becomes what the master's content() is
+    await store.copy(text, own)             as slave: becomes what the master's content() is
     await store.follow()                    for ever: what other processes change counts here LOOK_S
                                             later at most
 
@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rmq.auth.account_file import AccountFile, LastChange, Stamp
+from rmq.auth.account_texts import plain_or_any
 from rmq.auth.accounts import Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.options import FIRST_USER
@@ -110,20 +111,22 @@ class AccountStore:
         """For a slave's copy(), as msgspec encodes it: with the passwords."""
         return self._file.content(self.accounts)
 
-    async def copy(self, content: Mapping[Any, Any], own: Iterable[Credentials]) -> None:
-        """Takes another server's accounts as a whole; of `own` each stays a Super user, or is made
-        one. ProtocolError for what are none; OSError, StoreError: they cannot be written."""
+    async def copy(self, text: bytes, own: Iterable[Credentials]) -> None:
+        """Takes another server's content() as a whole, encoded; of `own` each stays a Super user,
+        or is made one. ProtocolError for what are none; OSError, StoreError: they cannot be
+        written."""
         kept = tuple(own)
-        await asyncio.shield(asyncio.ensure_future(self._copy(content, kept)))
+        await asyncio.shield(asyncio.ensure_future(self._copy(text, kept)))
 
-    async def _copy(self, content: Mapping[Any, Any], own: tuple[Credentials, ...]) -> None:
+    async def _copy(self, text: bytes, own: tuple[Credentials, ...]) -> None:
         async with self._one_change:
-            self._take(*await asyncio.to_thread(self._copied, content, own))
+            self._take(*await asyncio.to_thread(self._copied, text, own))
 
-    def _copied(
-        self, content: Mapping[Any, Any], own: tuple[Credentials, ...]
-    ) -> tuple[Stamp | None, Accounts]:
+    def _copied(self, text: bytes, own: tuple[Credentials, ...]) -> tuple[Stamp | None, Accounts]:
         file = self._file
+        content = plain_or_any(text)
+        if not isinstance(content, Mapping):
+            raise ProtocolError("the accounts are no object")
         with file.locked():
             found, last_change = file.of(content)
             for each in own:

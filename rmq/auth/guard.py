@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from rmq.auth import admin, audit
 from rmq.auth.account_file import NAME
@@ -126,11 +126,11 @@ class Guard:
             with contextlib.suppress(asyncio.CancelledError):
                 await following
 
-    async def copy(self, content: Mapping[Any, Any]) -> None:
+    async def copy(self, text: bytes) -> None:
         """As slave: the master's accounts are this server's, beside the one that it signs with."""
         options = self.options
         own = options.inner or options.first_user
-        await self.store.copy(content, () if own is None else (own,))
+        await self.store.copy(text, () if own is None else (own,))
 
     def verdict(self, request: Command, peer: str, proved: str = "") -> Verdict:
         if not self.is_on:

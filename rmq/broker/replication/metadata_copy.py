@@ -238,7 +238,7 @@ class MetadataCopy:
         )
         if reply.code != ResponseCode.SUCCESS:
             return f"accounts: {link.address}: {reply.remark}"
-        await guard.copy(fastjson.loads_object(reply.body))
+        await guard.copy(reply.body)
         return ""
 
     async def _timers(self, link: RemotingClient, version: str) -> None:
