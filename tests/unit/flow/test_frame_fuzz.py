@@ -208,3 +208,45 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
         assert control.lines == counters["malformed_frames"] + counters["corrupt_records"]
     report = check_store(tmp_path / "store")
     assert not report.problems, report.problems[:5]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_frame_of_a_stranger_is_served(tmp_path: Path, seed: int) -> None:
+    """Where accounts are in use: the same frames, signed by nobody. Each is refused or closes its
+    connection, and nothing is stored, read or moved."""
+    maker = FrameMaker(seed)
+    frames = 0
+    with Shard(tmp_path, suspend_max_ms=40, jumbo_buffers=16) as shard:
+        for name in ("t", "quiet", "empty"):
+            shard.topic(name, 4, 4)
+        shard.group("g", "t", "quiet", "empty")
+        shard.topic("SCHEDULE_TOPIC_XXXX", 2, 2)
+        shard.topic("RMQ_SYS_TRANS_HALF_TOPIC")
+        shard.core.put_user(b"alice", b"secret", True, True, b"", b"")
+        shard.core.set_auth(True, True, [], [])
+        before = shard.core.stats()
+        control = Control(shard)
+        control.start()
+        try:
+            while frames < FRAMES // SEEDS // 4:
+                client = shard.connect()
+                data = b"".join(maker.frame(0.05).bytes for _ in range(FRAMES_EACH))
+                with contextlib.suppress(OSError):
+                    client.put(data)
+                    client.socket.shutdown(1)
+                with contextlib.suppress(EOFError, ConnectionError):
+                    while (reply := client.reply()).code in (3, 16):
+                        pass
+                    pytest.fail(f"{reply.code}: {reply.remark}")
+                client.close()
+                shard.clients.remove(client)
+                frames += FRAMES_EACH
+                assert control.failure is None
+        finally:
+            control.ended.set()
+            control.join()
+        counters = shard.core.stats()
+        served = ("auth_allowed", "messages_in", "pulls_found", "pulls_held")
+        assert {name: counters[name] for name in served} == {name: before[name] for name in served}
+        assert counters["auth_refused"] > frames // 10
+    assert not check_store(tmp_path / "store").problems
