@@ -34,7 +34,7 @@ help:
 	@echo 'make wheel        a wheel of this Python in dist/, of what make build compiled; make sdist'
 	@echo 'make test         all tests but the two sets below'
 	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
-	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
+	@echo 'make test-compat  official clients of Java, Go and Node, proxy, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
 	@echo 'make test-wheel   the wheel in an empty environment without a compiler'
 	@echo 'make test-ha      30 rounds of faults on brokers and replicas, judged by a checker (RMQ_HA_ROUNDS)'
@@ -138,7 +138,7 @@ test-wheel: wheel sdist tools
 	$(BIN)/python -m pytest -m slow -s tests/wheel $(PYTEST_ARGS)
 
 test-compat: tools
-	@tools/need.sh jdk maven go
+	@tools/need.sh jdk maven go node
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: tools

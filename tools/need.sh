@@ -6,6 +6,7 @@
 #   tools/need.sh python venv        Python 3.10-3.14 that can make virtual environments
 #   tools/need.sh jdk maven go       what the compatibility tests run the official clients with:
 #                                    a JDK of 11 or later, Maven, Go 1.19 or later
+#   tools/need.sh node               Node and npm, for the client of theirs
 #   tools/need.sh java17             what Spark runs on: Java 17 or later, perhaps in JAVA_HOME
 #   tools/need.sh openssl redis      a maker of keys; the server that @deduplicate can keep its keys in
 #   tools/need.sh mkfs               mkfs.ext4, for file systems that tests fill and cut off
@@ -86,6 +87,9 @@ for need in "$@"; do
                 || missing+=(chromium chromium-driver) ;;
         valgrind) command -v valgrind >/dev/null || missing+=(valgrind libc6-dbg) ;;
         go) has_go || missing+=(golang-go) ;;
+        node)
+            command -v node >/dev/null || missing+=(nodejs)
+            command -v npm >/dev/null || missing+=(npm) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;
     esac
 done

@@ -17,7 +17,7 @@ from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ
 from rmq.names import is_dead_letter, is_retry
-from rmq.operations.topic_changes import PERMS, check_change, described, perm_text
+from rmq.operations.topic_changes import MESSAGE_TYPES, PERMS, check_change, described, perm_text
 
 QUEUES = click.IntRange(1, 65535)
 LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
@@ -28,6 +28,10 @@ QUEUE_COLUMNS = (*columns("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET",
 cluster_option = click.option(
     "--cluster", "cluster_name", help="Only on the brokers of this cluster."
 )
+type_option = click.option(
+    "--type", "message_type", type=click.Choice(MESSAGE_TYPES, case_sensitive=False),
+    help="Which messages a proxy lets gRPC clients send; brokers do not check it.",
+)  # fmt: skip
 
 
 @click.group()
@@ -63,6 +67,7 @@ def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
 @click.option("--queues", type=QUEUES, default=8, show_default=True, help="Queues on each broker.")
 @click.option("--perm", type=click.Choice(list(PERMS)), default="rw", show_default=True)
 @click.option("--order", is_flag=True, help="An ordered topic: a fixed set of queues.")
+@type_option
 @click.option("--if-not-exists", is_flag=True, help="Leave it as it is where it exists.")
 @cluster_option
 @namesrv_option
@@ -71,6 +76,7 @@ def create(
     queues: int,
     perm: str,
     order: bool,
+    message_type: str | None,
     if_not_exists: bool,
     cluster_name: str | None,
     namesrv: str,
@@ -87,8 +93,9 @@ def create(
         missing = [broker for broker, state in found if state is None]
         if missing:
             admin.create_topic(
-                cluster, name, queues, perm=PERMS[perm], order=order, brokers=missing
-            )
+                cluster, name, queues, perm=PERMS[perm], order=order, brokers=missing,
+                attributes={"message.type": message_type} if message_type else None,
+            )  # fmt: skip
     if missing:
         where = ", ".join(broker.name for broker in missing)
         click.echo(f"{name}: {queues} queues on {where}")

@@ -19,6 +19,7 @@ from rmq.codes import PERM_READ, PERM_WRITE
 from rmq.errors import RmqError
 from rmq.operations.texts import counted
 
+MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")  # of the attribute message.type
 PERMS = {"r": PERM_READ, "w": PERM_WRITE, "rw": PERM_READ | PERM_WRITE}
 
 
@@ -67,8 +68,9 @@ def described(state: TopicState) -> str:
     if state.read_queues != state.write_queues:
         count = f"{state.read_queues} queues to read, {state.write_queues} to write"
     order = ", ordered" if state.order else ""
+    kind = state.attributes.get("message.type")
     perm = perm_text(state.perm) or "neither read nor written"
-    return f"{state.broker.name} has {count}, {perm}{order}"
+    return f"{state.broker.name} has {count}, {perm}{order}{f', {kind}' if kind else ''}"
 
 
 def perm_text(perm: int) -> str:

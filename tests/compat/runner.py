@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,14 +134,14 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def scenarios_jar(folder: Path) -> Path:
+def scenarios_jar(folder: Path, project: Path = JAVA_PROJECT) -> Path:
     """The Java scenarios, compiled when a source is newer than the jar, as a copy in `folder`: a
     JVM does not get over a jar that is written anew under it."""
-    jar = JAVA_PROJECT / "target" / "scenarios.jar"
-    sources = [JAVA_PROJECT / "pom.xml", *JAVA_PROJECT.glob("src/**/*.java")]
-    with _alone("compat-java"):
+    jar = project / "target" / "scenarios.jar"
+    sources = [project / "pom.xml", *project.glob("src/**/*.java")]
+    with _alone(f"compat-{project.name}"):
         if not jar.exists() or jar.stat().st_mtime < _newest(sources):
-            command = [tool("mvn"), "-B", "-q", "-f", str(JAVA_PROJECT / "pom.xml"), "package"]
+            command = [tool("mvn"), "-B", "-q", "-f", str(project / "pom.xml"), "package"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600)
             if done.returncode != 0:
                 raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
@@ -171,12 +171,19 @@ def java_runner(
         "rocketmq.client.localOffsetStoreDir": str(folder / "offsets"),
         **(properties or {}),
     }
+    class_path = [folder, scenarios_jar(folder), client_jars(version) / "*"]
+    command = java_command("rmqcompat.Main", class_path, settings)
+    return ScenarioRunner(command, folder / f"{name}.log", folder)
+
+
+def java_command(
+    main_class: str, class_path: Sequence[Path], properties: Mapping[str, object]
+) -> list[str]:
+    """A JVM for clients: it starts soon and is small."""
     command = [tool("java"), *JAVA_OPENS]
     command += ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += [f"-D{key}={value}" for key, value in settings.items()]
-    class_path = [str(folder), str(scenarios_jar(folder)), f"{client_jars(version)}/*"]
-    command += ["-cp", os.pathsep.join(class_path), "rmqcompat.Main"]
-    return ScenarioRunner(command, folder / f"{name}.log", folder)
+    command += [f"-D{key}={value}" for key, value in properties.items()]
+    return [*command, "-cp", os.pathsep.join(map(str, class_path)), main_class]
 
 
 def go_binary(folder: Path) -> Path:

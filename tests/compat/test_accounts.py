@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from compat.armed_broker import ADMIN, started
 from compat.conftest import JAVA_CLIENTS
 from compat.mqadmin import BROKER, CLUSTER
 from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
@@ -24,12 +24,6 @@ from support.certificates import Authority
 
 pytestmark = pytest.mark.compat
 
-ARMED = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "initAuthenticationUser": '{"username":"admin","password":"top secret"}',
-}
-ADMIN = {"accessKey": "admin", "secretKey": "top secret"}
 USER = {"accessKey": "fullUser", "secretKey": "wonderland 1"}
 LESSER = {"accessKey": "lesser", "secretKey": "wonderland 2"}
 JAVA = [
@@ -42,16 +36,6 @@ GO = [
     "send_sync", "send_async", "send_oneway", "send_batch", "send_properties", "pull_from",
     "push_one_consumer", "push_tag_filter", "push_orderly",
 ]  # fmt: skip
-
-
-@contextmanager
-def started(folder: Path, **settings: str) -> Iterator[RmqTarget]:
-    keys = {"RMQ_ACCESS_KEY": ADMIN["accessKey"], "RMQ_SECRET_KEY": ADMIN["secretKey"]}
-    with patch.dict(os.environ, keys):
-        target = RmqTarget(folder, {**ARMED, "transactionCheckInterval": "1000", **settings})
-        target.start()
-    yield target
-    target.stop()
 
 
 @pytest.fixture(scope="module")

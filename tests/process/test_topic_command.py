@@ -17,6 +17,8 @@ from support.replica_set import Server
 from support.waiting import wait_until
 
 from rmq import Message, Producer
+from rmq.client.blocking import topics
+from rmq.client.blocking.cluster import Cluster
 from rmq.format.fastjson import MessageQueue
 
 
@@ -81,6 +83,15 @@ def test_what_is_not_named_stays(commands: Commands) -> None:
     said = commands.done("update", "kept", "--no-order", "--perm", "rw", "--write-queues", "2")
     assert said == "kept: broker-a has 6 queues to read, 2 to write, rw\n"
     assert list(commands.queues("kept").values()) == [("rw", 0)] * 2 + [("r", 0)] * 4
+
+
+def test_a_topic_has_the_type_that_is_named(commands: Commands) -> None:
+    assert commands.done("create", "typed", "--type", "fifo") == "typed: 8 queues on broker-a\n"
+    assert commands.done("update", "typed", "--queues", "2").endswith("2 queues, rw, FIFO\n")
+    with Cluster(commands.namesrv) as cluster:
+        ((_, state),) = topics.states(cluster, "typed")
+    assert state is not None and state.attributes == {"message.type": "FIFO"}
+    assert "'LITE' is not one of" in commands.refused("create", "x", "--type", "LITE", code=2)
 
 
 def test_fewer_queues_are_asked_about_when_they_hold_messages(commands: Commands) -> None:

@@ -33,16 +33,17 @@ JAVA_OPENS = [
 
 
 class ToolMissing(RuntimeError):
-    """A program of the machine (java, mvn, go) that the peers need is not installed."""
+    """A program of the machine (java, mvn, go, npm) that the peers need is not installed."""
 
 
 def tool(name: str) -> str:
     """Path of an installed program; the error names what to install."""
     path = shutil.which(name)
     if path is None:
-        package = {"java": "default-jdk-headless", "mvn": "maven", "go": "golang-go"}.get(
-            name, name
-        )
+        packages = {
+            "java": "default-jdk-headless", "mvn": "maven", "go": "golang-go", "node": "nodejs",
+        }  # fmt: skip
+        package = packages.get(name, name)
         raise ToolMissing(f"{name} is not installed (Debian package: {package})")
     return path
 

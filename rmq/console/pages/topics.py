@@ -23,10 +23,9 @@ from rmq.console.section import section
 from rmq.errors import RmqError, UnreachableError
 from rmq.names import is_dead_letter, is_retry, is_system
 from rmq.operations.texts import counted
-from rmq.operations.topic_changes import PERMS, described, perm_text
+from rmq.operations.topic_changes import MESSAGE_TYPES, PERMS, described, perm_text
 
 KINDS = ("topics", "retry", "dead letters", "system")
-MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 QUEUES_MAX = 65535
 PERM_CHOICES = (("rw", "read and write"), ("r", "read"), ("w", "write"))
 
