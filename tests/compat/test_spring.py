@@ -1,0 +1,97 @@
+"""A Spring Boot application with rocketmq-spring 2.3.5: its template and its listeners.
+
+Method: the application of spring/ in a process; it sends each kind of message and prints what its
+listeners get, which is compared here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from compat.runner import HERE, java_command, scenarios_jar
+from compat.targets import Target
+from support.waiting import wait_until
+
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from tools.peers.cache import fetch_dependencies
+
+VERSION = "2.3.5"
+PROJECT = HERE / "spring"
+COUNT = 12
+DELAY_MS = 3_000
+
+
+@pytest.fixture(scope="module")
+def got(
+    types_target: Target, session_id: str, compat_folder: Path
+) -> Iterator[Callable[[str], list[tuple[str, int]]]]:
+    """got("plain"): the texts that came so far, with how often each had come before."""
+    folder = compat_folder / "spring"
+    folder.mkdir()
+    run = f"{session_id}-spring"
+    with Cluster(types_target.name_server) as cluster:
+        for kind in ("plain", "ordered", "transacted", "delayed"):
+            admin.create_topic(cluster, f"{run}-{kind}", 4)
+    jars = fetch_dependencies(f"spring-{VERSION}", PROJECT / "pom.xml", {})
+    properties = {
+        "user.home": folder,
+        "rocketmq.name-server": types_target.name_server,
+        "rocketmq.producer.group": f"{run}-senders",
+        "rocketmq.producer.send-message-timeout": 60_000,
+        "run": run,
+    }
+    class_path = [scenarios_jar(folder, PROJECT), jars / "*"]
+    log = folder / "spring.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            java_command("rmqspring.Application", class_path, properties),
+            stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
+        )  # fmt: skip
+
+    def lines(what: str) -> list[tuple[str, int]]:
+        assert process.poll() is None, log.read_text()[-3000:]
+        rows = [line.split("\t") for line in log.read_text().splitlines() if "GOT\t" in line]
+        return [(text, int(times)) for _, kind, text, times in rows if kind == what]
+
+    try:
+        wait_until(lambda: lines("sent"))
+        yield lines
+    finally:
+        process.kill()
+        process.wait()
+
+
+Got = Callable[[str], list[tuple[str, int]]]
+
+
+def test_spring_filters_by_tag_and_gets_what_it_refused_again(got: Got) -> None:
+    wait_until(lambda: len(got("plain")) >= 2 * COUNT)
+    expected = {(f"plain {number}", times): 1 for number in range(COUNT) for times in (0, 1)}
+    assert Counter(got("plain")) == expected
+
+
+def test_spring_gets_ordered_messages_in_order(got: Got) -> None:
+    wait_until(lambda: len(got("ordered")) >= COUNT)
+    found = [text.split() for text, _ in got("ordered")]
+    for rest in range(3):
+        numbers = [int(number) for key, number in found if key == f"key{rest}"]
+        assert numbers == list(range(rest, COUNT, 3))
+
+
+def test_spring_gets_delayed_messages_when_it_is_time(got: Got) -> None:
+    wait_until(lambda: got("delayed"))
+    ((text, _),) = got("delayed")
+    sent_ms, at_ms = map(int, text.split()[1:])
+    assert at_ms >= sent_ms + DELAY_MS
+
+
+def test_spring_ends_transactions_and_is_asked_about_open_ones(got: Got) -> None:
+    done = [number for number in range(COUNT) if number % 3 != 1]
+    wait_until(lambda: len(got("transacted")) >= len(done))
+    assert sorted(int(text.split()[1]) for text, _ in got("transacted")) == done
+    assert {text for text, _ in got("checked")} == {f"transacted {n}" for n in range(2, COUNT, 3)}
