@@ -19,8 +19,9 @@ import tempfile
 from pathlib import Path
 
 import click
+from machine import machine
 from rounds import Outcome, interleaved
-from run import RESULTS, machine, print_table
+from run import RESULTS, print_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
 

@@ -18,9 +18,10 @@ import click
 from catch_up_rows import catch_up
 from cut_rows import silent_cut
 from failover_rows import java_kill, kill, switch
+from machine import machine
 from peer_pairs import apache_pair
 from rows import Bench, Row
-from run import machine, print_table, run_rows
+from run import print_table, run_rows
 from secured_rows import secured
 from servers import ROOT, place_generator
 

@@ -12,17 +12,15 @@ a goal missed is shown, not hidden in a failed command (--strict makes it 1).
 
 import json
 import os
-import platform
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 import click
 from account_rows import ACCOUNT_ROWS
 from filter_rows import FILTER_ROWS
+from machine import machine
 from machine_rows import MACHINE_ROWS
 from pop_rows import POP_ROWS
 from replica_rows import REPLICA_ROWS
@@ -46,23 +44,6 @@ ROWS = {
     **TLS_ROWS,
 }
 RESULTS = ROOT / "build" / "bench" / "results.json"
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers were taken on."""
-    model = platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return {
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load": Path("/proc/loadavg").read_text().split()[:3],
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
 
 
 def run_rows(names: list[str], bench: Bench, rows: dict[str, Row]) -> list[Outcome]:

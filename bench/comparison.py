@@ -1,0 +1,156 @@
+"""Comparison: what `make bench-peers` found: the machine, the peers, and rows of turns.
+
+In a row each peer has a turn in each round, at its full speed, and then paced turns, in which all
+peers get the same number of messages a second on a schedule: latencies are of those. Turns are kept
+as they were; medians, spreads and ratios are made from them when they are shown.
+
+    found = load(Path("bench/results/peers.json"))
+    cell = found.rows[0].cells["rmq"]; RATE.spread(cell)       Spread(median=412_000.0, ...)
+    ratio(found.rows[0], RATE, "rmq", "apache")                of each round, then their median
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+
+MIB = 1 << 20
+PERCENTILES = ("p50", "p99", "p99.9")
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """The median of several rounds, and the least and the most of them."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """None: there were no rounds."""
+    found = list(values)
+    return Spread(median(found), min(found), max(found)) if found else None
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one peer did in one turn."""
+
+    seconds: float
+    messages: int  # answered, or received
+    cpu_seconds: float  # of the peer's server processes
+    resident_bytes: int  # of the same, at the end
+    failures: dict[str, int] = {}
+    latency_us: dict[str, float] = {}  # of PERCENTILES; empty: not measured in this turn
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def cpu_per_million(self) -> float:
+        return self.cpu_seconds / self.messages * 1e6 if self.messages else 0.0
+
+
+class Cell(msgspec.Struct):
+    """A peer in a row."""
+
+    turns: list[Turn] = []
+    paced: list[Turn] = []
+    notes: list[str] = []  # what it does in another way than the row says
+    error: str = ""  # why there is nothing, or not all
+
+    @property
+    def failures(self) -> int:
+        return sum(sum(turn.failures.values()) for turn in (*self.turns, *self.paced))
+
+
+class Row(msgspec.Struct):
+    """A load, and what each peer made of it."""
+
+    name: str
+    title: str
+    load: dict[str, int | bool | str]  # of the shape: connections, window, body_bytes ...
+    cells: dict[str, Cell] = {}
+    pace: float = 0.0  # messages a second of the paced turns; 0: there were none
+
+
+class Server(msgspec.Struct):
+    """A peer's server as it was measured."""
+
+    title: str
+    version: str
+    client: str  # what loaded it
+    promise: str  # what an answer says about the disk, as it was set here
+    settings: dict[str, str] = {}
+
+
+class Comparison(msgspec.Struct):
+    """Everything that was found in one run."""
+
+    machine: dict[str, Any]
+    commit: str
+    rounds: int
+    seconds: float
+    servers: dict[str, Server] = {}
+    rows: list[Row] = []
+
+
+class Measure(NamedTuple):
+    """A number of each turn."""
+
+    key: str
+    title: str
+    unit: str
+    more_is_better: bool
+    of: Callable[[Cell], list[float]]
+
+    def spread(self, cell: Cell) -> Spread | None:
+        return spread(self.of(cell))
+
+
+def _latency(percentile: str) -> Measure:
+    def of(cell: Cell) -> list[float]:
+        return [turn.latency_us[percentile] for turn in cell.paced if percentile in turn.latency_us]
+
+    return Measure(percentile, f"latency, {percentile}", "us", False, of)
+
+
+RATE = Measure("rate", "messages a second", "msg/s", True,
+               lambda cell: [turn.rate for turn in cell.turns])  # fmt: skip
+CPU = Measure("cpu", "CPU seconds of the server for a million messages", "CPU-s/M", False,
+              lambda cell: [turn.cpu_per_million for turn in cell.turns])  # fmt: skip
+MEMORY = Measure("memory", "resident memory of the server", "MiB", False,
+                 lambda cell: [turn.resident_bytes / MIB for turn in cell.turns])  # fmt: skip
+MEASURES = (RATE, CPU, *(_latency(each) for each in PERCENTILES), MEMORY)
+
+
+def ratio(row: Row, measure: Measure, first: str, second: str) -> Spread | None:
+    """first / second, of each round by itself. None: one of them has nothing, or a zero."""
+    if first not in row.cells or second not in row.cells:
+        return None
+    pairs = list(zip(measure.of(row.cells[first]), measure.of(row.cells[second]), strict=False))
+    if not all(b for _, b in pairs):
+        return None
+    return spread(a / b for a, b in pairs)
+
+
+def common_pace(cells: Iterable[Cell], share: float) -> float:
+    """So much of the slowest peer's median rate, in two digits; 0: nobody has a rate."""
+    rates = [found.median for cell in cells if (found := RATE.spread(cell)) is not None]
+    return float(f"{min(rates, default=0.0) * share:.2g}")
+
+
+def save(comparison: Comparison, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(comparison), indent=1)
+    path.write_bytes(text + b"\n")
+
+
+def load(path: Path) -> Comparison:
+    """msgspec.ValidationError: the file is none of ours, or of another version."""
+    return msgspec.json.decode(path.read_bytes(), type=Comparison)

@@ -1,0 +1,81 @@
+"""The machine that numbers were taken on, and the tree that was measured.
+
+machine(Path("/var/tmp"))     {"cpu": "...", "cpus": 2, ..., "file system": "ext4 rw,relatime"}
+page_state()                  {"Cached": "2,113 MiB", "Dirty": "1 MiB", ...}
+commit()                      "3f2c9d1e5a07", with "+" where files differ from it
+"""
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from servers import ROOT
+
+MEMORY_LINES = ("MemTotal", "MemFree", "Cached", "Dirty", "Writeback", "SwapTotal")
+KERNEL_FILES = {
+    "transparent huge pages": "/sys/kernel/mm/transparent_hugepage/enabled",
+    "dirty_background_ratio": "/proc/sys/vm/dirty_background_ratio",
+    "dirty_ratio": "/proc/sys/vm/dirty_ratio",
+    "dirty_expire_centisecs": "/proc/sys/vm/dirty_expire_centisecs",
+    "frequency governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+}
+
+
+def machine(stores: Path | None = None) -> dict[str, Any]:
+    """`stores` is where the servers' files will be; their file system is a fact, too."""
+    model = platform.machine()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    for line in lines:
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    facts = {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "virtual": any(line.startswith("flags") and " hypervisor" in line for line in lines),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": Path("/proc/loadavg").read_text().split()[:3],
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    for name, path in KERNEL_FILES.items():
+        if os.access(path, os.R_OK):
+            facts[name] = chosen(Path(path).read_text().strip())
+    if stores is not None:
+        facts["file system"] = said("findmnt", "-n", "-o", "FSTYPE,OPTIONS", "--target", stores)
+    return facts
+
+
+def chosen(text: str) -> str:
+    """Of "always [madvise] never" the one that is in effect."""
+    return text.partition("[")[2].partition("]")[0] or text
+
+
+def page_state() -> dict[str, str]:
+    """The kernel's pages at this moment."""
+    found = {}
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name in MEMORY_LINES:
+            found[name] = f"{int(rest.split()[0]) // 1024:,} MiB"
+    return found
+
+
+def commit() -> str:
+    """Of the tree that is measured; "unknown" without git."""
+    head = said("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD")
+    changed = said("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
+    return (head or "unknown") + ("+" if changed else "")
+
+
+def said(*command: str | Path) -> str:
+    """What a program prints, in one line; empty where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except OSError:
+        return ""
+    return " ".join(done.stdout.split()) if done.returncode == 0 else ""

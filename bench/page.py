@@ -1,0 +1,213 @@
+"""The page of a comparison: plots and tables in one file, and the table in README.md.
+
+    python bench/page.py                              of bench/results/peers.json
+    python bench/page.py build/bench/peers.json --no-readme
+
+The page stands beside the JSON, as NAME.html. Nothing in it is loaded from elsewhere. The same JSON
+makes the same page, byte for byte.
+"""
+
+import io
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from comparison import CPU, MEASURES, RATE, Comparison, Measure, Row, Spread, load, ratio
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from servers import ROOT
+
+RESULTS = ROOT / "bench" / "results" / "peers.json"
+README = ROOT / "README.md"
+OWN = "rmq"
+# A section of README.md, up to the next heading; it stands before the one that is named.
+HEADING, BEFORE = "## Beside its peers", "## What it does not do yet"
+COLOURS = ("#0b66c2", "#c2410c", "#15803d", "#7c3aed", "#52525b")  # of the peers, in order
+
+
+class Number(NamedTuple):
+    """A cell of a table; empty: there is nothing to show."""
+
+    shown: str = ""
+    range: str = ""
+
+
+Cells = list[str | Number]
+
+
+def digits(value: float) -> str:
+    """Three digits that count; all of a whole number."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:.3g}"
+
+
+def number(found: Spread | None, unit: str = "") -> Number:
+    if found is None:
+        return Number()
+    return Number(digits(found.median) + unit, f"{digits(found.low)} to {digits(found.high)}")
+
+
+def table_of(found: Comparison, measure: Measure) -> list[Cells]:
+    """A line for each row: every peer's number, and ours to each of the others."""
+    peers = list(found.servers)
+    others = [key for key in peers if key != OWN]
+    titles = [found.servers[key].title for key in peers]
+    lines: list[Cells] = [
+        ["load", *titles, *(f"{OWN} / {found.servers[key].title}" for key in others)]
+    ]
+    for row in found.rows:
+        cells = [row.cells.get(key) for key in peers]
+        values = [measure.spread(cell) if cell is not None else None for cell in cells]
+        if any(values):
+            numbers = [number(each) for each in values]
+            ratios = [number(ratio(row, measure, OWN, key), "x") for key in others]
+            lines.append([row.title, *numbers, *ratios])
+    return lines
+
+
+def headline(found: Comparison) -> list[Cells]:
+    """Rate and CPU of each peer in one cell."""
+    lines: list[Cells] = [["load", *(each.title for each in found.servers.values())]]
+    for row in found.rows:
+        lines.append([row.title, *(in_short(row, key) for key in found.servers)])
+    return lines
+
+
+def in_short(row: Row, key: str) -> Number:
+    cell = row.cells.get(key)
+    rate = RATE.spread(cell) if cell is not None else None
+    cpu = CPU.spread(cell) if cell is not None else None
+    if rate is None or cpu is None:
+        return Number()
+    return Number(f"{digits(rate.median)}/s", f"{digits(cpu.median)} {CPU.unit}")
+
+
+# ------------------------------------------------------------------- plots
+
+
+def chart(found: Comparison, measure: Measure) -> str:
+    """Medians as dots, on bars from the least to the most, for each row and peer; SVG."""
+    # Drawn without a display, and without what only interactive use needs.
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    rows = [row for row in found.rows if any(map(measure.spread, row.cells.values()))]
+    # The salt makes ids the same in each run and others in each plot of the page; text stays text.
+    settings = {"svg.hashsalt": measure.key, "svg.fonttype": "none", "font.size": 9.0}
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(9.5, 1.2 + 0.42 * len(rows)), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        for at, (key, server) in enumerate(found.servers.items()):
+            points = [(line, found_one) for line, row in enumerate(rows) if key in row.cells
+                      if (found_one := measure.spread(row.cells[key])) is not None]  # fmt: skip
+            shift = (at - (len(found.servers) - 1) / 2) * 0.16
+            axes.errorbar(
+                [each.median for _, each in points],
+                [line + shift for line, _ in points],
+                xerr=[[each.median - each.low for _, each in points],
+                      [each.high - each.median for _, each in points]],
+                fmt="o", markersize=4.5, capsize=2, color=COLOURS[at % len(COLOURS)],
+                label=f"{server.title} {server.version}",
+            )  # fmt: skip
+        axes.set_yticks(range(len(rows)), [row.title for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xscale("log")
+        axes.set_xlabel(f"{measure.title} ({measure.unit}), logarithmic")
+        axes.grid(axis="x", which="both", color="#e5e7eb", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :].replace("<svg ", '<svg role="img" ', 1)
+
+
+# ------------------------------------------------------------------- the page
+
+
+def html(found: Comparison) -> str:
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(ROOT / "bench"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    measures = []
+    for each in MEASURES:
+        cells = table_of(found, each)
+        if len(cells) > 1:
+            measures.append((each.key, each, Markup(chart(found, each)), cells))
+    facts = [(key, plain(value)) for key, value in found.machine.items()]
+    return environment.get_template("page.html").render(
+        found=found, made=made(found), headline=headline(found), measures=measures, facts=facts
+    )
+
+
+def plain(value: object) -> str:
+    """A fact of the machine as a reader has it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {plain(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        return " ".join(map(plain, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def made(found: Comparison) -> str:
+    return f"{str(found.machine['time'])[:10]}, {found.machine['cpus']} x {found.machine['cpu']}"
+
+
+# ------------------------------------------------------------------- README.md
+
+
+def section(found: Comparison) -> str:
+    """The section of README.md, with its heading."""
+    lines = [
+        [each if isinstance(each, str) else
+         f"{each.shown}, {each.range}" if each.shown else "-" for each in cells]
+        for cells in headline(found)
+    ]  # fmt: skip
+    table = [f"| {' | '.join(cells)} |" for cells in lines]
+    table.insert(1, "|---" * len(lines[0]) + "|")
+    text = (
+        f"Messages a second, and CPU seconds of the server for a million of them ({CPU.unit}): "
+        f"medians of {found.rounds} rounds in\nwhich the peers took turns. {made(found)}, commit "
+        f"{found.commit}. All of it, latencies and settings: [bench/results](bench/results); "
+        "what is\nunfair in it: [bench](bench/README.md#beside-its-peers).\n"
+    )
+    return "\n".join([HEADING, "", text, *table, "", ""])
+
+
+def with_section(readme: str, text: str) -> str:
+    """README.md with the section, which replaces the one that is there. ValueError: it has none,
+    nor the heading before which it stands."""
+    there = re.compile(rf"^{re.escape(HEADING)}\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+    if there.search(readme):
+        return there.sub(lambda _: text, readme, count=1)
+    if f"\n{BEFORE}\n" not in readme:
+        raise ValueError(f"README has no heading {BEFORE!r}, before which the table stands")
+    return readme.replace(f"\n{BEFORE}\n", f"\n{text}{BEFORE}\n", 1)
+
+
+def write(path: Path, readme: Path | None) -> Path:
+    """The page of a JSON file, beside it; and the table into README.md."""
+    found = load(path)
+    page = path.with_suffix(".html")
+    page.write_text(html(found))
+    if readme is not None:
+        readme.write_text(with_section(readme.read_text(), section(found)))
+    return page
+
+
+@click.command()
+@click.argument("results", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                default=RESULTS)  # fmt: skip
+@click.option("--readme/--no-readme", default=True, help="Put the table into README.md, too.")
+def main(results: Path, readme: bool) -> None:
+    """Make the page of what `make bench-peers` found."""
+    click.echo(write(results, README if readme else None))
+
+
+if __name__ == "__main__":
+    main()
