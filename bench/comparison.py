@@ -108,6 +108,7 @@ class Measure(NamedTuple):
     unit: str
     more_is_better: bool
     of: Callable[[Cell], list[float]]
+    paced: bool = False  # of the paced turns
 
     def spread(self, cell: Cell) -> Spread | None:
         return spread(self.of(cell))
@@ -117,7 +118,7 @@ def _latency(percentile: str) -> Measure:
     def of(cell: Cell) -> list[float]:
         return [turn.latency_us[percentile] for turn in cell.paced if percentile in turn.latency_us]
 
-    return Measure(percentile, f"latency, {percentile}", "us", False, of)
+    return Measure(percentile, f"latency, {percentile}", "us", False, of, paced=True)
 
 
 RATE = Measure("rate", "messages a second", "msg/s", True,

@@ -61,7 +61,8 @@ def table_of(found: Comparison, measure: Measure) -> list[Cells]:
         if any(values):
             numbers = [number(each) for each in values]
             ratios = [number(ratio(row, measure, OWN, key), "x") for key in others]
-            lines.append([row.title, *numbers, *ratios])
+            pace = f", {digits(row.pace)}/s" if measure.paced else ""
+            lines.append([row.title + pace, *numbers, *ratios])
     return lines
 
 

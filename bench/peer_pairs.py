@@ -7,16 +7,14 @@ is that of master and slave together. Apache's JVMs have 3 GiB each and the JVM'
 """
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from replica_rows import SlaveCost, pair
 from rounds import Outcome, interleaved, middle
 from rows import Bench, in_rounds, one_by_one, sends, topic_queues
-from servers import Ours, Server
+from servers import Ours, Server, placed_on
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -34,14 +32,12 @@ LOADS = (("1x64", 1, 64), ("64x1", 64, 1))
 class ApacheServer:
     """What the rows ask of a server, of an Apache broker."""
 
-    def __init__(self, servers: ApacheStandalone, cpus: list[int]) -> None:
+    def __init__(self, servers: ApacheStandalone) -> None:
         self.servers = servers
         self.address = f"127.0.0.1:{servers.broker_port}"
         self.addresses = [self.address]
         self.name_server = f"127.0.0.1:{servers.name_server_port}"
         self.log = servers.folder / "broker.log"
-        if cpus:
-            pin(servers.broker.pid, cpus)
 
     def pids(self) -> list[int]:
         return [self.servers.broker.pid]
@@ -49,13 +45,6 @@ class ApacheServer:
     def check_alive(self) -> None:
         if not self.servers.broker.running:
             raise RuntimeError(f"Apache's broker has ended: see {self.log}")
-
-
-def pin(pid: int, cpus: list[int]) -> None:
-    """All threads there are: a JVM has many when it is ready."""
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(int(thread.name), cpus)
 
 
 @contextlib.contextmanager
@@ -69,9 +58,10 @@ def theirs(bench: Bench) -> Iterator[tuple[ApacheServer, ApacheServer]]:
         for name, settings in (("apache-master", of_master), ("apache-slave", of_slave))
     ]
     try:
-        both[0].start()
-        both[1].start_broker()
-        master, slave = (ApacheServer(each, bench.places(sync=False)) for each in both)
+        with placed_on(bench.places(sync=False)):
+            both[0].start()
+            both[1].start_broker()
+        master, slave = map(ApacheServer, both)
         until = time.monotonic() + READY_S
         while not follows(master.address):
             if time.monotonic() > until:

@@ -10,13 +10,12 @@ extremes. A row passes when its median does.
     outcome.values = [1.52, 1.48, 1.55, 1.50, 1.49]; outcome.median, outcome.passed  ->  1.50, True
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
 
 A = TypeVar("A")
-B = TypeVar("B")
 
 
 @dataclass
@@ -82,18 +81,23 @@ class Outcome:
         }
 
 
-def interleaved(rounds: int, first: Callable[[], A], second: Callable[[], B]) -> list[tuple[A, B]]:
-    """Results of both, round by round; every other round runs them in the other order."""
+def in_turns(rounds: int, runs: Sequence[Callable[[], A]]) -> list[list[A]]:
+    """Results of all, round by round; every other round runs them in the other order."""
     results = []
     for number in range(rounds):
-        if number % 2 == 0:
-            a = first()
-            b = second()
-        else:
-            b = second()
-            a = first()
-        results.append((a, b))
+        found = {which: runs[which]() for which in order(number, len(runs))}
+        results.append([found[which] for which in range(len(runs))])
     return results
+
+
+def order(number: int, count: int) -> list[int]:
+    """Forwards, then backwards."""
+    return list(range(count)) if number % 2 == 0 else list(range(count))[::-1]
+
+
+def interleaved(rounds: int, first: Callable[[], A], second: Callable[[], A]) -> list[tuple[A, A]]:
+    """Two in turns."""
+    return [(a, b) for a, b in in_turns(rounds, [first, second])]
 
 
 def middle(values: list[float]) -> float:
@@ -137,7 +141,6 @@ def in_slices(slices: int, seconds: float, *runs: Callable[[float], Slice]) -> l
     """
     totals = [Slice() for _ in runs]
     for number in range(slices):
-        order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
-        for which in order:
+        for which in order(number, len(runs)):
             totals[which].add(runs[which](seconds))
     return totals

@@ -42,6 +42,7 @@ class Bench:
     rounds: int = 5
     seconds: float = 2.0
     warmup: float = 0.3
+    warm_s_max: float = 60.0  # of a peer before it counts, whatever it asks for
     cpus: list[int] = field(default_factory=list)  # for servers; the generator has its own
     all_cpus: list[int] = field(default_factory=list)
     floor_file_mb: int = 1024

@@ -15,6 +15,7 @@ from account_rows import ADMIN, SETTINGS, armed, make_users, signed_sends
 from peer_pairs import HEAP, WARM_S, ApacheServer
 from rounds import Outcome
 from rows import Bench, compare_cpu, in_rounds, topic_queues
+from servers import placed_on
 from tls_rows import by_tls
 
 from rmq.demo.ports import free_port
@@ -43,8 +44,9 @@ def armed_apache(bench: Bench) -> Iterator[ApacheServer]:
         bench.root / "apache", free_port(), free_port(2, 1), OF_APACHE, heap=HEAP, jvm=TLS
     )
     try:
-        servers.start()
-        yield ApacheServer(servers, bench.places(sync=False))
+        with placed_on(bench.places(sync=False)):
+            servers.start()
+        yield ApacheServer(servers)
     finally:
         servers.kill()
 

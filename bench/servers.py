@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rounds import Slice
@@ -64,6 +65,19 @@ def place_generator(placement: str) -> list[int]:
     return cpus[1:]
 
 
+@contextlib.contextmanager
+def placed_on(cpus: list[int]) -> Iterator[None]:
+    """Children that are started in the block have these processors, from their first thread on: a
+    JVM, or a Go program, makes its threads for as many as it finds. Empty: those of ours."""
+    before = os.sched_getaffinity(0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class Server:
     """A child process; leaving the `with` block stops it and removes its directory. An idle one has
     only what time others leave."""
@@ -78,12 +92,10 @@ class Server:
         self.log = directory.with_suffix(".log")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.started = time.monotonic()
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, placed_on(cpus):
             self.process = subprocess.Popen(
                 command, cwd=directory, env=environment, stdout=log, stderr=log
             )
-        if cpus:
-            os.sched_setaffinity(self.process.pid, cpus)
         if idle:
             os.sched_setscheduler(self.process.pid, os.SCHED_IDLE, os.sched_param(0))
 

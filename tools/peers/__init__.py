@@ -1,11 +1,15 @@
 """The programs rmq is compared with, started on loopback from published packages.
 
-    cache.py    jars from Maven Central, fetched once into $RMQ_CACHE (~/.cache/rmq/peers)
+    cache.py    what they are made of, fetched once into $RMQ_CACHE (~/.cache/rmq/peers)
+    go_program.py   programs in Go, built into the cache
     probe.py    a frame of the remoting protocol in 60 lines, to see whether a server answers
     server.py   a child process with a log file: start, wait until ready, stop, kill
     apache.py   Apache RocketMQ name server and broker
     proxy.py    its proxy, which gRPC clients connect to
     npm.py      packages of npm in the same cache
+    kafka.py    Kafka on one node, and its load tools
+    nats.py     NATS with JetStream, and the load for it (nats_load/, in Go)
+    prometheus.py   Prometheus and promtool
     mqadmin.py  the mqadmin command line, one JVM for each call
     java_client.py  the Java client, which writes down what it does and is told
 

@@ -1,10 +1,10 @@
-"""Jars from Maven Central, kept outside the tree.
+"""What the peers are made of, kept outside the tree: jars, programs.
 
     $RMQ_CACHE/lib             name server, broker, tools and client of Apache RocketMQ 5.5.0
     $RMQ_CACHE/client-acl-4.9.8    a client alone
 
-A folder is complete or absent: Maven copies into a folder of its own, which is then renamed. Two
-processes that fetch at the same time each do the work and the first rename wins; nobody waits.
+A folder is complete or absent: it is filled under another name, and then renamed. Two processes
+that fetch at the same time each do the work and the first rename wins; nobody waits.
 
     >>> jars = apache_jars()
     >>> (jars / "rocketmq-broker-5.5.0.jar").exists()
@@ -17,10 +17,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 APACHE_VERSION = "5.5.0"
 HERE = Path(__file__).resolve().parent
+RUN_SECONDS_MAX = 900
 
 # The broker reaches into NIO buffers; Java 17 refuses that without these options.
 JAVA_OPENS = [
@@ -56,25 +58,45 @@ def cache_directory() -> Path:
     return root
 
 
-def fetch_dependencies(folder: str, pom: Path, properties: dict[str, str]) -> Path:
-    """Copy the dependencies of `pom` into the cache as `folder`, unless they are there."""
+def kept(folder: str, make: Callable[[Path], None]) -> Path:
+    """The cache's folder of that name; where it is not there, `make` fills an empty one for it."""
     target = cache_directory() / folder
     if target.is_dir():
         return target
     partial = Path(tempfile.mkdtemp(prefix=f".{folder}-", dir=cache_directory()))
-    command = [tool("mvn"), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-    command += [f"-D{key}={value}" for key, value in properties.items()]
-    command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    if done.returncode != 0:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    partial.chmod(0o755)
     try:
+        make(partial)
+        partial.chmod(0o755)
         partial.rename(target)
-    except OSError:  # another process was first
+    except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():  # another process may have been first
+            raise
     return target
+
+
+def fetch_dependencies(folder: str, pom: Path, properties: dict[str, str]) -> Path:
+    """Copy the dependencies of `pom` into the cache as `folder`, unless they are there."""
+
+    def fetch(target: Path) -> None:
+        command = [tool("mvn"), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+        command += [f"-D{key}={value}" for key, value in properties.items()]
+        ran([*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"])
+
+    return kept(folder, fetch)
+
+
+def ran(
+    command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
+) -> str:
+    """What a program that builds or fetches something printed; RuntimeError where it fails."""
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True,
+        text=True, timeout=RUN_SECONDS_MAX,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def apache_jars() -> Path:

@@ -92,7 +92,9 @@ def test_the_same_results_make_the_same_page(found: Comparison) -> None:
 
 def test_rows_without_a_measure_are_left_out_of_its_table(found: Comparison) -> None:
     p50 = next(each for each in page.MEASURES if each.key == "p50")
-    assert [line[0] for line in page.table_of(found, p50)] == ["load", "1 connection, window 64"]
+    assert [line[0] for line in page.table_of(found, p50)] == [
+        "load", "1 connection, window 64, 20,000/s"
+    ]  # fmt: skip
     cpu = page.table_of(found, CPU)
     assert cpu[0] == ["load", "rmq", "RocketMQ", "rmq / RocketMQ"]
     assert cpu[2][2] == page.Number() == cpu[2][3]

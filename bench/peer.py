@@ -1,0 +1,105 @@
+"""A peer: a server under comparison, and the loads that it can be given.
+
+    class Nats(Peer): key, title, version, client, promise(sync), start(), stop(), load(shape) ...
+    load = peer.load(Shape(name="single", title="...", window=64))
+    load.turn(seconds=2.0, rate=0.0)        a Turn: as many messages as go; rate: so many a second
+
+A load that the peer, or the client it is measured with, does not have raises NotOffered with the
+reason, which the table shows in its place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import msgspec
+from comparison import Server, Turn
+from rows import QUEUES, Bench
+
+from rmq.load.cpu import resident_bytes
+
+
+class NotOffered(Exception):
+    """There is no such load of this peer; the text says why."""
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row asks of every peer. A queue is a partition of Kafka's, a subject of NATS'."""
+
+    name: str
+    title: str
+    kind: str = "send"  # or "pull": what was sent before, over and over
+    body_bytes: int = 256
+    connections: int = 1
+    window: int = 1  # open requests of a connection
+    batch: int = 1  # messages of a request, or of an answer to a pull at most
+    topics: int = 1
+    queues: int = QUEUES  # of a topic
+    filled: int = 0  # messages that are there before
+    sync: bool = False  # an answer says that the message is on the disk
+    paced: bool = True  # there are latencies, too
+
+
+class Load(ABC):
+    """A load on one peer; it begins anew in each turn."""
+
+    notes: tuple[str, ...] = ()  # what is done in another way than the shape says
+
+    @abstractmethod
+    def turn(self, seconds: float, rate: float) -> Turn:
+        """Messages for so long; rate in messages a second, 0: as many as go."""
+
+    def close(self) -> None:  # noqa: B027 - few start something
+        """Ends what it started."""
+
+
+class Peer(ABC):
+    """A server on loopback, whose files are in a folder of its own."""
+
+    key: str
+    title: str
+    version: str
+    client: str
+    warm_s = 0.3  # of a load before it counts
+
+    def __init__(self, bench: Bench, sync: bool) -> None:
+        self.bench = bench
+        self.sync = sync
+        self.folder = bench.root / self.key
+
+    @abstractmethod
+    def start(self) -> None:
+        """Returns when it serves. Its threads stay on the processors it is started on."""
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    @abstractmethod
+    def pids(self) -> list[int]:
+        """Whose CPU and memory count."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, str]: ...
+
+    @abstractmethod
+    def promise(self) -> str:
+        """What an answer says about the message."""
+
+    @abstractmethod
+    def load(self, shape: Shape) -> Load:
+        """Creates what the shape needs. NotOffered, see there."""
+
+    def described(self) -> Server:
+        return Server(
+            self.title, self.version, self.client, self.promise(),
+            without_paths(self.settings(), self.folder),
+        )  # fmt: skip
+
+    def resident(self) -> int:
+        return sum(resident_bytes(pid) for pid in self.pids())
+
+
+def without_paths(settings: dict[str, str], folder: Path) -> dict[str, str]:
+    """Where files were says nothing to a reader."""
+    return {key: value.replace(str(folder), ".") for key, value in settings.items()}

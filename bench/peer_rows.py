@@ -1,0 +1,142 @@
+"""The rows of `make bench-peers`: shapes of load, and how one is measured on all peers.
+
+    row = measured(SHAPES["single"], bench, [Rmq, Apache, NatsPeer, KafkaPeer], rounds=5)
+
+All peers of a row run at the same time, on the same processors and disk, each with an empty store.
+In a round each has one turn while the others wait, in alternating order; the paced rounds follow.
+A peer that fails has an error in its cell and stays out of what follows; the others go on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+from comparison import Cell, Row, Server, Turn, common_pace
+from peer import Load, NotOffered, Peer, Shape
+from rounds import in_turns
+from rows import Bench
+
+PACE_SHARE = 0.5  # of the slowest peer's rate: what all of them can keep
+KIB = 1024
+
+
+def sends(
+    name: str, title: str, connections: int, window: int, sizes: tuple[int, ...] = (256, KIB)
+) -> list[Shape]:
+    """A shape for each size of body."""
+    return [
+        Shape(
+            name=f"{name}-{size}", title=f"{title}, {size} B", connections=connections,
+            window=window, body_bytes=size,
+        )
+        for size in sizes
+    ]  # fmt: skip
+
+
+def shapes() -> list[Shape]:
+    small = (256,)
+    single, many, one = "1 connection, 64 open sends", "64 connections, 1 open send", "1 x 1"
+    synced = [*sends("sync-one", f"SYNC_FLUSH, {one}", 1, 1, small),
+              *sends("sync-many", f"SYNC_FLUSH, {many}", 64, 1, small),
+              *sends("sync-single", f"SYNC_FLUSH, {single}", 1, 64, small)]  # fmt: skip
+    return [
+        *sends("single", single, 1, 64),
+        *sends("many", many, 64, 1),
+        *sends("one", one, 1, 1),
+        *sends("wide", "16 connections, 32 open sends each", 16, 32),
+        *[msgspec.structs.replace(each, title=f"{each.title}, batches of 32", batch=32)
+          for each in sends("batch", "1 connection, 4 open", 1, 4)],
+        *sends("large", "1 connection, 4 open sends", 1, 4, (64 * KIB,)),
+        Shape(name="topics", title="10,000 topics, 1 connection, 64 open sends, 256 B", window=64,
+              topics=10_000, queues=1),
+        *[Shape(name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B",
+                kind="pull", connections=8, batch=32, body_bytes=size, filled=200_000, paced=False)
+          for size in (256, KIB)],
+        *[msgspec.structs.replace(each, sync=True) for each in synced],
+    ]  # fmt: skip
+
+
+SHAPES = {shape.name: shape for shape in shapes()}
+
+
+@contextmanager
+def started(peer: Peer) -> Iterator[Peer]:
+    """With an empty store, which is removed."""
+    try:
+        peer.start()
+        yield peer
+    finally:
+        peer.stop()
+        shutil.rmtree(peer.folder, ignore_errors=True)
+
+
+class Contender:
+    """A peer in a row: its load, and the cell that its turns go to."""
+
+    def __init__(self, peer: Peer, shape: Shape, until: ExitStack) -> None:
+        self.peer = peer
+        self.cell = Cell()
+        self.server: Server | None = None
+        self.load: Load | None = None
+        with self.trying():
+            until.enter_context(started(peer))
+            self.server = peer.described()
+            self.load = peer.load(shape)
+            until.callback(self.load.close)
+            self.cell.notes = list(self.load.notes)
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """What fails here is told in the cell, and ends the peer's part in the row."""
+        try:
+            yield
+        except NotOffered as reason:
+            self.load, self.cell.error = None, f"not measured: {reason}"
+        except Exception as error:  # a row is worth having without one of the peers
+            self.load, self.cell.error = None, f"{type(error).__name__}: {error}"
+
+    def warm(self, seconds: float) -> None:
+        """Turns that do not count. One may take less, or more, than was asked for."""
+        until = time.monotonic() + seconds
+        while self.load is not None and (left := until - time.monotonic()) > 0:
+            with self.trying():
+                self.load.turn(left, 0.0)
+
+    def turn(self, into: list[Turn], seconds: float, rate: float) -> None:
+        if self.load is not None:
+            with self.trying():
+                turn = self.load.turn(seconds, rate)
+                if not turn.messages:
+                    raise RuntimeError(f"nothing was answered: {turn.failures}")
+                into.append(turn)
+
+
+def measured(
+    shape: Shape, bench: Bench, peers: list[Callable[[Bench, bool], Peer]]
+) -> tuple[Row, dict[str, Server]]:
+    """The row, and what the peers were when it was measured."""
+    row = Row(shape.name, shape.title, msgspec.to_builtins(shape))
+    with ExitStack() as until:
+        found = [Contender(make(bench, shape.sync), shape, until) for make in peers]
+        for each in found:
+            each.warm(min(each.peer.warm_s, bench.warm_s_max))
+        in_turns(bench.rounds, [full_speed(each, bench.seconds) for each in found])
+        if shape.paced:
+            row.pace = common_pace((each.cell for each in found), PACE_SHARE)
+        if row.pace:
+            in_turns(bench.rounds, [paced(each, bench.seconds, row.pace) for each in found])
+        row.cells = {each.peer.key: each.cell for each in found}
+        servers = {each.peer.key: each.server for each in found if each.server is not None}
+    return row, servers
+
+
+def full_speed(each: Contender, seconds: float) -> Callable[[], None]:
+    return lambda: each.turn(each.cell.turns, seconds, 0.0)
+
+
+def paced(each: Contender, seconds: float, rate: float) -> Callable[[], None]:
+    return lambda: each.turn(each.cell.paced, seconds, rate)

@@ -1,0 +1,209 @@
+"""The peers that speak RocketMQ's protocol, ours and Apache's, under one load: that of `rmq bench`.
+
+    peer = Apache(bench, sync=False); peer.start()
+    peer.load(Shape(name="single", title="", window=64)).turn(2.0, 0.0)
+
+Requests are byte for byte the same for both (rmq/load/frames.py): what the official Java client
+sends. Of both the broker's process counts; ours has its name server in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from comparison import PERCENTILES, Turn
+from peer import Load, Peer, Shape
+from servers import Ours, placed_on
+
+import rmq
+from cext.load.consumer import Consumer
+from cext.load.producer import Producer
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.demo.ports import free_port
+from rmq.format import fastjson
+from rmq.load import control
+from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.load.report import code_name, latency_microseconds
+from rmq.load.run import Result, connect, measure, open_producer
+from tools.peers.apache import ApacheStandalone
+from tools.peers.cache import APACHE_VERSION
+
+GROUP = "bench-consumer"
+LIST_TOPICS = 200  # of a request that creates them; a header's names must fit
+FILL_BATCH = 32
+LATE_SHARE = 0.01  # of a schedule's requests, due and not sent at the end, that is no failure
+
+
+class RocketmqPeer(Peer):
+    """A broker of RocketMQ's protocol."""
+
+    client = "rmq bench: a C loop, requests as of the Java client 5.5"
+
+    @property
+    def address(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def name_server(self) -> str:
+        raise NotImplementedError
+
+    def load(self, shape: Shape) -> Load:
+        names = [shape.name if n == 0 else f"{shape.name}-{n}" for n in range(shape.topics)]
+        self.create_topics(names, shape.queues)
+        queues = [target.queue for target in
+                  control.find_queues(self.name_server, names, shape.queues)]  # fmt: skip
+        if shape.filled:
+            self.fill(queues, shape)
+        return {"send": Sends, "pull": Pulls}[shape.kind](self, shape, queues)
+
+    def create_topics(self, names: list[str], queues: int) -> None:
+        """Many in a request: one by one Apache's broker writes all it has for each."""
+        with Connection(self.address) as broker:
+            for first in range(0, len(names), LIST_TOPICS):
+                items = [
+                    {"topicName": name, "readQueueNums": queues, "writeQueueNums": queues,
+                     "perm": 6}
+                    for name in names[first : first + LIST_TOPICS]
+                ]  # fmt: skip
+                body = fastjson.dumps({"topicConfigList": items})
+                broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body, timeout=60)
+
+    def fill(self, queues: list[Queue], shape: Shape) -> None:
+        frames = send_frames(queues, SendShape(shape.body_bytes, batch=FILL_BATCH))
+        requests = -(-shape.filled // FILL_BATCH)
+        loop = open_producer(frames, [self.address], 4, limit=requests)
+        while loop.run(200_000):
+            pass
+        if (stats := loop.stats())["acked"] != requests:
+            raise RuntimeError(f"{self.title} did not take all: {stats}")
+
+
+class RocketmqLoad(Load):
+    """A load of the C loop; its connections are new in each turn."""
+
+    def __init__(self, peer: RocketmqPeer, shape: Shape, queues: list[Queue]) -> None:
+        self.peer, self.shape, self.queues = peer, shape, queues
+
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Producer | Consumer]:
+        raise NotImplementedError
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        with self.loop(rate) as loop:
+            result = measure(loop, seconds, self.peer.bench.warmup, self.peer.pids())
+        return turn_of(result, self.peer.resident(), paced=rate > 0)
+
+
+def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
+    failures = {code_name(code): count for code, count in result.failures.items()}
+    if result.unanswered:
+        failures["no answer"] = result.unanswered
+    if paced and result.overdue > LATE_SHARE * max(result.requests, 1):
+        failures["not sent in time"] = result.overdue
+    table = latency_microseconds(result) if result.latency.count else {}
+    return Turn(
+        result.seconds, result.messages, result.cpu_seconds or 0.0, resident_bytes, failures,
+        {name: table[name] for name in PERCENTILES if name in table},
+    )  # fmt: skip
+
+
+class Sends(RocketmqLoad):
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Producer]:
+        shape = self.shape
+        frames = send_frames(self.queues, SendShape(shape.body_bytes, batch=shape.batch))
+        addresses = [self.peer.address] * shape.connections
+        yield open_producer(frames, addresses, shape.window, rate)
+
+
+class Pulls(RocketmqLoad):
+    """All that is there, from the first message on, over and over; a connection for each queue."""
+
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Consumer]:
+        # The heartbeat's connection stays open while the pulls run.
+        with Connection(self.peer.address) as connection:
+            topics = list(dict.fromkeys(queue.topic for queue in self.queues))
+            control.subscribe(connection, GROUP, topics)
+            ranges = [control.queue_range(connection, queue) for queue in self.queues]
+            frames = pull_frames(self.queues, GROUP, self.shape.batch, suspend_ms=0)
+            sockets = [connect(self.peer.address) for _ in self.queues]
+            yield Consumer(frames, sockets, [*ranges], rewind=True)
+
+
+# ------------------------------------------------------------------- ours
+
+
+class Rmq(RocketmqPeer):
+    key, title, version = "rmq", "rmq", rmq.__version__
+
+    def start(self) -> None:
+        flush = "sync" if self.sync else "async"
+        self.server = Ours(self.folder, flush, self.bench.places(self.sync))
+        self.server.await_ack()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    @property
+    def name_server(self) -> str:
+        return self.server.name_server
+
+    def pids(self) -> list[int]:
+        return self.server.pids()
+
+    def settings(self) -> dict[str, str]:
+        return {"flushDiskType": "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH"}
+
+    def promise(self) -> str:
+        if self.sync:
+            return "on the disk; messages that come meanwhile share the next fdatasync"
+        return "written to the file: the end of the process loses nothing"
+
+
+# ------------------------------------------------------------------- Apache's
+
+
+class Apache(RocketmqPeer):
+    key, title, version = "apache", "RocketMQ", APACHE_VERSION
+    heap = "3g"
+    warm_s = 20.0  # a JVM compiles what it runs for long
+
+    def start(self) -> None:
+        given = {
+            "flushDiskType": "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH",
+            "mappedFileSizeCommitLog": str(1 << 30),  # its default
+        }
+        self.servers = ApacheStandalone(
+            self.folder, free_port(), free_port(2, 1), given, heap=self.heap, jvm=()
+        )
+        with placed_on(self.bench.places(self.sync)):
+            self.servers.start()
+
+    def stop(self) -> None:
+        self.servers.kill()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.servers.broker_port}"
+
+    @property
+    def name_server(self) -> str:
+        return f"127.0.0.1:{self.servers.name_server_port}"
+
+    def pids(self) -> list[int]:
+        return [self.servers.broker.pid]
+
+    def settings(self) -> dict[str, str]:
+        return {"-Xmx, -Xms": self.heap, **self.servers.settings}
+
+    def promise(self) -> str:
+        if self.sync:
+            return "on the disk; messages that come meanwhile share the next sync"
+        return "in the mapped file: the end of the process loses nothing"

@@ -1,0 +1,41 @@
+"""bench/peers.py measures a row of all peers: Apache RocketMQ, NATS and Kafka beside ours.
+
+Goal: each starts, takes the load of its client, and has its numbers. Method: the quick mode, rows
+that ask for all that differs. Cannot prove: that numbers of a long run are fair.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+ROWS = ("single-256", "batch-256", "pull-256", "topics", "sync-one-256")
+WITHOUT = {("topics", "kafka")}
+
+pytestmark = pytest.mark.compat
+
+
+@pytest.mark.timeout(3600)
+def test_a_quick_run_measures_every_peer(tmp_path: Path) -> None:
+    results = tmp_path / "peers.json"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "bench/peers.py", "--quick", "--only", ",".join(ROWS), "--dir", tmp_path,
+         "--json", results], env={**os.environ, "PYTHONPATH": path}, cwd=ROOT,
+        capture_output=True, text=True, timeout=HANG_S,
+    )  # fmt: skip
+    rows = {row["name"]: row["cells"] for row in json.loads(results.read_text())["rows"]}
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(rows) == list(ROWS)
+    for name, cells in rows.items():
+        assert list(cells) == ["rmq", "apache", "nats", "kafka"]
+        for key, cell in cells.items():
+            if (name, key) in WITHOUT:
+                assert cell["error"].startswith("not measured: ")
+            else:
+                assert cell["turns"][0]["messages"] > 0 and cell["error"] == "", (name, key, cell)

@@ -1,0 +1,38 @@
+"""bench/peers.py measures a row of our broker from start to page.
+
+Goal: the broker starts, load runs at full speed and paced, turns, page and table come out. Method:
+the quick mode, one row of sends and one of pulls. Peers of other makers: tests/compat.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+
+@pytest.mark.timeout(900)
+def test_a_quick_run_of_ours_makes_turns_and_a_page(tmp_path: Path) -> None:
+    results = tmp_path / "peers.json"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "bench/peers.py", "--quick", "--peers", "rmq", "--only",
+         "single-256,pull-256", "--dir", tmp_path, "--json", results],
+        env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
+        timeout=HANG_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(results.read_text())
+    for row, paced in zip(found["rows"], (1, 0), strict=True):
+        cell = row["cells"]["rmq"]
+        assert (len(cell["turns"]), len(cell["paced"]), cell["error"]) == (1, paced, "")
+        (turn,) = cell["turns"]
+        assert turn["messages"] > 0 and turn["cpu_seconds"] > 0 and turn["resident_bytes"] > 0
+        assert turn["failures"] == {}
+    assert found["servers"]["rmq"]["settings"] == {"flushDiskType": "ASYNC_FLUSH"}
+    assert "<svg" in results.with_suffix(".html").read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["peers.html", "peers.json"]

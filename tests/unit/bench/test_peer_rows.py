@@ -1,0 +1,126 @@
+"""A row of peers: turns, the common pace, and what becomes of one that fails or has no such load.
+
+The peers are made here, of no server: what is looked at is the order of a row. Real ones:
+tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
+"""
+
+from pathlib import Path
+
+import pytest
+from comparison import Turn
+from peer import Load, NotOffered, Peer, Shape, without_paths
+from peer_rows import SHAPES, measured
+from rows import Bench
+
+
+class Made(Load):
+    notes = ("made",)
+
+    def __init__(self, peer) -> None:
+        self.peer, self.rates, self.closed = peer, [], False
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        self.rates.append(rate)
+        if len(self.rates) == self.peer.fails_at:
+            raise OSError("gone")
+        messages = int((rate or self.peer.speed) * seconds)
+        return Turn(seconds, messages, 0.1, 1, {}, {"p50": 1.0} if rate else {})
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Fake(Peer):
+    title = version = client = "made"
+    warm_s = 0.0
+    speed, fails_at, stopped = 1000, 0, False
+
+    def start(self) -> None:
+        self.folder.mkdir()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def pids(self) -> list[int]:
+        return []
+
+    def settings(self) -> dict[str, str]:
+        return {"store": f"{self.folder}/s"}
+
+    def promise(self) -> str:
+        return "none"
+
+    def load(self, shape: Shape) -> Load:
+        self.made = Made(self)
+        return self.made
+
+
+def peer(peers: list[Fake], key: str, base: type[Fake] = Fake, **more):
+    kind = type(key, (base,), {"key": key, **more})
+
+    def make(bench: Bench, sync: bool) -> Peer:
+        peers.append(kind(bench, sync))
+        return peers[-1]
+
+    return make
+
+
+def test_all_take_turns_and_then_the_pace_of_the_slowest(tmp_path: Path) -> None:
+    made: list[Fake] = []
+    makers = [peer(made, "fast", speed=9000), peer(made, "slow", speed=500)]
+    row, servers = measured(Shape(name="x", title="X"), Bench(tmp_path, 3, 2.0), makers)
+    assert row.pace == 250.0
+    assert [len(row.cells[key].turns) for key in ("fast", "slow")] == [3, 3]
+    assert [turn.rate for turn in row.cells["fast"].paced] == [250.0] * 3
+    assert [each.made.rates for each in made] == [[0.0] * 3 + [250.0] * 3] * 2
+    assert all(each.made.closed and each.stopped and not each.folder.exists() for each in made)
+    assert row.cells["slow"].notes == ["made"] and servers["fast"].settings == {"store": "./s"}
+    assert row.load["window"] == 1
+
+
+def test_one_that_fails_or_has_no_such_load_does_not_stop_the_others(tmp_path: Path) -> None:
+    class Without(Fake):
+        def load(self, shape: Shape) -> Load:
+            raise NotOffered("its tool has none")
+
+    class Broken(Fake):
+        def start(self) -> None:
+            raise RuntimeError("no port")
+
+    made: list[Fake] = []
+    makers = [
+        peer(made, "good"),
+        peer(made, "without", Without),
+        peer(made, "broken", Broken),
+        peer(made, "dying", fails_at=2),
+        peer(made, "silent", speed=0),
+    ]
+    row, servers = measured(Shape(name="x", title="X"), Bench(tmp_path, 3, 1.0), makers)
+    cells = row.cells
+    assert cells["good"].error == "" and len(cells["good"].paced) == 3
+    assert cells["without"].error == "not measured: its tool has none"
+    assert cells["broken"].error == "RuntimeError: no port"
+    assert cells["dying"].error == "OSError: gone" and len(cells["dying"].turns) == 1
+    assert cells["silent"].error == "RuntimeError: nothing was answered: {}"
+    assert set(servers) == {"good", "without", "dying", "silent"}
+    assert all(each.stopped for each in made)
+
+
+def test_a_shape_without_a_pace_has_no_latencies(tmp_path: Path) -> None:
+    made: list[Fake] = []
+    shape = Shape(name="x", title="X", paced=False)
+    row, _ = measured(shape, Bench(tmp_path, 2, 1.0), [peer(made, "one")])
+    assert row.pace == 0.0 and row.cells["one"].paced == []
+
+
+def test_settings_are_shown_without_the_folders_of_this_machine() -> None:
+    assert without_paths({"a": "/x/y/store", "b": "1"}, Path("/x/y")) == {"a": "./store", "b": "1"}
+
+
+def test_names_of_rows_can_be_topics_and_titles_tell_them_apart() -> None:
+    assert len({shape.title for shape in SHAPES.values()}) == len(SHAPES)
+    assert all(name.replace("-", "").isalnum() for name in SHAPES)
+    for shape in SHAPES.values():
+        assert shape.sync == shape.title.startswith("SYNC_FLUSH")
+    with pytest.raises(TypeError):
+        Shape("x", "y")  # type: ignore[misc]

@@ -1,0 +1,40 @@
+"""Programs in Go, built once into the cache by `go`.
+
+    installed("github.com/nats-io/nats-server/v2", "v2.15.2")     its command, in its own folder
+    compiled(HERE / "nats_load")             of sources in the tree: anew when one of them changed
+
+A program is built for this machine, with the checksums of Go's own data base.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+from tools.peers.cache import kept, ran, tool
+
+# Nobody asks these programs for their commit, and git refuses a tree of another user's.
+BUILD = ["build", "-buildvcs=false", "-trimpath"]
+
+
+def installed(module: str, version: str) -> Path:
+    """A command of a published module."""
+    name = re.sub(r"/v\d+$", "", module).rpartition("/")[2]
+
+    def install(folder: Path) -> None:
+        ran([tool("go"), "install", f"{module}@{version}"], environment={"GOBIN": str(folder)})
+
+    return kept(f"{name}-{version}", install) / name
+
+
+def compiled(source: Path) -> Path:
+    """The command of a folder with go.mod, go.sum and one package."""
+    name = source.name.replace("_", "-")
+    texts = [path.read_bytes() for path in sorted(source.iterdir()) if path.is_file()]
+    digest = sha256(b"\0".join(texts)).hexdigest()[:12]
+
+    def build(folder: Path) -> None:
+        ran([tool("go"), *BUILD, "-o", str(folder / name), "."], source)
+
+    return kept(f"{name}-{digest}", build) / name
