@@ -6,6 +6,8 @@ idle milliseconds meanwhile. How many messages make a turn follows from the last
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from comparison import PERCENTILES, Turn
 from peer import Load, NotOffered, Peer, Shape
 from servers import placed_on
@@ -17,6 +19,12 @@ from tools.peers.kafka import VERSION, Kafka
 FIRST_RATE = 2_000.0  # of a JVM that has compiled nothing
 # What a batch and a record of Kafka's take beside the body (its message format 2), rounded up.
 BATCH_BYTES, RECORD_BYTES = 61, 12
+NO_SUCH = {
+    "pop": "its share groups are a preview, and its tool has none",
+    "delay": "it has no delayed messages",
+    "transaction": "its transactions are of many messages, each of these of one",
+    "java": "the load is RocketMQ's client",
+}
 FILL_BATCH = {"batch.size": "65536", "linger.ms": "5"}
 
 
@@ -46,6 +54,8 @@ class KafkaPeer(Peer):
         return "in the page cache: the end of the process loses nothing"
 
     def load(self, shape: Shape) -> Load:
+        if shape.kind in NO_SUCH:
+            raise NotOffered(NO_SUCH[shape.kind])
         if shape.connections > 1 and shape.kind == "send":
             raise NotOffered("its tool has one producer, which has one connection to a broker")
         if shape.topics > 1:
@@ -104,7 +114,15 @@ class Records(KafkaLoad):
 class Reads(KafkaLoad):
     """All that is there, once a turn, however long that takes; a new group each time."""
 
-    notes = ("one consumer; a turn reads everything once, in fetches of its own size",)
+    notes = ("a consumer for each group; a turn reads everything once, in fetches of its own size",)
 
     def run(self, seconds: float, rate: float) -> dict[str, float]:
-        return self.peer.kafka.consume(self.shape.name, self.shape.filled)
+        with ThreadPoolExecutor(self.shape.groups) as pool:
+            runs = [
+                pool.submit(self.peer.kafka.consume, self.shape.name, self.shape.filled)
+                for _ in range(self.shape.groups)
+            ]
+        found = [each.result() for each in runs]
+        # The tools do not begin at the same moment: the rate is what they would do at once.
+        return {"messages": sum(each["messages"] for each in found),
+                "seconds": max(each["seconds"] for each in found)}  # fmt: skip

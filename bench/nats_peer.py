@@ -6,13 +6,23 @@ has. Work is told to the program turn by turn (tools/peers/nats.py).
 
 from __future__ import annotations
 
-from comparison import Turn
-from peer import Load, Peer, Shape
+from peer import Load, NotOffered, Peer, ProcessLoad, Shape
 from servers import placed_on
 
 from rmq.demo.ports import free_port
-from rmq.load.cpu import CpuMeter
 from tools.peers.nats import VERSION, Nats
+
+# The program's way for each kind of load, and what is to be said of it.
+MODES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "send": ("send", ()),
+    "pull": ("read", ("an ordered consumer for each connection reads all of the stream",)),
+    "pop": ("work", ("one consumer that all connections fetch from; an ack for each message",)),
+}
+NO_SUCH = {
+    "delay": "a subject holds one scheduled message at a time",
+    "transaction": "it has none",
+    "java": "the load is RocketMQ's client",
+}
 
 
 class NatsPeer(Peer):
@@ -40,32 +50,16 @@ class NatsPeer(Peer):
         return "written to the file: the end of the process loses nothing; synced each 2 minutes"
 
     def load(self, shape: Shape) -> Load:
-        return NatsTurns(self, shape)
-
-
-class NatsTurns(Load):
-    def __init__(self, peer: NatsPeer, shape: Shape) -> None:
-        self.peer = peer
-        mode = "read" if shape.kind == "pull" else "batch" if shape.batch > 1 else "send"
-        self.notes = {
-            "read": ("an ordered consumer for each connection reads all of the stream",),
-            "batch": ("atomic batches: all of it is stored or nothing",),
-            "send": (),
-        }[mode]
-        self.load = peer.nats.load(
-            shape.name, mode=mode, connections=shape.connections, window=shape.window,
-            bytes=shape.body_bytes, batch=shape.batch, subjects=shape.topics * shape.queues,
-            fill=shape.filled,
+        if shape.kind not in MODES:
+            raise NotOffered(NO_SUCH.get(shape.kind, "it has none"))
+        mode, notes = MODES[shape.kind]
+        if mode == "send" and shape.batch > 1:
+            mode, notes = "batch", ("atomic batches: all of it is stored or nothing",)
+        process = self.nats.load(
+            shape.name, mode=mode, connections=max(shape.connections, shape.groups),
+            window=shape.window, bytes=shape.body_bytes, batch=shape.batch,
+            subjects=shape.topics * shape.queues, fill=shape.filled,
         )  # fmt: skip
-
-    def turn(self, seconds: float, rate: float) -> Turn:
-        meter = CpuMeter(self.peer.pids())
-        found = self.load.turn(seconds, rate)
-        cpu = meter.seconds()
-        return Turn(
-            found["seconds"], found["messages"], cpu, self.peer.resident(),
-            found["failures"], found["latency_us"],
-        )  # fmt: skip
-
-    def close(self) -> None:
-        self.load.close()
+        load = ProcessLoad(self, process)
+        load.notes = notes
+        return load

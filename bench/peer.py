@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from comparison import Server, Turn
 from rows import QUEUES, Bench
 
-from rmq.load.cpu import resident_bytes
+from rmq.load.cpu import CpuMeter, resident_bytes
+from tools.peers.load_process import LoadProcess
 
 
 class NotOffered(Exception):
@@ -29,13 +31,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    kind: str = "send"  # or "pull": what was sent before, over and over
+    kind: str = "send"  # or "pull", "pop", "delay", "transaction", "java" (rocketmq_loads.py)
     body_bytes: int = 256
     connections: int = 1
     window: int = 1  # open requests of a connection
     batch: int = 1  # messages of a request, or of an answer to a pull at most
     topics: int = 1
     queues: int = QUEUES  # of a topic
+    groups: int = 1  # that read, each of them all
     filled: int = 0  # messages that are there before
     sync: bool = False  # an answer says that the message is on the disk
     paced: bool = True  # there are latencies, too
@@ -52,6 +55,33 @@ class Load(ABC):
 
     def close(self) -> None:  # noqa: B027 - few start something
         """Ends what it started."""
+
+
+class Measured(Protocol):
+    """Whose CPU and memory count."""
+
+    def pids(self) -> list[int]: ...
+
+    def resident(self) -> int: ...
+
+
+class ProcessLoad(Load):
+    """A load that a process of its own makes."""
+
+    def __init__(self, peer: Measured, process: LoadProcess) -> None:
+        self.measured, self.process = peer, process
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        meter = CpuMeter(self.measured.pids())
+        found = self.process.turn(seconds, rate)
+        cpu = meter.seconds()
+        return Turn(
+            found["seconds"], found["messages"], cpu, self.measured.resident(),
+            found["failures"], found["latency_us"],
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self.process.close()
 
 
 class Peer(ABC):

@@ -56,6 +56,16 @@ def shapes() -> list[Shape]:
         *[Shape(name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B",
                 kind="pull", connections=8, batch=32, body_bytes=size, filled=200_000, paced=False)
           for size in (256, KIB)],
+        Shape(name="fan-out", title="4 groups pull all of it, from memory, 256 B", kind="pull",
+              connections=8, groups=4, batch=32, filled=200_000, paced=False),
+        Shape(name="pop", title="pops of 32 with acks, 8 connections, 256 B", kind="pop",
+              connections=8, batch=32, filled=1_000_000, paced=False),
+        Shape(name="delay", title="delay of 1 s, sent and delivered, 256 B", kind="delay",
+              window=64, paced=False),
+        Shape(name="transaction", title="half messages and commits, 256 B", kind="transaction",
+              window=64, paced=False),
+        *[Shape(name=f"java-{size}", title=f"Java client, 64 threads, 1 connection, {size} B",
+                kind="java", window=64, body_bytes=size) for size in (256, KIB)],
         *[msgspec.structs.replace(each, sync=True) for each in synced],
     ]  # fmt: skip
 

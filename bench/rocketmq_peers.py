@@ -9,31 +9,25 @@ sends. Of both the broker's process counts; ours has its name server in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
-from comparison import PERCENTILES, Turn
 from peer import Load, Peer, Shape
+from rocketmq_loads import LOADS
 from servers import Ours, placed_on
 
 import rmq
-from cext.load.consumer import Consumer
-from cext.load.producer import Producer
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.load import control
-from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
-from rmq.load.report import code_name, latency_microseconds
-from rmq.load.run import Result, connect, measure, open_producer
+from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.run import open_producer
 from tools.peers.apache import ApacheStandalone
 from tools.peers.cache import APACHE_VERSION
 
-GROUP = "bench-consumer"
 LIST_TOPICS = 200  # of a request that creates them; a header's names must fit
 FILL_BATCH = 32
-LATE_SHARE = 0.01  # of a schedule's requests, due and not sent at the end, that is no failure
 
 
 class RocketmqPeer(Peer):
@@ -49,6 +43,14 @@ class RocketmqPeer(Peer):
     def name_server(self) -> str:
         raise NotImplementedError
 
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    def check_alive(self) -> None:
+        """RuntimeError when the broker has ended."""
+        raise NotImplementedError
+
     def load(self, shape: Shape) -> Load:
         names = [shape.name if n == 0 else f"{shape.name}-{n}" for n in range(shape.topics)]
         self.create_topics(names, shape.queues)
@@ -56,7 +58,7 @@ class RocketmqPeer(Peer):
                   control.find_queues(self.name_server, names, shape.queues)]  # fmt: skip
         if shape.filled:
             self.fill(queues, shape)
-        return {"send": Sends, "pull": Pulls}[shape.kind](self, shape, queues)
+        return LOADS[shape.kind](self, shape, queues)
 
     def create_topics(self, names: list[str], queues: int) -> None:
         """Many in a request: one by one Apache's broker writes all it has for each."""
@@ -78,62 +80,6 @@ class RocketmqPeer(Peer):
             pass
         if (stats := loop.stats())["acked"] != requests:
             raise RuntimeError(f"{self.title} did not take all: {stats}")
-
-
-class RocketmqLoad(Load):
-    """A load of the C loop; its connections are new in each turn."""
-
-    def __init__(self, peer: RocketmqPeer, shape: Shape, queues: list[Queue]) -> None:
-        self.peer, self.shape, self.queues = peer, shape, queues
-
-    @contextmanager
-    def loop(self, rate: float) -> Iterator[Producer | Consumer]:
-        raise NotImplementedError
-
-    def turn(self, seconds: float, rate: float) -> Turn:
-        with self.loop(rate) as loop:
-            result = measure(loop, seconds, self.peer.bench.warmup, self.peer.pids())
-        return turn_of(result, self.peer.resident(), paced=rate > 0)
-
-
-def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
-    failures = {code_name(code): count for code, count in result.failures.items()}
-    if result.unanswered:
-        failures["no answer"] = result.unanswered
-    if paced and result.overdue > LATE_SHARE * max(result.requests, 1):
-        failures["not sent in time"] = result.overdue
-    table = latency_microseconds(result) if result.latency.count else {}
-    return Turn(
-        result.seconds, result.messages, result.cpu_seconds or 0.0, resident_bytes, failures,
-        {name: table[name] for name in PERCENTILES if name in table},
-    )  # fmt: skip
-
-
-class Sends(RocketmqLoad):
-    @contextmanager
-    def loop(self, rate: float) -> Iterator[Producer]:
-        shape = self.shape
-        frames = send_frames(self.queues, SendShape(shape.body_bytes, batch=shape.batch))
-        addresses = [self.peer.address] * shape.connections
-        yield open_producer(frames, addresses, shape.window, rate)
-
-
-class Pulls(RocketmqLoad):
-    """All that is there, from the first message on, over and over; a connection for each queue."""
-
-    @contextmanager
-    def loop(self, rate: float) -> Iterator[Consumer]:
-        # The heartbeat's connection stays open while the pulls run.
-        with Connection(self.peer.address) as connection:
-            topics = list(dict.fromkeys(queue.topic for queue in self.queues))
-            control.subscribe(connection, GROUP, topics)
-            ranges = [control.queue_range(connection, queue) for queue in self.queues]
-            frames = pull_frames(self.queues, GROUP, self.shape.batch, suspend_ms=0)
-            sockets = [connect(self.peer.address) for _ in self.queues]
-            yield Consumer(frames, sockets, [*ranges], rewind=True)
-
-
-# ------------------------------------------------------------------- ours
 
 
 class Rmq(RocketmqPeer):
@@ -158,6 +104,9 @@ class Rmq(RocketmqPeer):
     def pids(self) -> list[int]:
         return self.server.pids()
 
+    def check_alive(self) -> None:
+        self.server.check_alive()
+
     def settings(self) -> dict[str, str]:
         return {"flushDiskType": "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH"}
 
@@ -165,9 +114,6 @@ class Rmq(RocketmqPeer):
         if self.sync:
             return "on the disk; messages that come meanwhile share the next fdatasync"
         return "written to the file: the end of the process loses nothing"
-
-
-# ------------------------------------------------------------------- Apache's
 
 
 class Apache(RocketmqPeer):
@@ -199,6 +145,10 @@ class Apache(RocketmqPeer):
 
     def pids(self) -> list[int]:
         return [self.servers.broker.pid]
+
+    def check_alive(self) -> None:
+        if not self.servers.broker.running:
+            raise RuntimeError(f"the broker has ended\n{self.servers.broker.log_tail()}")
 
     def settings(self) -> dict[str, str]:
         return {"-Xmx, -Xms": self.heap, **self.servers.settings}

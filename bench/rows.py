@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from rounds import Outcome, Slice, in_slices, interleaved, middle
@@ -70,6 +71,13 @@ class Bench:
         ours = Ours(self.root / name, flush, self.places(flush == "sync"), settings, shards)
         ours.await_ack()
         return ours
+
+
+class Addressed(Protocol):
+    """A broker that is asked."""
+
+    @property
+    def address(self) -> str: ...
 
 
 class Sliced:
@@ -338,7 +346,7 @@ def restart(bench: Bench) -> Outcome:
     return outcome
 
 
-def messages_held(ours: Ours, names: list[Queue]) -> int:
+def messages_held(ours: Addressed, names: list[Queue]) -> int:
     with Connection(ours.address) as connection:
         ranges = [control.queue_range(connection, queue) for queue in names]
     return sum(most - least for least, most in ranges)

@@ -12,9 +12,10 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from rounds import Outcome, middle
-from rows import Bench, Row, messages_held, topic_queues
+from rows import Addressed, Bench, Row, messages_held, topic_queues
 from servers import Ours
 
 from cext.store.log.commit_log import CommitLog
@@ -37,6 +38,15 @@ QUEUE_ENTRY = struct.Struct(">qiq")
 Finish = Callable[[int], None]
 
 
+class Held(Addressed, Protocol):
+    """A broker of RocketMQ's, whose queues and files are looked at."""
+
+    @property
+    def store(self) -> Path: ...
+
+    def check_alive(self) -> None: ...
+
+
 def cost(bench: Bench, ours: Ours, names: list[Queue], shape: SendShape, finish: Finish) -> float:
     """CPU-s/M of sends for bench.seconds, with what finish(acked) waits for."""
     loop = open_producer(send_frames(names, shape), [ours.address], 64)
@@ -50,7 +60,7 @@ def cost(bench: Bench, ours: Ours, names: list[Queue], shape: SendShape, finish:
     return meter.seconds() / stats["acked"] * 1e6
 
 
-def await_held(ours: Ours, names: list[Queue], messages: int) -> None:
+def await_held(ours: Held, names: list[Queue], messages: int) -> None:
     end = time.monotonic() + PATIENCE
     while messages_held(ours, names) < messages:
         ours.check_alive()
@@ -102,7 +112,7 @@ def timed(bench: Bench) -> Outcome:
 # ------------------------------------------------------------------- transactions
 
 
-def await_half_places(ours: Ours, first: int, count: int) -> list[int]:
+def await_half_places(ours: Held, first: int, count: int) -> list[int]:
     """Log offsets of half messages, once the files of their queue have all of them."""
     end = time.monotonic() + PATIENCE
     while len(places := half_places(ours, first, count)) < count:
@@ -112,9 +122,9 @@ def await_half_places(ours: Ours, first: int, count: int) -> list[int]:
     return places
 
 
-def half_places(ours: Ours, first: int, count: int) -> list[int]:
+def half_places(ours: Held, first: int, count: int) -> list[int]:
     """Of those that are in the files."""
-    folder = ours.directory / "store" / "consumequeue" / HALF_QUEUE.topic / "0"
+    folder = ours.store / "consumequeue" / HALF_QUEUE.topic / "0"
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*")))
     entries = data[first * QUEUE_ENTRY.size : (first + count) * QUEUE_ENTRY.size]
     return [offset for offset, size, _ in QUEUE_ENTRY.iter_unpack(entries) if size]

@@ -19,6 +19,7 @@ import json
 import os
 import struct
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -107,17 +108,19 @@ def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
 
 def pull_frames(
     queues: list[Queue],
-    group: str = "bench-consumer",
+    group: str | Sequence[str] = "bench-consumer",
     batch: int = 32,
     suspend_ms: int = 15_000,
     binary: bool = False,
     tags: str = "*",
     credentials: Credentials | None = None,
 ) -> FrameSet:
-    """One pull template per queue; the queue offset is inserted when a frame is rendered, and the
-    frame is signed then."""
+    """One pull template per queue, of each group in turn; the queue offset is inserted when a frame
+    is rendered, and the frame is signed then."""
     made = [
-        _pull_frame(queue, group, batch, suspend_ms, binary, tags, credentials) for queue in queues
+        _pull_frame(queue, each, batch, suspend_ms, binary, tags, credentials)
+        for each in ([group] if isinstance(group, str) else group)
+        for queue in queues
     ]
     return _signed_set(made, binary, batch, credentials)
 

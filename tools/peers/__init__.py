@@ -11,7 +11,8 @@
     nats.py     NATS with JetStream, and the load for it (nats_load/, in Go)
     prometheus.py   Prometheus and promtool
     mqadmin.py  the mqadmin command line, one JVM for each call
-    java_client.py  the Java client, which writes down what it does and is told
+    java_client.py  the Java client, which writes down what it does and is told, or is a load
+    load_process.py  a load in a process of its own, which does turns
 
 `python -m tools.peers --help` starts Apache RocketMQ by hand. Nothing here is part of the
 installed package: the tests and the benchmarks use it.

@@ -1,4 +1,5 @@
-"""The official Java client of 5.5.0 as a process that writes a history (HistoryClient.java).
+"""The official Java client of 5.5.0 as a process: one writes a history (HistoryClient.java), one is
+a load of many threads (LoadClient.java).
 
     command = history_client(folder, "127.0.0.1:9876", histories, "java", "t", group="g")
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
@@ -10,11 +11,14 @@ JVM at its start, which asks for a JDK.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.peers.cache import JAVA_OPENS, apache_jars, tool
 
-SOURCE = Path(__file__).resolve().parent / "HistoryClient.java"
+HISTORY, LOAD = (
+    Path(__file__).resolve().parent / f"{name}.java" for name in ("HistoryClient", "LoadClient")
+)
 MEMORY = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -25,6 +29,23 @@ def history_client(
     """The command. Files of the client's own go to `folder`, `NAME-send.jsonl` and, where there is
     a group to consume for, `NAME-read.jsonl` to `histories`; `NAME-ordered`, `NAME-read-ordered`
     and `NAME-transacted` of the topics whose sends are in order, or in transactions."""
+    told = {"namesrv": namesrv, "folder": histories, "name": name, "topic": topic}
+    more = {"ordered": ordered, "transacted": transacted, "group": group}
+    told |= {key: value for key, value in more.items() if value}
+    if poll_ms:
+        told["poll_ms"] = str(poll_ms)
+    return _command(folder, HISTORY, told, MEMORY)
+
+
+def load_client(folder: Path, namesrv: str, topic: str, threads: int, body_bytes: int) -> list[str]:
+    """The command of a LoadProcess: threads that share one producer, hence one connection."""
+    told = {"namesrv": namesrv, "topic": topic, "threads": threads, "bytes": body_bytes}
+    return _command(folder, LOAD, told, ("-Xmx512m",))
+
+
+def _command(
+    folder: Path, source: Path, told: Mapping[str, object], memory: Sequence[str]
+) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     # Found before any logging set-up inside the jars; without it the client logs at INFO.
     (folder / "rmq.logback.xml").write_text("<configuration/>\n")
@@ -34,14 +55,9 @@ def history_client(
         "rocketmq.client.logLevel": "WARN",
         "rocketmq.client.localOffsetStoreDir": folder / "offsets",
     }
-    told = {"namesrv": namesrv, "folder": histories, "name": name, "topic": topic}
-    more = {"ordered": ordered, "transacted": transacted, "group": group}
-    told |= {key: value for key, value in more.items() if value}
-    if poll_ms:
-        told["poll_ms"] = str(poll_ms)
     return [
-        *(tool("java"), *JAVA_OPENS, *MEMORY),
+        *(tool("java"), *JAVA_OPENS, *memory),
         *(f"-D{key}={value}" for key, value in settings.items()),
-        *("-cp", f"{folder}:{apache_jars()}/*", str(SOURCE)),
+        *("-cp", f"{folder}:{apache_jars()}/*", str(source)),
         *(f"{key}={value}" for key, value in told.items()),
     ]

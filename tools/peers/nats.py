@@ -1,7 +1,7 @@
 """NATS with JetStream on loopback: one server whose streams are files, and the load for it.
 
     nats = Nats(Path("/tmp/n"), port=4222, sync=False)
-    nats.start(); load = nats.load("bench", connections=1, window=64, body_bytes=256)
+    nats.start(); load = nats.load("bench", connections=1, window=64, bytes=256)
     load.turn(seconds=2.0, rate=0.0)    {"seconds": 2.0, "messages": 240_000, "latency_us": {..}}
     load.close(); nats.stop()
 
@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from pathlib import Path
-from typing import Any
 
 from tools.peers.cache import HERE
 from tools.peers.go_program import compiled, installed
+from tools.peers.load_process import LoadProcess
 from tools.peers.server import Server
 
 MODULE = "github.com/nats-io/nats-server/v2"
@@ -65,38 +64,9 @@ class Nats:
     def stop(self) -> None:
         self.server.stop()
 
-    def load(self, stream: str, **shape: int | str) -> NatsLoad:
+    def load(self, stream: str, **shape: int | str) -> LoadProcess:
         """Of nats_load's options, without their dash and with _ for -."""
-        return NatsLoad(self.url, stream, shape)
-
-
-class NatsLoad:
-    """A process of nats_load."""
-
-    def __init__(self, url: str, stream: str, shape: dict[str, int | str]) -> None:
-        command = [str(compiled(HERE / "nats_load")), "-url", url, "-stream", stream]
+        command = [str(compiled(HERE / "nats_load")), "-url", self.url, "-stream", stream]
         for key, value in shape.items():
             command += [f"-{key.replace('_', '-')}", str(value)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        self._answer()
-
-    def turn(self, seconds: float, rate: float = 0.0) -> dict[str, Any]:
-        """One turn; rate in messages a second, 0: as many as it can."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{seconds} {rate}\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def close(self) -> None:
-        self.process.communicate()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"nats_load ended: {self.process.communicate()[1][-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return LoadProcess(command)

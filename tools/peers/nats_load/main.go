@@ -10,6 +10,8 @@
 // Else message k is due at k / RATE, and its latency is from then on, whatever held it back.
 // batch: of so many messages (-batch), which are stored together or not at all; one answer for all.
 // read: the stream from its first message on, over and over, by ordered consumers.
+// work: the same by one consumer for all connections, which ask for -batch messages at a time and
+// acknowledge each.
 package main
 
 import (
@@ -72,7 +74,7 @@ func run() error {
 	var o options
 	flag.StringVar(&o.url, "url", nats.DefaultURL, "of the server")
 	flag.StringVar(&o.stream, "stream", "bench", "its subjects are STREAM.0, STREAM.1 ...")
-	flag.StringVar(&o.mode, "mode", "send", "send, batch or read")
+	flag.StringVar(&o.mode, "mode", "send", "send, batch, read or work")
 	flag.IntVar(&o.connections, "connections", 1, "of one client each")
 	flag.IntVar(&o.window, "window", 1, "open messages, or batches, of a connection")
 	flag.IntVar(&o.bytes, "bytes", 256, "of a body")
@@ -145,6 +147,10 @@ func (l *load) turn(seconds, rate float64) result {
 	begin := time.Now()
 	end := begin.Add(time.Duration(seconds * float64(time.Second)))
 	shares := make([]share, len(l.streams))
+	queue, err := l.workQueue()
+	if err != nil {
+		return result{Failures: map[string]int{err.Error(): 1}}
+	}
 	var all sync.WaitGroup
 	for i := range l.streams {
 		shares[i].failures = map[string]int{}
@@ -161,6 +167,8 @@ func (l *load) turn(seconds, rate float64) result {
 			switch l.mode {
 			case "read":
 				l.read(i, end, &shares[i])
+			case "work":
+				l.work(i, queue, end, &shares[i])
 			case "batch":
 				l.sendBatches(i, begin.Add(apart), end, step, &shares[i])
 			default:
@@ -412,5 +420,49 @@ func (l *load) readOnce(at int, end time.Time, counted *share) error {
 		if info.Sequence.Stream >= last || time.Now().After(end) {
 			return nil
 		}
+	}
+}
+
+// ---- work
+
+// A consumer of this turn's own, by its name; none in other modes.
+func (l *load) workQueue() (string, error) {
+	if l.mode != "work" {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	name := fmt.Sprintf("work-%d", time.Now().UnixNano())
+	_, err := l.streams[0].CreateConsumer(ctx, l.stream, jetstream.ConsumerConfig{
+		Durable: name, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1,
+	})
+	return name, err
+}
+
+// Until the end, or until there is nothing more.
+func (l *load) work(at int, name string, end time.Time, counted *share) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	consumer, err := l.streams[at].Consumer(ctx, l.stream, name)
+	for err == nil && time.Now().Before(end) {
+		var batch jetstream.MessageBatch
+		if batch, err = consumer.FetchNoWait(l.batch); err != nil {
+			break
+		}
+		some := 0
+		for message := range batch.Messages() {
+			some++
+			if failed := message.Ack(); failed != nil {
+				counted.failures[failed.Error()]++
+			} else {
+				counted.messages++
+			}
+		}
+		if err = batch.Error(); some == 0 {
+			break
+		}
+	}
+	if err != nil {
+		counted.failures[err.Error()]++
 	}
 }

@@ -1,0 +1,211 @@
+"""Loads of a broker that speaks RocketMQ's protocol: the C loop of `rmq bench`, and a Java program.
+
+send          as many as go, or on a schedule
+pull          all that is there, by one group or several, over and over
+pop           all that is there, each turn by a new group, with an ack for each pop
+delay         delay level 1; a turn ends when all of its messages have come
+transaction   half messages, then their commits; likewise
+java          threads that share a producer of the official client
+
+LOADS["send"](peer, shape, queues).turn(seconds=2.0, rate=0.0)
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from comparison import PERCENTILES, Turn
+from peer import Load, Measured, ProcessLoad, Shape
+from rows import Bench, messages_held
+from waiting_rows import HALF_QUEUE, Held, await_half_places, await_held, commits
+
+from cext.load.consumer import Consumer
+from cext.load.popper import Popper
+from cext.load.producer import Producer
+from rmq.client.blocking.connection import Connection, split_address
+from rmq.load import control
+from rmq.load.cpu import CpuMeter
+from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.load.report import code_name, latency_microseconds
+from rmq.load.run import Result, connect, measure, open_popper, open_producer
+from tools.peers.java_client import load_client
+from tools.peers.load_process import LoadProcess
+
+GROUP = "bench-consumer"
+PRODUCERS = "bench-producer"
+TRANSACTION_FLAG = 4  # sysFlag of a half message
+LATE_SHARE = 0.01  # of a schedule's requests, due and not sent at the end, that is no failure
+DRAIN_US = 30_000_000
+
+
+class Broker(Held, Measured, Protocol):
+    """What a load asks of its peer."""
+
+    bench: Bench
+
+    @property
+    def name_server(self) -> str: ...
+
+
+class RocketmqLoad(Load):
+    def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:
+        self.peer, self.shape, self.queues = peer, shape, queues
+
+    def shaped(self, **more: Any) -> SendShape:
+        return SendShape(self.shape.body_bytes, batch=self.shape.batch, **more)
+
+    def producer(self, shape: SendShape, rate: float = 0.0) -> Producer:
+        addresses = [self.peer.address] * self.shape.connections
+        return open_producer(send_frames(self.queues, shape), addresses, self.shape.window, rate)
+
+
+class Looped(RocketmqLoad):
+    """A load of the C loop; its connections are new in each turn."""
+
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Producer | Consumer | Popper]:
+        raise NotImplementedError
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        with self.loop(rate) as loop:
+            result = measure(loop, seconds, self.peer.bench.warmup, self.peer.pids())
+        return turn_of(result, self.peer.resident(), paced=rate > 0)
+
+
+def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
+    failures = {code_name(code): count for code, count in result.failures.items()}
+    if result.unanswered:
+        failures["no answer"] = result.unanswered
+    if paced and result.overdue > LATE_SHARE * max(result.requests, 1):
+        failures["not sent in time"] = result.overdue
+    table = latency_microseconds(result) if result.latency.count else {}
+    return Turn(
+        result.seconds, result.messages, result.cpu_seconds or 0.0, resident_bytes, failures,
+        {name: table[name] for name in PERCENTILES if name in table},
+    )  # fmt: skip
+
+
+class Sends(Looped):
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Producer]:
+        yield self.producer(self.shaped(), rate)
+
+
+class Read(Looped):
+    """What reads; its groups are known to the broker by a heartbeat while a turn lasts."""
+
+    @contextmanager
+    def subscribed(self, groups: list[str]) -> Iterator[Connection]:
+        topics = list(dict.fromkeys(queue.topic for queue in self.queues))
+        with Connection(self.peer.address) as connection:
+            for group in groups:
+                control.subscribe(connection, group, topics)
+            yield connection
+
+
+class Pulls(Read):
+    """A connection for each queue and group."""
+
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Consumer]:
+        groups = [f"{GROUP}-{number}" for number in range(self.shape.groups)]
+        with self.subscribed(groups) as connection:
+            ranges = [control.queue_range(connection, queue) for queue in self.queues]
+            frames = pull_frames(self.queues, groups, self.shape.batch, suspend_ms=0)
+            offsets = [each for _ in groups for each in ranges]
+            sockets = [connect(self.peer.address) for _ in offsets]
+            yield Consumer(frames, sockets, [*offsets], rewind=True)
+
+
+class Pops(Read):
+    """A turn ends, at the latest, when everything was popped once."""
+
+    notes = ("a batch ack for each pop; what becomes of check points later is not counted",)
+
+    def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:
+        super().__init__(peer, shape, queues)
+        self.turns = 0
+
+    @contextmanager
+    def loop(self, rate: float) -> Iterator[Popper]:
+        self.turns += 1
+        group = f"{GROUP}-{self.turns}"
+        with self.subscribed([group]):
+            yield open_popper(
+                self.queues, self.peer.address, group, self.shape.batch,
+                connections=self.shape.connections, window=self.shape.window,
+                limit=self.shape.filled,
+            )  # fmt: skip
+
+
+# ------------------------------------------------------------------- what is delivered later
+
+
+class Waits(RocketmqLoad):
+    """Sends of messages that come to their queues later, and the wait for the last of them."""
+
+    notes = ("a turn ends when the last message of it is in its queue",)
+
+    def waiting(self) -> SendShape:
+        raise NotImplementedError
+
+    def release(self, first: int, acked: int) -> None:
+        """Has so many come that were sent when the queue where they wait had `first`."""
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        meter, began = CpuMeter(self.peer.pids()), time.monotonic()
+        first = messages_held(self.peer, [HALF_QUEUE])
+        there = messages_held(self.peer, self.queues)
+        loop = self.producer(self.waiting())
+        loop.run(int(seconds * 1e6))
+        unanswered = loop.finish(DRAIN_US)
+        stats = loop.stats()
+        self.release(first, stats["acked"])
+        await_held(self.peer, self.queues, there + stats["acked"])
+        took = time.monotonic() - began
+        failures = {code_name(code): count for code, count in stats["failures"].items()}
+        if unanswered:
+            failures["no answer"] = unanswered
+        return Turn(took, stats["acked"], meter.seconds(), self.peer.resident(), failures)
+
+
+class Delayed(Waits):
+    def waiting(self) -> SendShape:
+        return self.shaped(more="DELAY\x011\x02")
+
+
+class Transactions(Waits):
+    """Commits follow when all half messages of the turn are in the files of their queue."""
+
+    def waiting(self) -> SendShape:
+        more = f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCERS}\x02"
+        return self.shaped(more=more, sys_flag=TRANSACTION_FLAG)
+
+    def release(self, first: int, acked: int) -> None:
+        places = await_half_places(self.peer, first, acked)
+        if not places:
+            return
+        with socket.create_connection(split_address(self.peer.address)) as connection:
+            connection.sendall(commits(first, places, PRODUCERS))
+            connection.recv(1)  # the last of them is answered
+
+
+# ------------------------------------------------------------------- the official client
+
+
+class JavaThreads(ProcessLoad):
+    def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:
+        folder = peer.store.parent / "client"
+        command = load_client(folder, peer.name_server, shape.name, shape.window, shape.body_bytes)
+        super().__init__(peer, LoadProcess(command))
+        self.notes = (f"{shape.window} threads, one producer of rocketmq-client",)
+
+
+LOADS: dict[str, Callable[[Broker, Shape, list[Queue]], Load]] = {
+    "send": Sends, "pull": Pulls, "pop": Pops, "delay": Delayed, "transaction": Transactions,
+    "java": JavaThreads,
+}  # fmt: skip
