@@ -40,7 +40,7 @@ class KafkaPeer(Peer):
             self.kafka.start()
 
     def stop(self) -> None:
-        self.kafka.server.kill()
+        self.kafka.stop()
 
     def pids(self) -> list[int]:
         return [self.kafka.server.pid]
@@ -61,7 +61,7 @@ class KafkaPeer(Peer):
         if shape.topics > 1:
             raise NotOffered("its tool sends to one topic")
         self.kafka.create_topic(shape.name, shape.queues)
-        if shape.filled:
+        if shape.filled and not shape.once:
             self.kafka.produce(shape.name, shape.filled, shape.body_bytes, **FILL_BATCH)
         return (Reads if shape.kind == "pull" else Records)(self, shape)
 

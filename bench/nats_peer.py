@@ -55,10 +55,12 @@ class NatsPeer(Peer):
         mode, notes = MODES[shape.kind]
         if mode == "send" and shape.batch > 1:
             mode, notes = "batch", ("atomic batches: all of it is stored or nothing",)
+        readers = shape.groups if shape.groups > 1 else shape.connections
         process = self.nats.load(
-            shape.name, mode=mode, connections=max(shape.connections, shape.groups),
+            shape.name, mode=mode, connections=readers,
             window=shape.window, bytes=shape.body_bytes, batch=shape.batch,
-            subjects=shape.topics * shape.queues, fill=shape.filled,
+            subjects=shape.topics * shape.queues, once=int(shape.once),
+            fill=0 if shape.once else shape.filled,
         )  # fmt: skip
         load = ProcessLoad(self, process)
         load.notes = notes

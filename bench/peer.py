@@ -31,7 +31,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    kind: str = "send"  # or "pull", "pop", "delay", "transaction", "java" (rocketmq_loads.py)
+    kind: str = "send"  # of rocketmq_loads.py, or "cold"
     body_bytes: int = 256
     connections: int = 1
     window: int = 1  # open requests of a connection
@@ -40,6 +40,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     queues: int = QUEUES  # of a topic
     groups: int = 1  # that read, each of them all
     filled: int = 0  # messages that are there before
+    once: bool = False  # they have been there for long, and are read once
     sync: bool = False  # an answer says that the message is on the disk
     paced: bool = True  # there are latencies, too
 
@@ -100,10 +101,11 @@ class Peer(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when it serves. Its threads stay on the processors it is started on."""
+        """Returns when it serves, with what is in its folder, on the processors that are its."""
 
     @abstractmethod
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """As its operator would, so that it finds all in order when it starts again."""
 
     @abstractmethod
     def pids(self) -> list[int]:

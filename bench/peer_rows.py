@@ -12,9 +12,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
+from cold import Cold
 from comparison import Cell, Row, Server, Turn, common_pace
 from peer import Load, NotOffered, Peer, Shape
 from rounds import in_turns
@@ -58,6 +59,8 @@ def shapes() -> list[Shape]:
           for size in (256, KIB)],
         Shape(name="fan-out", title="4 groups pull all of it, from memory, 256 B", kind="pull",
               connections=8, groups=4, batch=32, filled=200_000, paced=False),
+        Shape(name="cold", title="pulls of 32 from cold pages, a producer beside them, 1024 B",
+              kind="cold", connections=8, batch=32, body_bytes=KIB, filled=1_000_000, paced=False),
         Shape(name="pop", title="pops of 32 with acks, 8 connections, 256 B", kind="pop",
               connections=8, batch=32, filled=1_000_000, paced=False),
         Shape(name="delay", title="delay of 1 s, sent and delivered, 256 B", kind="delay",
@@ -80,7 +83,8 @@ def started(peer: Peer) -> Iterator[Peer]:
         peer.start()
         yield peer
     finally:
-        peer.stop()
+        with suppress(TimeoutError):  # it is killed then
+            peer.stop()
         shutil.rmtree(peer.folder, ignore_errors=True)
 
 
@@ -95,7 +99,7 @@ class Contender:
         with self.trying():
             until.enter_context(started(peer))
             self.server = peer.described()
-            self.load = peer.load(shape)
+            self.load = Cold(peer, shape) if shape.kind == "cold" else peer.load(shape)
             until.callback(self.load.close)
             self.cell.notes = list(self.load.notes)
 
@@ -123,6 +127,7 @@ class Contender:
                 if not turn.messages:
                     raise RuntimeError(f"nothing was answered: {turn.failures}")
                 into.append(turn)
+                self.cell.notes = list(self.load.notes)
 
 
 def measured(
@@ -132,7 +137,7 @@ def measured(
     row = Row(shape.name, shape.title, msgspec.to_builtins(shape))
     with ExitStack() as until:
         found = [Contender(make(bench, shape.sync), shape, until) for make in peers]
-        for each in found:
+        for each in found if shape.kind != "cold" else ():  # whose turns warm by themselves
             each.warm(min(each.peer.warm_s, bench.warm_s_max))
         in_turns(bench.rounds, [full_speed(each, bench.seconds) for each in found])
         if shape.paced:

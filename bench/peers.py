@@ -11,6 +11,7 @@ status is 1 when a row has an error; that a peer has no such load is none.
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -71,13 +72,15 @@ def main(
     """Measure our broker beside its peers."""
     if publish and quick:
         raise click.UsageError("numbers of --quick mean nothing: they are not published")
+    # SIGTERM ends like Ctrl-C, so that the servers are stopped too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     root = Path(tempfile.mkdtemp(prefix="rmq-bench-", dir=directory))
     found = Comparison({**machine(root), "pages before": page_state()}, commit(), rounds, seconds)
     everywhere = sorted(os.sched_getaffinity(0))
     bench = Bench(root, rounds, seconds, cpus=place_generator(place), all_cpus=everywhere)
     found.machine["placement"] = place
     if quick:
-        bench.rounds, bench.seconds, bench.warmup, bench.warm_s_max = 1, 0.2, 0.02, 0.2
+        bench.rounds, bench.seconds, bench.warmup, bench.warm_s_max = 1, 0.5, 0.02, 3.0
         found.rounds, found.seconds = bench.rounds, bench.seconds
     try:
         for name in rows:

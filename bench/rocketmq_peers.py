@@ -56,7 +56,7 @@ class RocketmqPeer(Peer):
         self.create_topics(names, shape.queues)
         queues = [target.queue for target in
                   control.find_queues(self.name_server, names, shape.queues)]  # fmt: skip
-        if shape.filled:
+        if shape.filled and not shape.once:
             self.fill(queues, shape)
         return LOADS[shape.kind](self, shape, queues)
 
@@ -133,7 +133,7 @@ class Apache(RocketmqPeer):
             self.servers.start()
 
     def stop(self) -> None:
-        self.servers.kill()
+        self.servers.stop()
 
     @property
     def address(self) -> str:

@@ -4,6 +4,7 @@ The peers are made here, of no server: what is looked at is the order of a row. 
 tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,24 @@ def test_a_shape_without_a_pace_has_no_latencies(tmp_path: Path) -> None:
     shape = Shape(name="x", title="X", paced=False)
     row, _ = measured(shape, Bench(tmp_path, 2, 1.0), [peer(made, "one")])
     assert row.pace == 0.0 and row.cells["one"].paced == []
+
+
+def test_a_server_is_stopped_and_its_pages_forgotten_before_each_cold_turn(tmp_path: Path) -> None:
+    class Kept(Fake):
+        """Its file is read by nobody: what is in memory of it is what the kernel keeps."""
+
+        def start(self) -> None:
+            self.folder.mkdir(exist_ok=True)
+            (self.folder / "log").write_bytes(b"x" * (4 << 20))
+            self.starts = getattr(self, "starts", 0) + 1
+
+    made: list[Fake] = []
+    shape = Shape(name="x", title="X", kind="cold", filled=10, paced=False)
+    row, _ = measured(shape, Bench(tmp_path, 2, 0.1), [peer(made, "one", Kept)])
+    cell = row.cells["one"]
+    assert cell.error == "" and len(cell.turns) == 2 and made[0].starts == 3
+    share = re.fullmatch(r"(.*)% of 4 MiB was in memory before the server started", cell.notes[0])
+    assert share is not None and float(share[1]) < 50
 
 
 def test_settings_are_shown_without_the_folders_of_this_machine() -> None:

@@ -37,8 +37,8 @@ import (
 const answerWait = 30 * time.Second
 
 type options struct {
-	url, stream, mode                                 string
-	connections, window, bytes, batch, subjects, fill int
+	url, stream, mode                                       string
+	connections, window, bytes, batch, subjects, fill, once int
 }
 
 // One connection's share of a turn.
@@ -81,6 +81,7 @@ func run() error {
 	flag.IntVar(&o.batch, "batch", 32, "messages of a batch")
 	flag.IntVar(&o.subjects, "subjects", 8, "of the stream")
 	flag.IntVar(&o.fill, "fill", 0, "messages put into the stream at the start")
+	flag.IntVar(&o.once, "once", 0, "1: a turn ends when all was read once")
 	flag.Parse()
 	l, err := open(o)
 	if err != nil {
@@ -381,6 +382,9 @@ func (l *load) read(at int, end time.Time, counted *share) {
 	for time.Now().Before(end) {
 		if err := l.readOnce(at, end, counted); err != nil {
 			counted.failures[err.Error()]++
+			return
+		}
+		if l.once != 0 {
 			return
 		}
 	}
