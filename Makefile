@@ -45,7 +45,7 @@ help:
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-stages  each stage of the core: ns, and instructions against the file (UPDATE=1)'
 	@echo 'make bench-replicas  against an Apache pair; failovers, planned switches, catching up; accounts and TLS; 12 minutes'
-	@echo 'make bench-peers  beside Apache RocketMQ, NATS and Kafka (downloads them); an hour; a page'
+	@echo 'make bench-peers  beside Apache RocketMQ, NATS and Kafka (downloads them); 90 minutes; a page'
 	@echo 'make bench-topics  10,000 topics created and found at a restart; 1,000,000 offsets; 2 minutes'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'

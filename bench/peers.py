@@ -1,6 +1,6 @@
 """Our broker beside its peers, in turns: `make bench-peers`.
 
-    python bench/peers.py                                everything; an hour
+    python bench/peers.py                                everything; 90 minutes
     python bench/peers.py --only single-256,many-256     some rows
     python bench/peers.py --peers rmq,apache             some peers
     python bench/peers.py --publish                      into bench/results and README.md, too

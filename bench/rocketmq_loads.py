@@ -66,13 +66,14 @@ class RocketmqLoad(Load):
 class Looped(RocketmqLoad):
     """A load of the C loop; its connections are new in each turn."""
 
+    bounded = False  # all there is to do: what was done before it counts would be missing
+
     @contextmanager
     def loop(self, rate: float) -> Iterator[Producer | Consumer | Popper]:
         raise NotImplementedError
 
     def turn(self, seconds: float, rate: float) -> Turn:
-        # What is read before it counts would be missing from what is read once.
-        warmup = 0.0 if self.shape.once else self.peer.bench.warmup
+        warmup = 0.0 if self.shape.once or self.bounded else self.peer.bench.warmup
         with self.loop(rate) as loop:
             result = measure(loop, seconds, warmup, self.peer.pids())
         return turn_of(result, self.peer.resident(), paced=rate > 0)
@@ -126,6 +127,7 @@ class Pulls(Read):
 class Pops(Read):
     """A turn ends, at the latest, when everything was popped once."""
 
+    bounded = True
     notes = ("a batch ack for each pop; what becomes of check points later is not counted",)
 
     def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:

@@ -26,7 +26,7 @@ from rmq.load.run import open_producer
 from tools.peers.apache import ApacheStandalone
 from tools.peers.cache import APACHE_VERSION
 
-LIST_TOPICS = 200  # of a request that creates them; a header's names must fit
+LIST_TOPICS = 200  # of a request that creates them
 FILL_BATCH = 32
 
 
