@@ -98,6 +98,7 @@ class Comparison(msgspec.Struct):
     seconds: float
     servers: dict[str, Server] = {}
     rows: list[Row] = []
+    synced: dict[str, Server] = {}  # as they were set in rows of SYNC_FLUSH
 
 
 class Measure(NamedTuple):

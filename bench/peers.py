@@ -92,6 +92,10 @@ def main(
             row, servers = measured(shape, bench, [PEERS[key] for key in peers])
             found.rows.append(row)
             found.servers = {**servers, **found.servers}
+            if shape.sync:
+                found.synced = {**found.synced, **servers}
+            else:
+                found.servers.update(servers)
             save(found, results)  # what was measured so far is worth having
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -38,7 +38,8 @@ def found() -> Comparison:
             "apache": Cell(error="refused & gone"),
         }),
     ]  # fmt: skip
-    return Comparison(machine, "abcdef012345", 3, 1.0, servers, rows)
+    synced = {"apache": Server("RocketMQ", "5.5.0", "C loop", "on the disk", {"-Xmx": "3g"})}
+    return Comparison(machine, "abcdef012345", 3, 1.0, servers, rows, synced)
 
 
 class Seen(HTMLParser):
@@ -68,6 +69,7 @@ def test_the_page_shows_numbers_ratios_failures_and_facts(found: Comparison) -> 
         "412,000", "400,000 to 500,000",  # ours
         "10x", "10 to 10.1",  # to Apache's, of each round
         "123,000", "7", "refused & gone", "<so> so", "ASYNC_FLUSH", "in the page cache",
+        "RocketMQ 5.5.0, in rows of SYNC_FLUSH", "on the disk",
         "a CPU <fast> & small", "Dirty 1 MiB", "abcdef012345",
     ):  # fmt: skip
         assert any(shown == each or shown in each for each in seen.texts), shown
