@@ -82,8 +82,8 @@ def test_settings_alone(namesrv: str) -> None:
     make(namesrv, "plain")
     done("topic", "update", "plain", "--perm", "r", "--yes")
     said = done("topic", "copy", "plain", "plain-2", text="y\n")
-    assert said.splitlines() == ["plain-2: broker-a has 3 queues, r",
-                                 "plain-2: broker-a-1 has 3 queues, r"]  # fmt: skip
+    assert said.splitlines() == ["plain-2: broker-a has 3 queues, r, DELAY",
+                                 "plain-2: broker-a-1 has 3 queues, r, DELAY"]  # fmt: skip
     wait_until(lambda: rmq("topic", "describe", "plain-2").returncode == 0)
     with Cluster(namesrv) as cluster:
         copies = [state for _, state in topics.states(cluster, "plain-2")]
@@ -91,7 +91,7 @@ def test_settings_alone(namesrv: str) -> None:
     rows = json.loads(done("topic", "describe", "plain-2", "--json"))
     assert len(rows) == 6 and sum(row["messages"] for row in rows) == 0
     said = done("topic", "copy", "plain", "plain-2", "--yes", code=1)
-    assert "topic plain-2 exists: broker-a has 3 queues, r" in said
+    assert "topic plain-2 exists: broker-a has 3 queues, r, DELAY" in said
     said = done("topic", "copy", "plain", "plain-2", "--if-not-exists", "--messages", "--yes",
                 code=1)  # fmt: skip
     assert "plain-2 would take no messages: give --perm rw" in said
