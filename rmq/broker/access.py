@@ -58,6 +58,7 @@ class Access:
         # are let in.
         self._known: dict[str, tuple[User, Acl, bytes]] = {}
         self._white = b""
+        self._enabled: set[str] = set()  # and those gone of whom nobody could be told yet
 
     def open(self) -> None:
         guard = self._guard
@@ -103,10 +104,7 @@ class Access:
         """What is other than the reactor has it."""
         accounts, core = self._guard.store.accounts, self._core
         fixed = accounts.fixed
-        white = packed_addresses(fixed.white)
-        if white != self._white:
-            core.set_white_list(white)
-            self._white = white
+        failure = self._bring_white(packed_addresses(fixed.white))
         trusted = {
             name: packed_addresses([addresses])
             for name, addresses in fixed.unsigned.items()
@@ -118,7 +116,7 @@ class Access:
         }
         for name in self._known.keys() - present.keys():
             core.remove_user(name.encode())
-        failure = None
+        enabled = {name for name, (user, *_) in present.items() if user.is_enabled}
         for name, known in list(present.items()):
             if self._known.get(name) != known:
                 try:
@@ -127,17 +125,28 @@ class Access:
                     core.remove_user(name.encode())
                     del present[name]
                     failure = error
-        gone = _enabled(self._known) - _enabled(present)
         self._known = present
+        gone = self._enabled - (enabled & present.keys())
+        self._enabled |= enabled
         if gone:
             self.on_gone(gone)
+        self._enabled = enabled
         if failure is not None:
             raise failure  # and all is tried again: AccountStore
+
+    def _bring_white(self, white: bytes) -> Exception | None:
+        """Why it could not be: nobody's address is on it then."""
+        if white == self._white:
+            return None
+        try:
+            self._core.set_white_list(white)
+        except Exception as error:
+            self._core.set_white_list(b"")
+            self._white = b""
+            return error
+        self._white = white
+        return None
 
     def _put(self, user: User, acl: Acl, addresses: bytes) -> None:
         self._core.put_user(user.name.encode(), user.password.encode(), user.is_super,
                             user.is_enabled, packed(acl), addresses)  # fmt: skip
-
-
-def _enabled(known: dict[str, tuple[User, Acl, bytes]]) -> set[str]:
-    return {name for name, (user, _, _) in known.items() if user.is_enabled}

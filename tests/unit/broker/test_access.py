@@ -31,6 +31,7 @@ class ShortOfMemory:
     def __init__(self, core: Any) -> None:
         self._core = core
         self.refuses = b""
+        self.refuses_lists = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
@@ -39,6 +40,11 @@ class ShortOfMemory:
         if name == self.refuses:
             raise MemoryError("no memory for accounts")
         self._core.put_user(name, *given)
+
+    def set_white_list(self, packed: bytes) -> None:
+        if packed and self.refuses_lists:
+            raise MemoryError("no memory for addresses")
+        self._core.set_white_list(packed)
 
 
 def test_a_user_that_cannot_be_brought_is_out_and_all_others_are_as_they_should_be(
@@ -78,3 +84,41 @@ def test_a_user_that_cannot_be_brought_is_out_and_all_others_are_as_they_should_
         core.refuses = b""
         asyncio.run(guard.store.look())
         assert said() == disabled
+
+
+def test_who_is_gone_is_told_until_it_is_heard_also_where_he_never_was(tmp_path: Path) -> None:
+    guard = Guard(load_properties(None, ARMED), tmp_path, "DefaultCluster")
+    guard.open()
+    with Shard(tmp_path) as shard:
+        core = ShortOfMemory(shard.core)
+        heard: list[set[str]] = []
+        deaf = True
+
+        def told(names: set[str]) -> None:
+            if deaf:
+                raise RuntimeError("nobody hears")
+            heard.append(set(names))
+
+        access = Access(guard, core)
+        access.on_gone = told
+        names = ("anna", "bob")
+
+        def make(accounts: Accounts) -> None:
+            for name in names:
+                accounts.create_user(name, {"password": "x", "userType": "Super"}, by_super=True)
+
+        def delete(accounts: Accounts) -> None:
+            for name in names:
+                accounts.delete_user(name, by_super=True)
+
+        access.open()
+        core.refuses = b"bob"
+        core.refuses_lists = True
+        asyncio.run(guard.store.change(b"make", make))
+        asyncio.run(guard.store.change(b"delete", delete))
+        assert heard == []
+        deaf = False
+        asyncio.run(guard.store.look())
+        assert heard == [set(names)]
+        asyncio.run(guard.store.look())
+        assert heard == [set(names)]
