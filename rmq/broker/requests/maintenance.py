@@ -61,18 +61,17 @@ async def write_json(context: Context, request: Request) -> Reply:
         "subscriptionGroups": context.groups.save_whole,
         "consumerOffsets": context.offsets.save_whole,
     }
-    # RocketMQ does not look at the case of these names.
-    known = {name.lower() for name in tables}
-    wanted = [name.strip() for name in request.command.require("configType").split(";")]
-    for name in filter(None, wanted):
-        if name.lower() not in known:
+    by_name = {name.lower(): save for name, save in tables.items()}  # in any case, as RocketMQ's
+    names = [name.strip() for name in request.command.require("configType").split(";")]
+    wanted = {name.lower(): name for name in names if name}
+    for key, name in wanted.items():
+        if key not in by_name:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"Unknown config type: {name[:100]}; known are {', '.join(tables)}",
             )
-    lower = {name.lower() for name in wanted}
-    for name, save in tables.items():
-        if name.lower() in lower:
+    for key, save in by_name.items():
+        if key in wanted:
             await save()
     return request.command.reply(remark="export done.")
 
