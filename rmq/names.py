@@ -21,6 +21,7 @@ from rmq.limits import (
 )
 
 RETRY_PREFIX = "%RETRY%"
+POP_RETRY_V2 = "+"  # between group and topic
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 OLD_SYSTEM_TOPIC_PREFIX = "RMQ_SYS_"  # of topics older than the rule above
@@ -146,7 +147,13 @@ def retry_topic(group: str) -> str:
 
 def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
     """Where what the group popped and did not acknowledge comes again: versions 1 and 2."""
-    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}{POP_RETRY_V2}{topic}"
+
+
+def popped_topic(retry: str, group: str) -> str | None:
+    """The topic that pop_retry_topics() made this of; None: it is none of the group's."""
+    found = (each for each in pop_retry_topics(group, "") if retry.startswith(each))
+    return next((retry[len(each) :] for each in found), None)
 
 
 def dlq_topic(group: str) -> str:

@@ -171,10 +171,8 @@ def _acked(command: Command, _: str) -> Iterator[Wanted]:
 
 def popped_topic(name: str, of_group: str) -> Resource:
     """What was popped again comes from %RETRY%group_topic or %RETRY%group+topic."""
-    prefix = names.RETRY_PREFIX + of_group.removeprefix(names.RETRY_PREFIX)
-    if name.startswith(prefix) and name[len(prefix) : len(prefix) + 1] in ("_", "+"):
-        return topic(name[len(prefix) + 1 :])
-    return topic(name)
+    popped = names.popped_topic(name, of_group.removeprefix(names.RETRY_PREFIX))
+    return topic(name if popped is None else popped)
 
 
 def _topics(body: Mapping[Any, Any]) -> Iterator[Wanted]:

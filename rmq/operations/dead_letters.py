@@ -28,10 +28,12 @@ from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import (
     DLQ_PREFIX,
+    POP_RETRY_V2,
     RETRY_PREFIX,
     TOOLS_CONSUMER_GROUP,
     dlq_topic,
     is_dead_letter,
+    popped_topic,
     retry_topic,
 )
 from rmq.operations.message_copy import copy_of, place_of, send_each
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import ClientKeywords
 
 ORIGIN = "origin"  # as a target: the topic that each came from
-POP_RETRY_V2 = "+"  # between group and topic
 ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic it came from
 
 
@@ -185,12 +186,10 @@ def origin_of(letter: ReceivedMessage) -> str | None:
     """The topic that its group read it from; None: nothing says so."""
     found = _came_by(letter)
     group = letter.stored.topic.removeprefix(DLQ_PREFIX)
-    retry = retry_topic(group)
-    if found is None or found == retry:
+    if found is None or found == retry_topic(group):
         return None
-    if found.startswith((f"{retry}_", f"{retry}{POP_RETRY_V2}")):  # of a pop: of group and topic
-        return found[len(retry) + 1 :] or None
-    return found
+    popped = popped_topic(found, group)
+    return found if popped is None else popped or None
 
 
 def _came_by(letter: ReceivedMessage) -> str | None:
