@@ -4,15 +4,16 @@
     python -m bench.stages.instructions --update    writes bench/stages/instructions.json anew
 
 Counts do not depend on what else the machine does. They do depend on who compiled: where the
-compiler, Cython, the C library or the processor differs from the file's, nothing can be compared,
-and the counts are written to build/bench/instructions.json instead. The exit status is 1 when a
-stage grew by more than its tolerance, 3 % for a stage of the core and 5 % for a whole turn.
+compiler, Cython, the C library, OpenSSL or the processor differs from the file's, nothing can be
+compared, and the counts are written to build/bench/instructions.json instead. The exit status is 1
+when a stage grew by more than its tolerance, 3 % for a stage of the core and 5 % for a whole turn.
 """
 
 import json
 import os
 import platform
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,7 @@ def made_by() -> dict[str, str]:
         "gcc": gcc.stdout.strip(),
         "cython": Cython.__version__,
         "libc": " ".join(platform.libc_ver()),
+        "openssl": "{}.{}".format(*ssl.OPENSSL_VERSION_INFO),  # signatures are hashed by it
         "machine": platform.machine(),
         "processor": processor(),
     }

@@ -13,11 +13,14 @@ from typing import Any
 from cext.testing.driven_core import DrivenCore
 
 from cext.flow.shard_core import ShardCore
+from rmq.auth.packed import packed
+from rmq.auth.policy import Acl
 from rmq.broker.core_options import core_options
 from rmq.codes import RequestCode
 from rmq.config import load_properties
 from rmq.format.message import encode_properties
 from rmq.format.remoting import Command, decode, encode, field_texts
+from rmq.format.signature import Credentials
 from rmq.names import AUTO_CREATE_TOPIC, TIMER_TOPIC
 
 MIB = 1 << 20
@@ -29,6 +32,7 @@ SMALL = {
 TOPIC, GROUP = "orders", "readers"
 AT_ONCE = 50  # requests in one write
 MESSAGES = 32  # of a pull
+SENDER = Credentials("sender", "its secret")
 TURN_TOLERANCE = 1.05
 
 Run = Callable[[int], None]
@@ -57,6 +61,16 @@ class Rig:
         self.client = socket.create_connection(("127.0.0.1", self.core.port))
         self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client.setblocking(False)
+
+    def ask_who(self) -> None:
+        """From now on for each request. SENDER may send by the last of ten entries."""
+        allow = {"actions": ["Pub"], "decision": "Allow"}
+        entries = [{"resource": f"Topic:of-others-{n}*", **allow} for n in range(9)]
+        entries.append({"resource": f"Topic:{TOPIC}*", **allow})
+        acl = Acl.of([{"policyType": "Custom", "entries": entries}])
+        name, password = SENDER.access_key.encode(), SENDER.secret_key.encode()
+        self.core.put_user(name, password, False, True, packed(acl), b"")
+        self.core.set_auth(True, True, [], [])
 
     def run(self, frame: bytes, at_once: int = AT_ONCE) -> Run:
         """Sends it so often, `at_once` times in a write, and has all answers.
@@ -87,20 +101,24 @@ class Rig:
         self.run(send())(count)
 
 
-def request(code: int, body: bytes = b"", **fields: Any) -> bytes:
+def request(
+    code: int, body: bytes = b"", signer: Credentials | None = None, **fields: Any
+) -> bytes:
+    texts = field_texts(fields)
+    if signer is not None:
+        texts = signer.sign(texts, body)
     return encode(
-        Command(code=code, opaque=7, language="JAVA", version=477, fields=field_texts(fields),
-                body=body)
-    )  # fmt: skip
+        Command(code=code, opaque=7, language="JAVA", version=477, fields=texts, body=body)
+    )
 
 
-def send(**more: str) -> bytes:
+def send(signer: Credentials | None = None, **more: str) -> bytes:
     properties = encode_properties(
         {"UNIQ_KEY": "7F0000010AAA18B4AAC2123456780000", "TAGS": "TagA", **more}
     ).decode()
     return request(
-        RequestCode.SEND_MESSAGE_V2, bytes(128), a="P", b=TOPIC, c=AUTO_CREATE_TOPIC, d=4, e=0, f=0,
-        g=1_700_000_000_123, h=0, i=properties, j=0, k="false", m="false",
+        RequestCode.SEND_MESSAGE_V2, bytes(128), signer, a="P", b=TOPIC, c=AUTO_CREATE_TOPIC, d=4,
+        e=0, f=0, g=1_700_000_000_123, h=0, i=properties, j=0, k="false", m="false",
     )  # fmt: skip
 
 
@@ -128,6 +146,12 @@ def turn_send(directory: Path) -> Run:
     return Rig(directory).run(send())
 
 
+def turn_signed(directory: Path) -> Run:
+    rig = Rig(directory)
+    rig.ask_who()
+    return rig.run(send(SENDER))
+
+
 def turn_pull(directory: Path) -> Run:
     rig = Rig(directory)
     rig.fill(100)
@@ -147,6 +171,7 @@ def turn_timer(directory: Path) -> Run:
 TURNS: dict[str, tuple[str, Callable[[Path], Run], int, float]] = {
     "gather": ("what a pull of 32 finds in its queue and the log", gather, 200, 1.03),
     "turn_send": ("send of 128 B, 50 at once, to its answer", turn_send, 1000, TURN_TOLERANCE),
+    "turn_signed": ("the same with accounts: signed, permitted", turn_signed, 1000, TURN_TOLERANCE),
     "turn_pull": ("pull of 32, 10 at once, to its answer", turn_pull, 200, TURN_TOLERANCE),
     "turn_pop": ("pop of 1, 10 at once, to its answer", turn_pop, 500, TURN_TOLERANCE),
     "turn_timer": ("timed send of 128 B, 50 at once", turn_timer, 1000, TURN_TOLERANCE),

@@ -198,17 +198,24 @@ def batch_checked(bytes data not None, int32_t count_max) -> dict[str, int]:
     }
 
 
+cdef class SignatureChecks:
+    """One check for all of the process's requests, as a reactor has it."""
+    cdef SignatureCheck check
+
+    def __cinit__(self):
+        raise_status(signature_check_open(&self.check), "signature_check_open")
+
+    def __dealloc__(self):
+        signature_check_close(&self.check)
+
+cdef SignatureChecks signature_checks = SignatureChecks()
+
+
 def signature_status(bytes header, int serialize_type, bytes body, bytes password) -> int:
     """The status of the check of a request with this header."""
     cdef Header parsed
     cdef SigningKey key
-    cdef SignatureCheck check
-    cdef int status = parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type,
-                                   &parsed)
-    raise_status(status, "no header")
+    raise_status(parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type, &parsed),
+                 "no header")
     signing_key_set(&key, password, <uint32_t> len(password))
-    status = signature_check_open(&check)
-    if status == Status.OK:
-        status = signature_check(&check, &key, &parsed, body, <uint32_t> len(body))
-    signature_check_close(&check)
-    return status
+    return signature_check(&signature_checks.check, &key, &parsed, body, <uint32_t> len(body))

@@ -12,7 +12,7 @@ Example: of fields {"AccessKey":"alice","b":"t","Signature":..} and body "x" ali
 """
 from libc.stdint cimport uint8_t, uint32_t
 
-from cext.wire.header cimport Header
+from cext.wire.header cimport EXT_FIELDS_MAX, Header
 
 cdef extern from * nogil:
     """
@@ -31,6 +31,10 @@ cdef struct SigningKey:
 
 cdef struct SignatureCheck:
     uint8_t* values                 # owned; VALUES_MAX, for those of one request
+    # The fields of the last request, as they lie in its header, in the order of their names: the
+    # next one is mostly like it, and then it need not be sorted.
+    uint8_t[EXT_FIELDS_MAX] order
+    int order_count                 # 0: none is known
 
 cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t length) noexcept nogil
 # OK | POOL_EMPTY. Close whatever came of it.

@@ -20,6 +20,11 @@ cdef enum:
     DIGEST_BYTES = 20
     SIGNATURE_BYTES = 28            # of a digest in Base64
 
+cdef struct Signed:                 # what a request brings
+    const ExtField* fields[EXT_FIELDS_MAX]  # by name, each name once
+    int count
+    const ExtField* signature       # one of them; NULL: there is none
+
 # What some clients send and do not sign.
 cdef const char* SECURITY_TOKEN = b"SecurityToken"
 cdef const char* UNIQUE_KEY_QUERY = b"_UNIQUE_KEY_QUERY"
@@ -53,6 +58,7 @@ cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t len
 
 cdef int signature_check_open(SignatureCheck* check) noexcept nogil:
     check.values = <uint8_t*> malloc(VALUES_MAX)
+    check.order_count = 0
     return Status.OK if check.values != NULL else Status.POOL_EMPTY
 
 
@@ -84,35 +90,76 @@ cdef inline int compare_names(const Text* a, const Text* b) noexcept nogil:
     return (a.length > b.length) - (a.length < b.length)
 
 
-cdef int sort_fields(const Header* header, const ExtField** sorted_fields,
-                     const Text** signature) noexcept nogil:
-    """By name, without Signature, which is given by itself; of equal names the last. How many;
-    TOO_LARGE: a name has backslashes. Clients send them nearly in order."""
+cdef bint is_ordered(const SignatureCheck* check, const Header* header,
+                     Signed* signed) noexcept nogil:
+    """Whether the order of the last request is this one's, too. Then `signed` has the fields."""
     cdef const ExtField* field
-    cdef int count = 0
+    cdef int i
+    if header.ext_count != check.order_count:
+        return False
+    for i in range(check.order_count):
+        field = &header.ext[check.order[i]]
+        if field.key.escaped:
+            return False
+        if i > 0 and compare_names(&signed.fields[i - 1].key, &field.key) >= 0:
+            return False
+        signed.fields[i] = field
+    signed.count = check.order_count
+    return True
+
+
+cdef void keep_order(SignatureCheck* check, const Header* header,
+                     const Signed* signed) noexcept nogil:
+    cdef int i
+    check.order_count = 0
+    if signed.count != header.ext_count:
+        return                          # a name came twice
+    for i in range(signed.count):
+        check.order[i] = <uint8_t> (signed.fields[i] - header.ext)
+    check.order_count = signed.count
+
+
+cdef int sort_fields(const Header* header, Signed* signed) noexcept nogil:
+    """OK; TOO_LARGE: a name has backslashes. Of equal names the last counts. Clients send them
+    nearly in order."""
+    cdef const ExtField* field
     cdef int i, at
     cdef int order = 0
+    signed.count = 0
     for i in range(header.ext_count):
         field = &header.ext[i]
         if field.key.escaped:
             return Status.TOO_LARGE
-        if is_named(&field.key, b"Signature", 9):
-            signature[0] = &field.value
-            continue
-        at = count
+        at = signed.count
         while at > 0:
-            order = compare_names(&sorted_fields[at - 1].key, &field.key)
+            order = compare_names(&signed.fields[at - 1].key, &field.key)
             if order <= 0:
                 break
             at -= 1
         if at > 0 and order == 0:
-            sorted_fields[at - 1] = field
+            signed.fields[at - 1] = field
             continue
-        if at < count:
-            move_up(sorted_fields, at, count)
-        sorted_fields[at] = field
-        count += 1
-    return count
+        if at < signed.count:
+            move_up(signed.fields, at, signed.count)
+        signed.fields[at] = field
+        signed.count += 1
+    return Status.OK
+
+
+cdef int read_fields(SignatureCheck* check, const Header* header, Signed* signed) noexcept nogil:
+    """OK | TOO_LARGE, as sort_fields()."""
+    cdef int status, i
+    if not is_ordered(check, header, signed):
+        status = sort_fields(header, signed)
+        if status != Status.OK:
+            return status
+        keep_order(check, header, signed)
+    signed.signature = NULL
+    for i in range(signed.count):
+        if is_named(&signed.fields[i].key, b"Signature", 9):
+            signed.signature = signed.fields[i]
+            break
+    return Status.OK
 
 
 cdef inline void move_up(const ExtField** fields, int at, int count) noexcept nogil:
@@ -122,16 +169,23 @@ cdef inline void move_up(const ExtField** fields, int at, int count) noexcept no
 
 
 cdef inline void copy_short(uint8_t* to, const uint8_t* given, uint32_t length) noexcept nogil:
-    """Most values are some bytes, and a call costs more than they do."""
+    """Most values are some bytes, and a call costs more than they do. The second half of eight or
+    four may lie over the first."""
     cdef uint32_t i
-    if length > 8:
+    if length > 16:
         memcpy(to, given, length)
-        return
-    for i in range(length):
-        to[i] = given[i]
+    elif length >= 8:
+        memcpy(to, given, 8)
+        memcpy(to + length - 8, given + length - 8, 8)
+    elif length >= 4:
+        memcpy(to, given, 4)
+        memcpy(to + length - 4, given + length - 4, 4)
+    else:
+        for i in range(length):
+            to[i] = given[i]
 
 
-cdef int gather(SignatureCheck* check, const ExtField** fields, int count, const char* left_out,
+cdef int gather(SignatureCheck* check, const Signed* signed, const char* left_out,
                 uint32_t left_out_bytes) noexcept nogil:
     """The values, one behind the other, in check.values: one piece is hashed faster than many. How
     many bytes; TOO_LARGE, MALFORMED."""
@@ -140,9 +194,9 @@ cdef int gather(SignatureCheck* check, const ExtField** fields, int count, const
     cdef uint8_t* end = at + VALUES_MAX
     cdef int32_t length
     cdef int i
-    for i in range(count):
-        field = fields[i]
-        if field.value.bytes == NULL:
+    for i in range(signed.count):
+        field = signed.fields[i]
+        if field == signed.signature or field.value.bytes == NULL:
             continue
         if left_out != NULL and is_named(&field.key, left_out, left_out_bytes):
             continue
@@ -169,13 +223,13 @@ cdef inline bint is_same(const uint8_t* a, const uint8_t* b) noexcept nogil:
     return (differs | load_word(a + at) ^ load_word(b + at)) == 0
 
 
-cdef int compare(SignatureCheck* check, const SigningKey* key, const ExtField** fields, int count,
+cdef int compare(SignatureCheck* check, const SigningKey* key, const Signed* signed,
                  const uint8_t* body, uint32_t body_bytes, const char* left_out,
                  uint32_t left_out_bytes, const uint8_t* given) noexcept nogil:
     cdef SHA_CTX state = key.inner
     cdef uint8_t digest[DIGEST_BYTES]
     cdef uint8_t text[SIGNATURE_BYTES + 1]
-    cdef int bytes = gather(check, fields, count, left_out, left_out_bytes)
+    cdef int bytes = gather(check, signed, left_out, left_out_bytes)
     if bytes < 0:
         return bytes
     SHA1_Update(&state, check.values, <size_t> bytes)
@@ -188,24 +242,38 @@ cdef int compare(SignatureCheck* check, const SigningKey* key, const ExtField** 
     return Status.OK if is_same(text, given) else Status.MALFORMED
 
 
+cdef const uint8_t* given_proof(const Signed* signed, uint8_t* buffer) noexcept nogil:
+    """SIGNATURE_BYTES of text; `buffer`, of six times as many, is for one with escapes. NULL: there
+    is none of that length."""
+    cdef const Text* text
+    if signed.signature == NULL or signed.signature.value.bytes == NULL:
+        return NULL
+    text = &signed.signature.value
+    if not text.escaped:
+        return text.bytes if text.length == SIGNATURE_BYTES else NULL
+    if (text.length > 6 * SIGNATURE_BYTES
+            or text_copy(text, buffer, 6 * SIGNATURE_BYTES) != SIGNATURE_BYTES):
+        return NULL
+    return buffer
+
+
 cdef int signature_check(SignatureCheck* check, const SigningKey* key, const Header* header,
                          const uint8_t* body, uint32_t body_bytes) noexcept nogil:
-    cdef const ExtField* fields[EXT_FIELDS_MAX]
-    cdef const Text* signature = NULL
-    cdef uint8_t given[6 * SIGNATURE_BYTES]
-    cdef int count, status
+    cdef Signed signed
+    cdef uint8_t buffer[6 * SIGNATURE_BYTES]
+    cdef const uint8_t* given
+    cdef int status
     if header.too_many:
         return Status.TOO_LARGE
-    count = sort_fields(header, fields, &signature)
-    if count < 0:
-        return count
-    if signature == NULL or signature.bytes == NULL or signature.length > sizeof(given):
+    status = read_fields(check, header, &signed)
+    if status != Status.OK:
+        return status
+    given = given_proof(&signed, buffer)
+    if given == NULL:
         return Status.MALFORMED
-    if text_copy(signature, given, sizeof(given)) != SIGNATURE_BYTES:
-        return Status.MALFORMED
-    status = compare(check, key, fields, count, body, body_bytes, NULL, 0, given)
+    status = compare(check, key, &signed, body, body_bytes, NULL, 0, given)
     if status == Status.MALFORMED and header_find(header, SECURITY_TOKEN) != NULL:
-        status = compare(check, key, fields, count, body, body_bytes, SECURITY_TOKEN, 13, given)
+        status = compare(check, key, &signed, body, body_bytes, SECURITY_TOKEN, 13, given)
     if status == Status.MALFORMED and header_find(header, UNIQUE_KEY_QUERY) != NULL:
-        status = compare(check, key, fields, count, body, body_bytes, UNIQUE_KEY_QUERY, 17, given)
+        status = compare(check, key, &signed, body, body_bytes, UNIQUE_KEY_QUERY, 17, given)
     return status

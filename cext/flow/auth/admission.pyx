@@ -47,7 +47,7 @@ from cext.wire.codes cimport (
     SYSTEM_ERROR,
     UPDATE_CONSUMER_OFFSET,
 )
-from cext.wire.header cimport header_find
+from cext.wire.header cimport header_find, header_letter
 from cext.wire.pop_request cimport pop_code
 from cext.wire.revive_entry cimport ReviveEntry, next_batch_ack
 from cext.wire.signature cimport signature_check
@@ -277,10 +277,18 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
     return GO_ON
 
 
-cdef inline const Text* given_text(const Header* h, const char* name) noexcept nogil:
+cdef inline const Text* filled(const Text* value) noexcept nogil:
     """NULL: it is missing, or empty."""
-    cdef const Text* found = header_find(h, name)
-    return found if found != NULL and found.length > 0 else NULL
+    return value if value != NULL and value.length > 0 else NULL
+
+
+cdef inline const Text* topic_of(const Header* h, const Row* row,
+                                 const char** field) noexcept nogil:
+    if row.where == IN_LETTER_B:
+        field[0] = b"b"
+        return filled(header_letter(h, c'b'))
+    field[0] = b"originTopic" if row.where == IN_ORIGIN else b"topic"
+    return filled(header_find(h, field[0]))
 
 
 cdef Outcome may_use_group(AuthService s, Connection* c, const Header* h, const Name* user_name,
@@ -292,19 +300,15 @@ cdef Outcome may_use_group(AuthService s, Connection* c, const Header* h, const 
 
 cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Frame* f,
                        const Name* user_name, const User* user, const Row* row) noexcept nogil:
-    cdef const char* topic_field = b"topic"
+    cdef const char* topic_field
     cdef const Text* topic
     cdef const Text* group = NULL
     cdef Outcome outcome
     if row.where == IN_ACKS:
         return may_ack(s, c, h, f, user_name, user)
-    if row.where == IN_LETTER_B:
-        topic_field = b"b"
-    elif row.where == IN_ORIGIN:
-        topic_field = b"originTopic"
-    topic = given_text(h, topic_field)
+    topic = topic_of(h, row, &topic_field)
     if row.group != NULL:
-        group = given_text(h, row.group)
+        group = filled(header_find(h, row.group))
     if topic == NULL and row.topic_optional:
         return TO_CONTROL               # which looks at what is meant
     if row.where == OF_POPPED:

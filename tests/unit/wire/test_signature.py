@@ -42,6 +42,35 @@ def test_what_the_twin_signs_is_right(
     assert check({**signed, "Mm": "x"}, body, password, form) == MALFORMED
 
 
+def test_the_order_of_the_request_before_is_not_taken_where_it_is_anothers() -> None:
+    """The check keeps the order of the last one's fields: names change in their places, one comes
+    twice, the signature is missing, or is elsewhere. Each is asked behind a usual one."""
+    alice = Credentials("alice", "secret")
+    usual = alice.sign({"a": "1", "b": "2", "c": "3"}, BODY)
+    others = [
+        (alice.sign({"d": "1", "b": "2", "a": "3"}, BODY), OK),
+        (alice.sign({"c": "1", "a": "2", "b": "3"}, BODY), OK),
+        (alice.sign({"a": "1", "b": "2", "Z": "3"}, BODY), OK),
+        ({name: usual[name] for name in ("Signature", "a", "b", "c", "AccessKey")}, OK),
+        ({**usual, "c": "2", "b": "3"}, MALFORMED),
+        ({"a": "1", "b": "2", "c": "3", "AccessKey": "alice", "Signaturf": "x"}, MALFORMED),
+        (usual, OK),
+    ]
+    for fields, expected in others:
+        assert check(usual, BODY, "secret") == OK
+        assert check(fields, BODY, "secret") == expected, fields
+    proof = alice.sign({"a": "3", "b": "2"}, BODY)["Signature"]
+    end = f'"AccessKey":"alice","Signature":"{proof}"'
+    for text, expected in (
+        (f'"a":"1","b":"2","a":"3",{end}', OK),
+        (f'"Signature":"x","b":"2","a":"3",{end}', OK),
+        (f'"b":"2","Signature":"{proof}","a":"4",{end}', MALFORMED),
+        (f'"a":"3","b":"2","c":"3",{end}', MALFORMED),
+    ):
+        assert check(usual, BODY, "secret") == OK
+        assert signature_status(header_of(text), JSON, BODY, b"secret") == expected, text
+
+
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 128, 255])
 def test_passwords_around_the_block_of_the_hash(length: int) -> None:
     signed = Credentials("alice", "p" * length).sign({"b": "t"}, BODY)
