@@ -27,6 +27,7 @@ OPTIONS = [
 SPARE = "commitlog.spare/"
 LOG = "/commitlog/"
 BODY = b"x" * 8192
+LARGE = b"x" * 4_000_000
 BURST = 16
 SENDERS = 3
 NOT_READY = "the next commit log file is not ready yet"
@@ -126,6 +127,60 @@ def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Fau
         assert faults.hits(0) == 3
         assert set(told) == {(SUCCESS, "")}, told
         assert broker.stop() == 0
+
+
+async def send_large(port: int, count: int, told: Counter[tuple[int, str]]) -> None:
+    """So many clients with a message of 4 MB each, at once: a new store has blocks for four."""
+
+    async def one(queue: int) -> None:
+        async with BrokerClient(port, f"large@{queue}") as client:
+            reply = await client.send("busy", LARGE, queue % SENDERS)
+            told[reply.code, reply.remark or ""] += 1
+
+    await asyncio.gather(*map(one, range(count)))
+
+
+def test_large_messages_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Faults) -> None:
+    told: Counter[tuple[int, str]] = Counter()
+
+    async def work(client: BrokerClient) -> None:
+        faults.sleep("fallocate", 600_000, path=LOG, count=1)
+        await send_large(broker.port, 12, told)
+
+    patient = ("--set", "osPageCacheBusyTimeOutMills=60000")
+    with broker_process(tmp_path, patient, faults.environment()) as broker:
+        run_with(broker, work)
+        assert faults.hits(0) == 1
+        assert told == {(SUCCESS, ""): 12}
+        assert broker.stop() == 0
+
+
+def test_large_messages_whose_blocks_do_not_come_are_refused_and_wait_once(
+    tmp_path: Path, faults: Faults
+) -> None:
+    told: Counter[tuple[int, str]] = Counter()
+    more = 50
+
+    async def work(client: BrokerClient) -> None:
+        await client.heartbeat("readers", "busy")
+        faults.sleep("fallocate", 600_000_000, path=LOG, count=1)
+        await send_large(broker.port, 12, told)
+        assert told[SUCCESS, ""] == 4 and told.total() == 12
+        began = time.monotonic()
+        for _ in range(more):
+            reply = await client.send("busy", LARGE[: 1 << 20])
+            told[reply.code, reply.remark or ""] += 1
+            assert (await client.pull("readers", "busy")).code == SUCCESS
+        assert time.monotonic() - began < more * BUSY_MS / 1000
+        assert (await client.send("busy", BODY)).code == SUCCESS  # it has blocks
+
+    busy = ("--set", f"osPageCacheBusyTimeOutMills={BUSY_MS}")
+    with broker_process(tmp_path, busy, faults.environment()) as broker:
+        run_with(broker, work)
+        refused = [remark for code, remark in told if code == SYSTEM_BUSY]
+        assert all(NOT_READY in remark for remark in refused), told
+        assert told[SUCCESS, ""] == 4 and told.total() == 12 + more
+        broker.stop(signal.SIGKILL)  # the piece that is waited for would hold it up
 
 
 def test_how_long_sends_waited_for_a_slow_sync_is_in_the_log(

@@ -20,6 +20,11 @@ the ring at most, and a batch DISPATCH_MAX entries; room_open() checks it. With 
 begins with room only when the committer comes on: the next turn waits for that, POOL_WAIT_US at
 most. Where a whole turn has moved nothing there is no sense in waiting: NOT_READY, a refusal.
 
+A file that a start has made or gone on with gets its blocks as they are used (commit_log.pxd), and
+backpressure keeps small messages from being ahead of them. Large ones may have come already, all at
+once: the next turn waits for the blocks, page_cache_busy_ms at most, and then for no more before
+some have come.
+
 Connections come first in a turn, and might leave nothing to the others for ever. When these found
 no room, half of the list and a record's room of the ring are theirs in the next turn.
 
@@ -43,7 +48,10 @@ cdef Step whole_room_step(Appender s) noexcept
 # Whether this turn has room for `bytes` more bytes in the log and `records` more entries in the
 # queue. OK | RING_FULL (not in this turn) | NOT_READY | NO_SPACE | POISONED | TOO_LARGE | IO_ERROR.
 cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
-# The same for a request that appends several records, maybe to several queues: OK | RING_FULL |
+# The same for a request that nothing was done of yet, and of which nothing but this is asked: where
+# blocks for it are on their way, RING_FULL and not NOT_READY.
+cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
+# append_room() for a request that appends several records, maybe to several queues: OK | RING_FULL |
 # NOT_READY. Then append_room() for each of them does not say RING_FULL.
 cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil
 # What somebody is told who found no room for so many bytes: RING_FULL, or NOT_READY when the next

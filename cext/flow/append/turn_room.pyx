@@ -1,6 +1,7 @@
 """Turn room. See turn_room.pxd."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
 
+from cext.base.atomics cimport load_acquire_i64
 from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, POOL_EMPTY, RING_FULL
 from cext.flow.append.appender cimport DISPATCH_MAX
@@ -33,6 +34,7 @@ cdef void room_open(Appender s) noexcept nogil:
     check(2 * record_room(s) <= <int64_t> s.log.ring.size,
           b"an empty turn has room for the largest record, and for another's view of the log",
           record_room(s), <int64_t> s.log.ring.size)
+    s.blocks_late = -1
     room_turn(s)
 
 
@@ -47,8 +49,17 @@ cdef bint wait_for_pool(Appender s) noexcept nogil:
     return True
 
 
+cdef bint wait_for_blocks(Appender s) noexcept nogil:
+    """False: they do not come."""
+    if s.blocks_wanted == 0 or s.log.wait_for_room(
+            s.blocks_wanted, 1000 * s.turn.options.page_cache_busy_ms):
+        return True
+    s.blocks_late = load_acquire_i64(&s.log.link.room)
+    return False
+
+
 cdef void room_turn(Appender s) noexcept nogil:
-    cdef bint comes_on = not s.turn_full or wait_for_pool(s)
+    cdef bint comes_on = not s.turn_full or (wait_for_pool(s) and wait_for_blocks(s))
     s.stuck = s.turn_full and (not comes_on or moved(s) == s.moved_before)
     s.moved_before = moved(s)
     s.list_end = s.dispatch_max
@@ -57,7 +68,7 @@ cdef void room_turn(Appender s) noexcept nogil:
         s.list_end -= s.dispatch_max // 2
         s.log_end = s.log.marks.written + <int64_t> s.log.ring.size - record_room(s)
     s.turn_full = s.room_owed = False
-    s.room_wanted = 0
+    s.room_wanted = s.blocks_wanted = 0
     s.connections_first = True
 
 
@@ -86,6 +97,17 @@ cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) 
     if s.log.reserve(bytes, &status) != NULL:
         return OK
     return status if status != RING_FULL else no_room(s, bytes)
+
+
+cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+    cdef int status = append_room(s, queue, bytes, records)
+    if (status != NOT_READY or not s.log.awaits_room(bytes)
+            or load_acquire_i64(&s.log.link.room) == s.blocks_late):
+        return status
+    status = no_room(s, bytes)
+    if status == RING_FULL:
+        s.blocks_wanted = max(s.blocks_wanted, <int64_t> bytes)
+    return status
 
 
 cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:

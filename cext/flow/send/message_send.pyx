@@ -38,7 +38,7 @@ from cext.flow.append.message_append cimport (
 )
 from cext.flow.append.promise cimport promise_at, promise_mark, promise_room
 from cext.flow.append.recall_handle cimport has_recall_handle
-from cext.flow.append.turn_room cimport append_room
+from cext.flow.append.turn_room cimport send_room
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
@@ -236,7 +236,7 @@ cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = send_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     prefetch(queue.write_at)
     if status != OK:
         return refuse_status(s, c, h, status)
@@ -369,7 +369,7 @@ cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const 
         return refuse_status(s, c, h, status)
     status = TOO_LARGE
     if bytes <= s.append.log.max_record_bytes:
-        status = append_room(s.append, queue, <uint32_t> bytes, records)
+        status = send_room(s.append, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
     mark = promise_mark(s.append, batch_waits(s, r))

@@ -87,6 +87,10 @@ cdef class CommitLog:
     cdef uint8_t* reserve(self, uint32_t max_bytes, int* status) noexcept nogil
     # The active segment, or its room, is nearly full and more on its way: who can had better wait.
     cdef bint nearly_full(self) noexcept nogil
+    # Whether blocks for so many more bytes of the active segment are on their way; and whether they
+    # are there, or fail to come, within so long. Any number of bytes.
+    cdef bint awaits_room(self, int64_t bytes) noexcept nogil
+    cdef bint wait_for_room(self, int64_t bytes, int64_t timeout_us) noexcept nogil
     # The reserved bytes are a record now (or several): bytes <= max_bytes of the last reserve().
     cdef void commit(self, uint32_t bytes) noexcept nogil
     # One pwrite of [written, appended) and 8 zero bytes behind it, so that a recycled segment never

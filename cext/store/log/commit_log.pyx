@@ -220,6 +220,22 @@ cdef class CommitLog:
                 and load_acquire_i64(&self.link.wanted_room) > self.room_end
                 and load_acquire_i32(&self.link.room_status) != Status.NO_SPACE)
 
+    cdef bint awaits_room(self, int64_t bytes) noexcept nogil:
+        cdef int64_t end = self.marks.appended + bytes + TERMINATOR_BYTES
+        return (self.room_end < end <= self.active_end
+                and load_acquire_i64(&self.link.room) < end
+                and end <= load_acquire_i64(&self.link.wanted_room)
+                and load_acquire_i32(&self.link.room_status) == Status.OK
+                and not log_is_poisoned(&self.link))
+
+    cdef bint wait_for_room(self, int64_t bytes, int64_t timeout_us) noexcept nogil:
+        cdef int64_t until = monotonic_us() + timeout_us
+        while self.awaits_room(bytes):
+            if monotonic_us() > until:
+                return False
+            usleep(50)
+        return True
+
     cdef void look_for_room(self, int64_t end) noexcept nogil:
         if self.room_end < self.active_end:
             # Of the segment before it says nothing of this one.

@@ -101,7 +101,8 @@ def test_many_clients_of_one_host_send_large_messages_at_once(
     frame = send("t", bytes(8_000_000), 5)
     options = {"jumbo_buffers": 128, "segment_bytes": 256 * MIB, "message_max_bytes": 8_000_000}
     with serving(tmp_path, **options) as shard:
-        shard.core.set_option("fast_failure", 0)  # a disk may take its time for 160 MB
+        shard.core.set_option("fast_failure", 0)  # a disk may take its time for 160 MB, ...
+        shard.core.set_option("page_cache_busy_ms", 3_600_000)  # ... and for their blocks
         clients = [shard.connect() for _ in range(20)]
         for client in clients:
             client.put(frame[: -64 * 1024])
