@@ -32,16 +32,18 @@ from rmq.broker.core_seam import GroupCalls
 log = logging.getLogger("rmq.broker.consumers")
 quiet = RateLimitedLog(log)
 
+# In the order of RocketMQ's enums: some clients say the place instead of the name.
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 START_POINTS = (
     "CONSUME_FROM_LAST_OFFSET",
-    "CONSUME_FROM_FIRST_OFFSET",
-    "CONSUME_FROM_TIMESTAMP",
     "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
     "CONSUME_FROM_MIN_OFFSET",
     "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
 )
 BROADCASTING, CLUSTERING = "BROADCASTING", "CLUSTERING"
+MESSAGE_MODELS = (BROADCASTING, CLUSTERING)
 
 
 class ConsumerGroup(msgspec.Struct):

@@ -12,6 +12,8 @@ may leave the subscriptions out (withoutSub) while the fingerprint stays; when a
 the group beat with another fingerprint, or we know no subscriptions of the group, IS_SUB_CHANGE
 asks for a full one.
 
+consumeType, messageModel and consumeFromWhere may also be numbers, as the C++ client has them.
+
 One group of a heartbeat that is illegal or unknown is skipped with a log line; the rest counts.
 """
 
@@ -25,9 +27,9 @@ from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.client import Client
 from rmq.broker.clients.consumers import (
-    BROADCASTING,
     CLUSTERING,
     CONSUME_TYPES,
+    MESSAGE_MODELS,
     START_POINTS,
     ConsumerTable,
 )
@@ -127,9 +129,9 @@ def _consumer(
         unit_mode = bool_member(data, "unitMode", False)
         retry_topics.append((config, unit_mode, retry in context.topics))
     how = (
-        _one_of(CONSUME_TYPES, text_member(data, "consumeType", ""), "CONSUME_PASSIVELY"),
-        _one_of((CLUSTERING, BROADCASTING), text_member(data, "messageModel", ""), CLUSTERING),
-        _one_of(START_POINTS, text_member(data, "consumeFromWhere", ""), START_POINTS[0]),
+        _one_of(CONSUME_TYPES, data, "consumeType", "CONSUME_PASSIVELY"),
+        _one_of(MESSAGE_MODELS, data, "messageModel", CLUSTERING),
+        _one_of(START_POINTS, data, "consumeFromWhere", START_POINTS[0]),
     )
     subscriptions = None
     if not without_subscriptions:
@@ -179,8 +181,13 @@ def _subscriptions(
     return found
 
 
-def _one_of(known: tuple[str, ...], text: str, default: str) -> str:
-    """Only names that every client can read back in code 203."""
+def _one_of(known: tuple[str, ...], data: Mapping[str, Any], name: str, default: str) -> str:
+    """Only names that every client can read back in code 203. The C++ client says at which place
+    of RocketMQ's enum the name stands."""
+    value = data.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return known[value] if 0 <= value < len(known) else default
+    text = text_member(data, name, "")
     return text if text in known else default
 
 

@@ -257,6 +257,30 @@ async def test_members_are_shown_to_tools(tmp_path: Path) -> None:
         assert topics["topicList"] == ["t"]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((0, 0, 4), ("CONSUME_ACTIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET")),
+        ((1, 1, 5), ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_TIMESTAMP")),
+        ((-1, 7, 2**70), ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET")),
+    ],
+)
+@in_loop
+async def test_how_a_member_reads_may_be_numbers_of_the_enums(
+    tmp_path: Path, numbers: tuple[int, ...], expected: tuple[str, ...]
+) -> None:
+    """So has the C++ client it."""
+    members = ("consumeType", "messageModel", "consumeFromWhere")
+    body = json.loads(beat("c1", g=[("t", "*", 1)]))
+    body["consumerDataSet"][0] |= dict(zip(members, numbers, strict=True))
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        assert (await client.call(34, fastjson.dumps(body))).code == 0
+        assert await ids(client, "g") == ["c1"]
+        seen = json.loads((await client.call(203, consumerGroup="g")).body)
+        assert tuple(seen[name] for name in members) == expected
+
+
 @in_loop
 async def test_client_configs_are_checked(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
