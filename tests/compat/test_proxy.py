@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from compat.grpc_clients import CLIENTS, GrpcClient, Received, proxy_settings
+from compat.new_groups import make_topic_and_group
 from compat.targets import Target
 from support.waiting import wait_until
 
-from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from tools.peers.proxy import ApacheProxy
 
@@ -54,11 +54,8 @@ def place(request: pytest.FixtureRequest, types_target: Target, session_id: str)
     def make(message_type: str, **settings: object) -> tuple[str, str]:
         topic, group = f"{session_id}_{name}", f"g_{session_id}_{name}"
         with Cluster(types_target.name_server) as cluster:
-            admin.create_topic(cluster, topic, 4, attributes={"message.type": message_type})
-            admin.create_group(cluster, group, settings)
-            wait_until(lambda: len(cluster.route(topic).readable()) == 4)
-            for each in admin.topic_queues(cluster, topic):
-                admin.commit_offset(cluster, group, each.queue, 0)
+            attributes = {"message.type": message_type}
+            make_topic_and_group(cluster, topic, group, attributes=attributes, **settings)
         return topic, group
 
     return make

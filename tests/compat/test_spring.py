@@ -1,7 +1,9 @@
 """A Spring Boot application with rocketmq-spring 2.3.5: its template and its listeners.
 
 Method: the application of spring/ in a process; it sends each kind of message and prints what its
-listeners get, which is compared here.
+listeners get, which is compared here. It runs with the Java client that the starter brings, and
+with a newer one: clients 5.3.1 to 5.3.3 stop waiting for a reply as soon as the broker has taken
+the request, whichever broker that is.
 """
 
 from __future__ import annotations
@@ -12,38 +14,48 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from compat.runner import HERE, java_command, scenarios_jar
+from compat.new_groups import make_topic_and_group
+from compat.runner import HERE, NEW_CLIENT, java_command, scenarios_jar
 from compat.targets import Target
 from support.waiting import wait_until
 
-from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from tools.peers.cache import fetch_dependencies
 
 VERSION = "2.3.5"
+ITS_CLIENT = "5.3.2"
 PROJECT = HERE / "spring"
 COUNT = 12
 DELAY_MS = 3_000
 
 
+@pytest.fixture(scope="module", params=[ITS_CLIENT, NEW_CLIENT])
+def client(request: pytest.FixtureRequest) -> str:
+    """Version of the Java client inside."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def got(
-    types_target: Target, session_id: str, compat_folder: Path
+    types_target: Target, session_id: str, compat_folder: Path, client: str
 ) -> Iterator[Callable[[str], list[tuple[str, int]]]]:
     """got("plain"): the texts that came so far, with how often each had come before."""
-    folder = compat_folder / "spring"
+    folder = compat_folder / f"spring-{client}"
     folder.mkdir()
-    run = f"{session_id}-spring"
+    run = f"{session_id}-spring-{client.replace('.', '_')}"
     with Cluster(types_target.name_server) as cluster:
-        for kind in ("plain", "ordered", "transacted", "delayed"):
-            admin.create_topic(cluster, f"{run}-{kind}", 4)
-    jars = fetch_dependencies(f"spring-{VERSION}", PROJECT / "pom.xml", {})
+        for kind in ("plain", "ordered", "transacted", "delayed", "asked"):
+            make_topic_and_group(cluster, f"{run}-{kind}", f"{run}-{kind}")
+    versions = {"rocketmq.client.version": client}
+    name = f"spring-{VERSION}-client-{client}"
+    jars = fetch_dependencies(name, PROJECT / "pom.xml", versions)
     properties = {
         "user.home": folder,
         "rocketmq.name-server": types_target.name_server,
         "rocketmq.producer.group": f"{run}-senders",
         "rocketmq.producer.send-message-timeout": 60_000,
         "run": run,
+        "asks": str(client == NEW_CLIENT).lower(),
     }
     class_path = [scenarios_jar(folder, PROJECT), jars / "*"]
     log = folder / "spring.log"
@@ -95,3 +107,10 @@ def test_spring_ends_transactions_and_is_asked_about_open_ones(got: Got) -> None
     wait_until(lambda: len(got("transacted")) >= len(done))
     assert sorted(int(text.split()[1]) for text, _ in got("transacted")) == done
     assert {text for text, _ in got("checked")} == {f"transacted {n}" for n in range(2, COUNT, 3)}
+
+
+@pytest.mark.parametrize("client", [NEW_CLIENT], indirect=True, scope="module")
+def test_spring_gets_answers_to_its_requests(got: Got) -> None:
+    wait_until(lambda: len(got("answered")) >= COUNT)
+    expected = [(f"answer to question {number}", 0) for number in range(COUNT)]
+    assert got("answered") == expected

@@ -12,6 +12,7 @@ import org.apache.rocketmq.spring.annotation.RocketMQTransactionListener;
 import org.apache.rocketmq.spring.core.RocketMQListener;
 import org.apache.rocketmq.spring.core.RocketMQLocalTransactionListener;
 import org.apache.rocketmq.spring.core.RocketMQLocalTransactionState;
+import org.apache.rocketmq.spring.core.RocketMQReplyListener;
 import org.apache.rocketmq.spring.core.RocketMQTemplate;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
@@ -23,11 +24,13 @@ import org.springframework.stereotype.Service;
 /**
  * Sends a few messages of each kind through a RocketMQTemplate, and prints a line "GOT what text
  * times" for each one that a listener gets, until its standard input ends. Topics are those of
- * the property run, with what they are for.
+ * the property run, with what they are for. Where the property asks is true, it asks questions
+ * after that, and prints what the answers are.
  */
 @SpringBootApplication
 public class Application {
     private static final int COUNT = 12;
+    private static final int ANSWER_TIMEOUT_MS = 600_000;
 
     public static void main(String[] arguments) throws IOException {
         try (ConfigurableApplicationContext context =
@@ -47,9 +50,22 @@ public class Application {
             check(template.syncSendDelayTimeSeconds(run + "-delayed", "delayed " + sentMs, 3)
                 .getSendStatus());
             got("sent", "all", 0);
+            if (context.getEnvironment().getRequiredProperty("asks", Boolean.class)) {
+                ask(template, run + "-asked");
+            }
             while (System.in.read() >= 0) {
                 continue;
             }
+        }
+    }
+
+    private static void ask(RocketMQTemplate template, String topic) {
+        for (int i = 0; i < COUNT; i++) {
+            String question = "question " + i;
+            String answer = i % 2 == 0
+                ? template.sendAndReceive(topic, question, String.class, ANSWER_TIMEOUT_MS)
+                : template.sendAndReceive(topic, question, String.class, "key", ANSWER_TIMEOUT_MS);
+            got("answered", answer, 0);
         }
     }
 
@@ -107,6 +123,16 @@ public class Application {
         @Override
         public void onMessage(String text) {
             got("delayed", text + " " + System.currentTimeMillis(), 0);
+        }
+    }
+
+    @Service
+    @RocketMQMessageListener(topic = "${run}-asked", consumerGroup = "${run}-asked",
+        replyTimeout = ANSWER_TIMEOUT_MS)
+    static class Asked implements RocketMQReplyListener<String, String> {
+        @Override
+        public String onMessage(String question) {
+            return "answer to " + question;
         }
     }
 
