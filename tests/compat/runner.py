@@ -6,7 +6,7 @@
     answer = runner.result(ticket)
 
 Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values; answers are
-lines of JSON. What each does is written beside its code (java/, go/, ordered_member.py).
+lines of JSON. What each does is written beside its code (java/, go/, node/, ordered_member.py).
 """
 
 from __future__ import annotations

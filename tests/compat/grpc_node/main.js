@@ -7,13 +7,13 @@
  * What is told to it is the same as to ../grpc_java; ../grpc_clients.py tells it. The end of
  * standard input ends the process.
  */
-const readline = require('node:readline');
 const {
   ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer,
 } = require('rocketmq-client-nodejs');
 const {
   TransactionResolution,
 } = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb');
+const { serve } = require('../runner.js');
 
 const OPEN = new Map(); // name that was given -> {client, ...}
 
@@ -144,33 +144,8 @@ async function close(given) {
   return {};
 }
 
-const SCENARIOS = {
+serve({
   send, transact, asked, close,
   push_open: pushOpen, push_received: pushReceived,
   simple_open: simpleOpen, simple_receive: simpleReceive,
-};
-
-async function answer(line) {
-  const [ id, name, ...words ] = line.split('\t');
-  const given = Object.fromEntries(words.map(word => {
-    const at = word.indexOf('=');
-    return [ word.slice(0, at), decodeURIComponent(word.slice(at + 1)) ];
-  }));
-  const began = Date.now();
-  const result = { id, name, ok: true, error: null, details: {} };
-  try {
-    result.details = await SCENARIOS[name](given);
-  } catch (failure) {
-    result.ok = false;
-    result.error = failure.stack;
-    for (let cause = failure.cause; cause; cause = cause.cause) {
-      result.error += `\ncause: ${cause.stack}`;
-    }
-  }
-  result.seconds = (Date.now() - began) / 1000;
-  process.stdout.write(JSON.stringify(result) + '\n');
-}
-
-const lines = readline.createInterface({ input: process.stdin });
-lines.on('line', answer);
-lines.on('close', () => process.exit(0));
+});

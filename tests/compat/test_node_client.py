@@ -1,0 +1,118 @@
+"""rocketmq-nodejs 1.1.2, which is RocketMQ's C++ client as a module of Node: sends, push consumers.
+
+Method: the process of node/ does what it is told, and says what its consumer got, which is compared
+here with what was sent by it and by rmq's own producer. Cannot prove: order and transactions, which
+the module does not have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat.new_groups import make_topic_and_group
+from compat.runner import HERE, ScenarioRunner
+from compat.targets import Target
+from support.waiting import HANG_S, wait_until
+
+import rmq
+from rmq.client.blocking.cluster import Cluster
+from tools.peers.cache import tool
+from tools.peers.npm import npm_modules
+
+PROJECT = HERE / "node"
+COUNT = 12
+LARGE_BYTES = 20_000  # it is compressed by clients
+
+Received = list[dict[str, Any]]
+
+
+class NodeClient:
+    def __init__(self, runner: ScenarioRunner, name_server: str) -> None:
+        self._runner = runner
+        self._name_server = name_server
+
+    def send(self, topic: str, tag: str, size: int = 0) -> list[dict[str, Any]]:
+        """COUNT messages; what each was answered."""
+        sent: list[dict[str, Any]] = self._run(
+            "send", topic=topic, group=f"{topic}-senders", tag=tag, count=COUNT, size=size
+        )["sent"]
+        return sent
+
+    @contextmanager
+    def push(
+        self, topic: str, group: str, tag: str, failures: int = 0
+    ) -> Iterator[Callable[[], Received]]:
+        """A push consumer that refuses each message so many times, and what it got so far."""
+        self._run("open", topic=topic, group=group, tag=tag, failures=failures)
+        try:
+            yield lambda: self._run("received", group=group)["messages"]
+        finally:
+            self._run("close", group=group)
+
+    def _run(self, scenario: str, **arguments: object) -> dict[str, Any]:
+        return self._runner.run(scenario, HANG_S, nameServer=self._name_server, **arguments)
+
+
+@pytest.fixture(scope="module")
+def client(types_target: Target, compat_folder: Path) -> Iterator[NodeClient]:
+    folder = compat_folder / "node"
+    folder.mkdir()
+    command = ["env", f"HOME={folder}", f"NODE_PATH={npm_modules(PROJECT)}", tool("node")]
+    runner = ScenarioRunner([*command, str(PROJECT / "main.js")], folder / "node.log", folder)
+    yield NodeClient(runner, types_target.name_server)
+    runner.close()
+
+
+@pytest.fixture
+def topic(types_target: Target, session_id: str, request: pytest.FixtureRequest) -> str:
+    """With a group of the same name."""
+    name = "".join(each if each.isalnum() else "_" for each in request.node.name)
+    name = f"{session_id}_{name}"
+    with Cluster(types_target.name_server) as cluster:
+        make_topic_and_group(cluster, name, name)
+    return name
+
+
+@pytest.mark.parametrize("size", [0, LARGE_BYTES])
+def test_node_gets_what_it_sent_by_tag(client: NodeClient, topic: str, size: int) -> None:
+    with client.push(topic, topic, "a") as received:
+        client.send(topic, "b", size)
+        sent = client.send(topic, "a", size)
+        assert {each["statusStr"] for each in sent} == {"OK"}
+        wait_until(lambda: len(received()) >= COUNT)
+        found = sorted(received(), key=lambda each: int(each["keys"][1:]))
+    expected = [
+        {"topic": topic, "tags": "a", "keys": f"k{number}", "msgId": answer["msgId"],
+         "body": f"body-{number}".ljust(size, ".")}
+        for number, answer in enumerate(sent)
+    ]  # fmt: skip
+    assert found == expected
+
+
+def test_node_gets_again_what_it_refused(client: NodeClient, topic: str) -> None:
+    with client.push(topic, topic, "*", failures=2) as received:
+        ids = {each["msgId"] for each in client.send(topic, "a")}
+
+        def times() -> Counter[str]:
+            return Counter(each["msgId"] for each in received())
+
+        wait_until(lambda: len(times()) == COUNT and min(times().values()) > 2)
+        assert set(times()) == ids
+
+
+def test_node_gets_what_others_sent(client: NodeClient, topic: str, types_target: Target) -> None:
+    bodies = [f"body-{number}".ljust(number * 2_000, ".") for number in range(COUNT)]
+    with client.push(topic, topic, "*") as received:
+        with rmq.Producer(
+            f"{topic}-senders", namesrv_addr=types_target.name_server, send_msg_timeout=60_000
+        ) as producer:
+            for body in bodies:
+                producer.send(rmq.Message(topic, body, tags="a"))
+        wait_until(lambda: len(received()) >= COUNT)
+        found = [each["body"] for each in received()]
+    assert sorted(found) == sorted(bodies)
