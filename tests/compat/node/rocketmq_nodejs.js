@@ -3,14 +3,14 @@
  * rocketmq-nodejs, which is RocketMQ's C++ client as a module of Node, told what to do line by line
  * as ../runner.py says. The end of standard input ends the process.
  *
- *   NODE_PATH=.../node_modules node main.js
+ *   NODE_PATH=.../node_modules node rocketmq_nodejs.js
  */
 const { Producer, PushConsumer } = require('rocketmq-nodejs');
 const { serve } = require('../runner.js');
 
 const OPEN = new Map(); // group -> {consumer, messages}
 
-/* Messages 0, 1 .. of bodies that begin with body-0, body-1 ..; what each send was answered. */
+/* Messages 0, 1 .. of bodies that begin with body-0, body-1 ..; the status of each. */
 async function send(given) {
   const producer = new Producer(given.group, {
     nameServer: given.nameServer, sendMessageTimeout: 60000, logLevel: 'warn',
@@ -20,7 +20,7 @@ async function send(given) {
   for (let number = 0; number < Number(given.count); number++) {
     const body = `body-${number}`.padEnd(Number(given.size), '.');
     const options = { tags: given.tag, keys: `k${number}` };
-    sent.push(await producer.send(given.topic, body, options));
+    sent.push((await producer.send(given.topic, body, options)).statusStr);
   }
   await producer.shutdown();
   return { sent };
@@ -38,9 +38,10 @@ async function open(given) {
   const refused = new Map();
   consumer.subscribe(given.topic, given.tag);
   consumer.on('message', (message, ack) => {
-    messages.push(message);
-    const times = refused.get(message.msgId) ?? 0;
-    refused.set(message.msgId, times + 1);
+    const { topic, tags, keys, body } = message;
+    messages.push({ topic, tags, keys, body });
+    const times = refused.get(keys) ?? 0;
+    refused.set(keys, times + 1);
     ack.done(times >= Number(given.failures));
   });
   await consumer.start();
