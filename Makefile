@@ -26,7 +26,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-peers bench-replicas bench-client bench-spark lint docs debug clean
+.PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-peers bench-replicas bench-client bench-spark bench-tables lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -49,6 +49,7 @@ help:
 	@echo 'make bench-topics  10,000 topics created and found at a restart; 1,000,000 offsets; 2 minutes'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
+	@echo 'make bench-tables  tables against Spark, Kafka'\''s client and Parquet; console; commands; 15 minutes'
 	@echo 'make lint         ruff, mypy, cython-lint'
 	@echo 'make docs         these pages as a site in build/docs/html; links are checked'
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
@@ -198,6 +199,11 @@ bench-client: tools
 	@tools/need.sh jdk maven
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
 	$(BIN)/python bench/client.py
+
+bench-tables: tools
+	@tools/need.sh java17 jdk maven chromium
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
+	PYTHONPATH=.:tests $(BIN)/python bench/tables.py
 
 # All are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
 lint: tools

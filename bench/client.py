@@ -12,8 +12,6 @@ extra `peers`).
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +20,7 @@ import click
 from machine import machine
 from rounds import Outcome, interleaved
 from run import RESULTS, print_table
+from worker import compared, run_worker
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
 
@@ -29,46 +28,22 @@ from rmq.demo.ports import free_port
 from rmq.pytest_plugin import embedded_broker
 from tools.peers.kafka import Kafka
 
-HERE = Path(__file__).resolve().parent
+WORKER = "client_worker.py"
 SIZES = {128: 1_000_000, 1024: 500_000}
 POLLED = 1024  # of the sizes
 TITLES = {"send": "async send {} B, callback each", "poll": "consumer, {} B, batch poll"}
-RUN_SECONDS_MAX = 300
-
-
-def run_worker(work: str, which: str, address: str, size: int, count: int) -> dict[str, float]:
-    command = [sys.executable, str(HERE / "client_worker.py"), work, which, address, str(size)]
-    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [*command, str(count)], capture_output=True, text=True, timeout=RUN_SECONDS_MAX,
-        env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise RuntimeError(f"{which}: {done.stdout}{done.stderr}")
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return result
 
 
 def rows_of(work: str, size: int, count: int, rounds: int, ours: str, kafka: str) -> list[Outcome]:
     name, title = f"client_{work}_{size}", TITLES[work].format(size)
-    rate = Outcome(name, f"client: {title}: msg/s", 1.0, ">=")
-    cpu = Outcome(f"{name}_cpu", f"client: {title}: client CPU-s/M", 1.0)
     pairs = interleaved(
         rounds,
-        lambda: run_worker(work, "ours", ours, size, count),
-        lambda: run_worker(work, "confluent", kafka, size, count),
+        lambda: run_worker(WORKER, work, "ours", ours, size, count),
+        lambda: run_worker(WORKER, work, "confluent", kafka, size, count),
     )
-    for mine, theirs in pairs:
-        rate.values.append(mine["rate"] / theirs["rate"])
-        cpu.values.append(mine["cpu_per_million"] / theirs["cpu_per_million"])
-    for outcome, key, unit in ((rate, "rate", "k/s"), (cpu, "cpu_per_million", "CPU-s/M")):
-        scale = 1e-3 if key == "rate" else 1
-        shown = [" .. ".join(f"{each[key] * scale:.2f}" for each in
-                             (min(side, key=lambda e: e[key]), max(side, key=lambda e: e[key])))
-                 for side in (list(each) for each in zip(*pairs, strict=True))]  # fmt: skip
-        outcome.notes = [f"ours {shown[0]} {unit}", f"confluent-kafka {shown[1]} {unit}"]
-        outcome.details = {"rounds": pairs}
-    return [rate, cpu]
+    rate = Outcome(name, f"client: {title}: msg/s", 1.0, ">=")
+    cpu = Outcome(f"{name}_cpu", f"client: {title}: client CPU-s/M", 1.0)
+    return compared(rate, cpu, pairs, ("ours", "confluent-kafka"))
 
 
 @click.command()
@@ -86,7 +61,7 @@ def main(rounds: int, quick: bool) -> None:
                     click.echo(f"measuring {size} B ...", err=True)
                     number = count // 50 if quick else count
                     # once unmeasured: Kafka's broker compiles its code, topics are created
-                    run_worker("send", "confluent", kafka.address, size, number)
+                    run_worker(WORKER, "send", "confluent", kafka.address, size, number)
                     # What the sends of all rounds leave is what the polls read.
                     for work in ("send", "poll") if size == POLLED else ("send",):
                         outcomes += rows_of(

@@ -57,6 +57,11 @@ class Bench:
     clients: int = 1_000  # that do little
     body_bytes: int = 256
     catch_up_bytes: int = 10 << 30
+    table_rows: int = 500_000
+    browsed_messages: int = 50_000_000
+    console_topics: int = 1_000
+    console_groups: int = 200
+    command_runs: int = 5  # of a command, in a round
 
     def places(self, sync: bool) -> list[int]:
         """CPUs of a server. Group commit lives from the disk working beside the CPU: not pinned."""

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,17 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "bench" / "spark.json"
 sys.path.insert(0, str(ROOT))
 
+from random_rows import send_rows  # noqa: E402
+from spark_session import WARM_UPS, Read, Run, Session, sums  # noqa: E402
+
 from rmq.client.blocking.admin import create_topic  # noqa: E402
 from rmq.client.blocking.cluster import Cluster  # noqa: E402
-from rmq.load.cpu import tick_seconds, with_descendants  # noqa: E402
 from tools.peers.cache import cache_directory  # noqa: E402
 from tools.peers.kafka import SOURCE_VERSION, Kafka, source_jars  # noqa: E402
 
 PORT = 28500
-WARM_UPS = 3  # rounds until the JVM has compiled what they run
 # The cost of empty queues is some ms of about 400, and single runs differ by a half.
 QUEUE_ROUNDS = 6  # for one of the table
-SUM = ("count(*)", "sum(length({}))")
 
 
 def pyspark_for_kafka() -> Path:
@@ -80,57 +79,31 @@ class Servers:
         if self.kafka is not None:
             self.kafka.stop()
 
-    def fill(self, topic: str, queues: int, rows: int, size: int) -> None:
-        """Random bodies: equal ones would make Parquet a dictionary of one entry."""
-        from rmq.arrow.access import Access
-        from rmq.arrow.options import write_options
-        from rmq.arrow.sender import Sender
 
-        with Cluster(self.namesrv) as cluster:
-            create_topic(cluster, topic, queues)
-        options = write_options({"nameserver": self.namesrv, "topic": topic})
-        sender = Sender(options, Access.of(options))
-        pool = os.urandom(32 << 20)
-        for at in range(rows):
-            start = at * 7919 % (len(pool) - size)
-            sender.add(topic, None, b"UNIQ_KEY\1%032X\2" % at, pool[start : start + size])
-        sender.flush()
-        sender.close()
-
-
-class Bench:
-    """One Spark session and the frames that are compared."""
+class Bench(Session):
+    """The session and the frames that are compared."""
 
     def __init__(self, servers: Servers, rows: int, size: int) -> None:
         from memory_source import MemorySource
 
-        from rmq.spark.session import build_session
-
-        settings = {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g",
-                    "spark.sql.shuffle.partitions": "2"}  # fmt: skip
+        settings = {}
         if servers.kafka is not None:
             settings["spark.jars"] = ",".join(map(str, sorted(source_jars().glob("*.jar"))))
+        super().__init__(settings)
         self.servers = servers
-        self.spark = build_session("bench", "local[2]", settings)
-        self.spark.sparkContext.setLogLevel("ERROR")
         self.spark.dataSource.register(MemorySource)
-        self.jvm = self.spark.sparkContext._gateway.proc.pid
-        self.rounds: dict[str, list[tuple[float, float, float, int]]] = {}
-        self.frames: dict[str, Callable[[], tuple[int, int]]] = {
-            "rmq": self._of(self.topic("bench"), "body"),
-            "rmq path": self._of(self._store(), "body"),
-            "ceiling": self._of(self._memory(rows, size), "body"),
-            "parquet": self._of(self._parquet(), "body"),
+        self.rounds: dict[str, list[Run]] = {}
+        self.frames: dict[str, Read] = {
+            "rmq": sums(self.topic(servers.namesrv, "bench"), "body"),
+            "rmq path": sums(self._store(), "body"),
+            "ceiling": sums(self._memory(rows, size), "body"),
+            "parquet": sums(self._parquet(), "body"),
         }
         if servers.kafka is not None:
             frame = self.spark.read.format("kafka").option(
                 "kafka.bootstrap.servers", servers.kafka.address
             )
-            self.frames["kafka"] = self._of(frame.option("subscribe", "bench").load(), "value")
-
-    def topic(self, name: str) -> Any:
-        reader = self.spark.read.format("rmq").option("nameserver", self.servers.namesrv)
-        return reader.option("topic", name).option("columns", "body").load()
+            self.frames["kafka"] = sums(frame.option("subscribe", "bench").load(), "value")
 
     def _store(self) -> Any:
         reader = self.spark.read.format("rmq").option("path", str(self.servers.store))
@@ -147,43 +120,17 @@ class Bench:
         frame.write.option("compression", "none").parquet(folder)
         return self.spark.read.parquet(folder).select("body")
 
-    def _of(self, frame: Any, column: str) -> Callable[[], tuple[int, int]]:
-        return lambda: tuple(frame.selectExpr(*(each.format(column) for each in SUM)).first())
-
-    def measure(self, name: str, run: Callable[[], tuple[int, int]], keep: bool) -> None:
-        before = self.cpu()
-        began = time.monotonic()
-        rows, _ = run()
-        seconds = time.monotonic() - began
+    def measure(self, name: str, keep: bool) -> None:
+        run = self.run(self.frames[name])
         if keep:
-            self.rounds.setdefault(name, []).append((seconds, *self.spent(before), rows))
-
-    def cpu(self) -> dict[int, float]:
-        return {pid: tick_seconds(pid) for pid in with_descendants(self.jvm)}
-
-    def spent(self, before: dict[int, float]) -> tuple[float, float]:
-        """CPU seconds of the JVM, and of all its Python processes, those started since too."""
-        after = {pid: seconds - before.get(pid, 0.0) for pid, seconds in self.cpu().items()}
-        jvm = after.pop(self.jvm, 0.0)
-        return jvm, sum(after.values())
-
-    def worker_mib(self) -> float:
-        """The largest resident memory that a Python worker has ever had."""
-        peaks = [0.0]
-        for pid in with_descendants(self.jvm):
-            if pid == self.jvm:
-                continue
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM"):
-                    peaks.append(int(line.split()[1]) / 1024)
-        return max(peaks)
+            self.rounds.setdefault(name, []).append(run)
 
 
 def queue_seconds(bench: Bench, rounds: int, rows: int) -> dict[str, list[float]]:
     """Of 10 full queues, and of 100 with the same messages in 10: in turns, each first as often."""
     servers = bench.servers
     for name in ("ten", "hundred"):
-        servers.fill(name, 10, rows, 256)
+        send_rows(servers.namesrv, name, 10, rows, 256)
     with Cluster(servers.namesrv) as cluster:
         create_topic(cluster, "hundred", 100)
     names = ["ten", "hundred"]
@@ -191,11 +138,11 @@ def queue_seconds(bench: Bench, rounds: int, rows: int) -> dict[str, list[float]
     for at in range(rounds + WARM_UPS):
         for name in names:
             began = time.monotonic()
-            found = bench.topic(name).selectExpr("count(*)", "sum(length(body))").first()
+            found, _ = sums(bench.topic(servers.namesrv, name), "body")()
             if at >= WARM_UPS:
                 seconds[name].append(time.monotonic() - began)
-            if found[0] != rows:
-                raise click.ClickException(f"{found[0]} messages of {rows} in topic {name}")
+            if found != rows:
+                raise click.ClickException(f"{found} messages of {rows} in topic {name}")
         names.reverse()
     return seconds
 
@@ -292,13 +239,13 @@ def main(rounds: int, rows: int, size: int, kafka: bool) -> None:
     servers = Servers(folder, kafka)
     try:
         click.echo(f"filling {rows} messages of {size} bytes ...", err=True)
-        servers.fill("bench", 2, rows, size)
+        send_rows(servers.namesrv, "bench", 2, rows, size)
         if servers.kafka is not None:
             servers.kafka.fill("bench", 2, rows, size)
         bench = Bench(servers, rows, size)
         for at in range(rounds + WARM_UPS):
-            for name, run in bench.frames.items():
-                bench.measure(name, run, keep=at >= WARM_UPS)
+            for name in bench.frames:
+                bench.measure(name, keep=at >= WARM_UPS)
         click.echo(f"PySpark {bench.spark.version}, {rows} rows of {size} bytes, {rounds} rounds")
         found = report(bench)
         verdicts(found)
@@ -311,7 +258,7 @@ def main(rounds: int, rows: int, size: int, kafka: bool) -> None:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps({"rounds": bench.rounds, "medians": found,
                                        "queues": queues, "latency": delays}))  # fmt: skip
-        bench.spark.stop()
+        bench.stop()
     finally:
         servers.close()
         shutil.rmtree(folder, ignore_errors=True)

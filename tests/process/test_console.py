@@ -17,16 +17,12 @@ from support.certificates import Authority
 from support.command_line import rmq
 from support.console import NOBODY, served_console, text_of
 from support.console_process import console_process
+from support.large_cluster import fill
 from support.waiting import wait_until
 
-from rmq.client.blocking import admin
-from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.transport import SocketTransport
-from rmq.codes import RequestCode
 from rmq.console.settings import ConsoleSettings
 from rmq.demo.ports import free_port
-from rmq.format import fastjson
-from rmq.format.fastjson import MessageQueue
 
 TOPICS, GROUPS = 1000, 200
 RSS_MAX = 60 << 20
@@ -116,22 +112,6 @@ def test_a_port_in_use_and_words_that_are_no_address(tmp_path: Path) -> None:
         assert "where browsers see the console" in refused("--origin", bad)
 
 
-def fill(namesrv: str) -> None:
-    """1,000 topics and 200 groups with a lag."""
-    with Cluster(namesrv) as cluster:
-        [broker] = cluster.masters()
-        assert broker.master is not None
-        for first in range(0, TOPICS, 100):
-            made = [{"topicName": f"topic-{n:04}", "readQueueNums": 1, "writeQueueNums": 1,
-                     "perm": 6} for n in range(first, first + 100)]  # fmt: skip
-            body = fastjson.dumps({"topicConfigList": made})
-            cluster.call(broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
-        for number in range(GROUPS):
-            admin.create_group(cluster, f"group-{number:03}", {})
-            queue = MessageQueue(f"topic-{number:04}", broker.name, 0)
-            admin.commit_offset(cluster, f"group-{number:03}", queue, 0)
-
-
 def test_a_large_cluster_costs_a_few_requests_and_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +123,7 @@ def test_a_large_cluster_costs_a_few_requests_and_little_memory(
         return invoke(self, address, request, *more)  # type: ignore[arg-type]
 
     with broker_process(tmp_path) as broker:
-        fill(broker.namesrv)
+        fill(broker.namesrv, TOPICS, GROUPS)
         with console_process(tmp_path, broker.namesrv) as console:
             for path in (
                 "/",
