@@ -13,16 +13,18 @@ A name server has no compiled part: the core's clock is imported when a test dri
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
 from collections.abc import Coroutine
 from mmap import mmap
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmq.errors import ConfigError
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 DRIVEN_SLEEP_S = 0.002
@@ -73,6 +75,8 @@ def sleep_s(timeout_s: float) -> float:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """asyncio.run; ConfigError when the environment names a clock and this is no test."""
+    import asyncio  # 20 ms of each command that has no loop
+
     path = os.environ.get("RMQ_TEST_CLOCK")
     if path is None:
         return asyncio.run(main)

@@ -6,7 +6,6 @@ import click
 
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
-from rmq.cli.send import show_sent
 from rmq.client.blocking.cluster import Cluster
 from rmq.names import CLOSED_TO_CLIENTS, is_dead_letter, is_inner, is_retry
 from rmq.operations.client_keywords import client_keywords
@@ -30,6 +29,8 @@ def resend(
     ID is the offset message id, or with TOPIC the unique id that the sender's client made. It is
     sent as a new message, which comes at once; the stored one stays as it is.
     """
+    from rmq.cli.send import show_sent
+
     with Cluster(namesrv) as cluster:
         found = find(cluster, message_id, topic)
         where = target or found.stored.topic
