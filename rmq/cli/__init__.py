@@ -21,6 +21,7 @@
     topic_perm, topic_copy, unread      may it be read and written; a copy; what goes out of sight
     other_cluster       a second cluster in one command, asked as whom its context says
     group_offsets       group reset, skip, clone: where a group goes on
+    group_member        group member: what a member says of itself
     user, acl           users, and what they may do
     account_servers     whose accounts these are
     audit               who changed what, and who was refused

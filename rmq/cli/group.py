@@ -1,4 +1,5 @@
-"""`rmq group list | describe | delete`; reset, skip and clone are in group_offsets.py."""
+"""`rmq group list | describe | delete`; reset, skip and clone are in group_offsets.py, member in
+group_member.py."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 import click
 
+from rmq.cli.group_member import member
 from rmq.cli.group_offsets import clone, reset, skip
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
@@ -40,7 +42,7 @@ def group() -> None:
     """List consumer groups, describe and move their progress."""
 
 
-for command in (reset, skip, clone):
+for command in (member, reset, skip, clone):
     group.add_command(command)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support import command_line
@@ -176,3 +177,41 @@ def test_what_cannot_be_done_is_told(
     found, shown, said = run(broker.namesrv, *words)
     assert found == code, shown + said
     assert reason in " ".join(said.split())
+
+
+def test_a_member_says_what_it_is_doing(broker: BrokerProcess) -> None:
+    group = Group(broker, "doing")
+    seen: list[bytes] = []
+    with PushConsumer(
+        group.name, lambda messages, _: seen.extend(each.body for each in messages),
+        namesrv_addr=group.namesrv, consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(group.topic)
+        wait_until(lambda: len(seen) == 16)  # of one queue four were consumed before
+
+        def member() -> str:
+            found = json.loads(group.run("describe", group.name, "--json")[1])["members"]
+            return str(found[0]["client_id"]) if found else ""
+
+        wait_until(member)
+
+        def told() -> dict[str, Any]:
+            code, shown, said = group.run("member", group.name, member(), "--json")
+            assert code == 0, said
+            found: dict[str, Any] = json.loads(shown)
+            return found
+
+        def places() -> dict[int, int]:
+            return {each["queue"]: each["at"] for each in told()["queues"]
+                    if each["topic"] == group.topic}  # fmt: skip
+
+        wait_until(lambda: places() == {0: 10, 1: 10})
+        found = told()
+        assert found["started_ms"] > 0
+        assert found["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+        [figures] = [each for each in found["topics"] if each["topic"] == group.topic]
+        assert figures["failed_in_an_hour"] == 0
+        shown = group.run("member", group.name, member())[1]
+        assert "HELD" in shown and "CONSUME MS" in shown and "started 2" in shown
+    code, _, said = group.run("member", group.name, "nobody@nowhere")
+    assert code == 1 and "nobody@nowhere" in said
