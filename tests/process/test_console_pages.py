@@ -100,6 +100,10 @@ def test_a_topic_is_created_changed_sent_to_and_deleted(console: Browser, cluste
     assert console.say_yes("/topic/create", asked).status_code == 409  # not twice
     assert "exists" in text_of(console.ask("/topic/create", **fields).text)
     assert "made fifo 2 2 rw" in shown(console, "/topics", part="mad")
+    rows = console.get("/topics", part="mad").text
+    for path in ("/messages", "/topic/send", "/topic/update", "/topic/delete"):
+        assert f'href="{path}?topic=made"' in rows
+        assert "made" in shown(console, path, topic="made")
 
     update = console.get("/topic/update", topic="made").text
     assert re.search(r'name="read_queues"[^>]*value="2"', update)
@@ -406,6 +410,9 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     assert {json.loads(each)["origin_topic"] for each in lines} == {"deadly"}
 
     first = json.loads(lines[0])["id"]
+    link = f"/dead-letters/resend?group=deaf&amp;id={first}"
+    assert link in console.get("/dead-letters/group", group="deaf").text
+    assert "1 chosen one" in shown(console, "/dead-letters/resend", group="deaf", id=first)
     admin.create_topic(cluster, "repaired", 1)
     needs = console.ask("/dead-letters/resend", group="deaf", id=[first], to="topic")
     assert needs.status_code == 422
@@ -456,7 +463,10 @@ def test_settings_against_defaults_and_changed(console: Browser) -> None:
     assert "No setting is called" in text_of(
         console.ask("/config/set", servers="brokers", key="nothing", value="1").text
     )
-    assert "Default" in shown(console, "/config", servers="names", show="all")
+    names = console.get("/config", servers="names", show="all").text
+    assert "Default" in text_of(names)
+    assert 'href="/config/set?servers=names"' in names
+    assert "Setting" in shown(console, "/config/set", servers="names")
 
 
 def test_accounts_that_are_not_in_use_are_said_to_be_so(console: Browser) -> None:
