@@ -1,4 +1,4 @@
-"""`rmq group member`: what a member of a group says of itself, asked through its broker.
+"""`rmq group member`: what members of a group say of themselves, asked through their broker.
 
 Names and numbers come from a client, whichever it is: what is of another shape is left out.
 """
@@ -35,37 +35,51 @@ STARTED = "PROP_CONSUMER_START_TIMESTAMP"
 
 @click.command()
 @click.argument("name")
-@click.argument("client_id", metavar="CLIENT")
+@click.argument("client_id", metavar="[CLIENT]", required=False)
 @namesrv_option
 @output_option
-def member(name: str, client_id: str, namesrv: str, output: Output) -> None:
-    """Show what a member of a group is doing, as it says itself.
+def member(name: str, client_id: str | None, namesrv: str, output: Output) -> None:
+    """Show what the members of a group are doing, as they say themselves.
 
-    CLIENT is its id, which `rmq group describe` shows. AT is how far it is in each queue that it
-    has, HELD what it has pulled and not consumed yet; times and rates are those of the last
-    minutes. Clients of RocketMQ 5 that come by a proxy do not answer.
+    CLIENT is one of them, by its id, which `rmq group describe` shows. AT is how far it is in each
+    queue that it has, HELD what it has pulled and not consumed yet; times and rates are those of
+    the last minutes. Clients of RocketMQ 5 that come by a proxy do not answer.
     """
     with Cluster(namesrv) as cluster:
-        info = admin.running_info(cluster, name, client_id)
-    properties = {str(key): str(value) for key, value in _table(info, "properties").items()}
-    started = properties.get(STARTED, "")
-    started_ms = int(started) if started.isdecimal() else 0
-    queues, topics = list(_queues(_table(info, "mqTable"))), list(_topics(info))
+        if client_id is not None:
+            asked = [client_id]
+        else:
+            asked = [str(each.get("clientId")) for each in admin.online_members(cluster, name)]
+        told = [(each, admin.running_info(cluster, name, each)) for each in asked]
     if output.is_data:
-        output.value(
-            {
-                "group": name,
-                "client_id": client_id,
-                **moment_members("started", started_ms),
-                "queues": records(QUEUES, queues),
-                "topics": records(TOPICS, topics),
-                "properties": properties,
-            }
-        )
+        output.value([_members(name, each, info) for each, info in told])
         return
-    output.rows(QUEUES, queues)
-    output.rows(TOPICS, topics)
-    click.echo(f"started {time_text(started_ms) or 'at a time that it does not say'}")
+    for each, info in told:
+        click.echo(
+            f"member {each}, started {time_text(_started_ms(info)) or 'it does not say when'}"
+        )
+        output.rows(QUEUES, _queues(info))
+        output.rows(TOPICS, _topics(info))
+    if not told:
+        click.echo("no member is online")
+
+
+def _members(name: str, client_id: str, info: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {str(key): str(value) for key, value in _table(info, "properties").items()}
+    return {
+        "group": name,
+        "client_id": client_id,
+        **moment_members("started", _started_ms(info)),
+        "queues": records(QUEUES, _queues(info)),
+        "topics": records(TOPICS, _topics(info)),
+        "properties": properties,
+    }
+
+
+def _started_ms(info: Mapping[str, Any]) -> int:
+    """0: it does not say."""
+    started = str(_table(info, "properties").get(STARTED, ""))
+    return int(started) if started.isdecimal() and len(started) < 16 else 0
 
 
 def _table(info: Mapping[str, Any], name: str) -> Mapping[Any, Any]:
@@ -73,8 +87,8 @@ def _table(info: Mapping[str, Any], name: str) -> Mapping[Any, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _queues(table: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
-    for queue, figures in table.items():
+def _queues(info: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for queue, figures in _table(info, "mqTable").items():
         if isinstance(queue, MessageQueue) and isinstance(figures, dict):
             place = (queue.topic, queue.broker_name, queue.queue_id)
             yield (*place, *_numbers(figures, OF_QUEUE, int))

@@ -189,29 +189,27 @@ def test_a_member_says_what_it_is_doing(broker: BrokerProcess) -> None:
         consumer.subscribe(group.topic)
         wait_until(lambda: len(seen) == 16)  # of one queue four were consumed before
 
-        def member() -> str:
-            found = json.loads(group.run("describe", group.name, "--json")[1])["members"]
-            return str(found[0]["client_id"]) if found else ""
-
-        wait_until(member)
-
-        def told() -> dict[str, Any]:
-            code, shown, said = group.run("member", group.name, member(), "--json")
+        def told(*client: str) -> list[dict[str, Any]]:
+            code, shown, said = group.run("member", group.name, *client, "--json")
             assert code == 0, said
-            found: dict[str, Any] = json.loads(shown)
+            found: list[dict[str, Any]] = json.loads(shown)
             return found
 
+        wait_until(told)
+
         def places() -> dict[int, int]:
-            return {each["queue"]: each["at"] for each in told()["queues"]
+            return {each["queue"]: each["at"] for each in told()[0]["queues"]
                     if each["topic"] == group.topic}  # fmt: skip
 
         wait_until(lambda: places() == {0: 10, 1: 10})
-        found = told()
+        [found] = told()
+        assert [each["client_id"] for each in told(found["client_id"])] == [found["client_id"]]
         assert found["started_ms"] > 0
         assert found["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
         [figures] = [each for each in found["topics"] if each["topic"] == group.topic]
         assert figures["failed_in_an_hour"] == 0
-        shown = group.run("member", group.name, member())[1]
+        shown = group.run("member", group.name)[1]
         assert "HELD" in shown and "CONSUME MS" in shown and "started 2" in shown
+    wait_until(lambda: "no member is online" in group.run("member", group.name)[1])
     code, _, said = group.run("member", group.name, "nobody@nowhere")
     assert code == 1 and "nobody@nowhere" in said

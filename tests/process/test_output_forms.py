@@ -216,12 +216,11 @@ def calls(world: World) -> Calls:
     drain = ["broker-a-1", "--wait", "0", "--quiet", "0"]
     dry = ["ill", "given-up", "--dry-run"]
     backup = str(folder / "backup")
-    [member] = json.loads(done("group", "describe", "ill", "--json"))["members"]
     more = {
         "topic describe NAME": ["orders"],
         "topic perm NAME": ["orders"],
         "group describe NAME": ["ill"],
-        "group member NAME CLIENT": ["ill", member["client_id"]],
+        "group member NAME": ["ill"],
         "group reset NAME TOPIC": [*dry, "--to", "first"],
         "group skip NAME TOPIC": dry,
         "group clone NAME OTHER TOPIC": ["ill", "other", "given-up", "--dry-run"],
