@@ -8,19 +8,23 @@
     refused: request 310 (SEND_MESSAGE_V2) of 'bob' from 10.0.0.2:4711: check signature failed.
 
 Lines go to the logger rmq.audit (rmq/logs.py says where that ends), whose JSON has each part as a
-field of its own. No line holds what a request carries, so none holds a password.
+field of its own. Of what a request carries there are names alone, of users and settings, and no
+values: so no line holds a password.
 """
 
 from __future__ import annotations
 
 import logging
 
+from rmq import java_properties
 from rmq.auth.authorization import Wanted
 from rmq.auth.policy import Action
 from rmq.base.audit_file import LOGGER
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.codes import REQUEST_CODES
 from rmq.codes import RequestCode as Code
+from rmq.errors import ConfigError
+from rmq.format.remoting import Command
 
 log = logging.getLogger(LOGGER)
 quiet = RateLimitedLog(log)
@@ -38,6 +42,9 @@ _OF_SERVERS = frozenset(
         Code.CONTROLLER_ALTER_SYNC_STATE_SET, Code.QUERY_DATA_VERSION,
     )
 )  # fmt: skip
+_OF_SETTINGS = frozenset(
+    (Code.UPDATE_BROKER_CONFIG, Code.UPDATE_NAMESRV_CONFIG, Code.UPDATE_CONTROLLER_CONFIG)
+)
 
 
 def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
@@ -56,8 +63,7 @@ def allowed(
     code: int, name: str, by: str, peer: str, wanted: list[Wanted], about: str = ""
 ) -> None:
     """name: of a user, whom he proved to be by "signature" or "certificate"; empty, by "address":
-    anybody from there. about: whom a change of accounts is about. Whether it is done then is its
-    answer's matter."""
+    anybody from there. about: as subject() says. Whether it is done then is its answer's matter."""
     changes = [each for each in wanted if each.actions <= _CHANGES]
     level = logging.INFO if changes and code not in _OF_SERVERS else logging.DEBUG
     if not log.isEnabledFor(level):
@@ -68,6 +74,17 @@ def allowed(
         "allowed: %s of %r from %s%s", request(code), name, peer, f": {what}" if what else "",
         extra=_fields("allowed", code, name, peer) | {"by": by, "resources": what},
     )  # fmt: skip
+
+
+def subject(command: Command) -> str:
+    """Whom a change of accounts is about; which settings are changed, by their names. Empty: more
+    than the resources say is not to be known."""
+    if command.code in _OF_SETTINGS:
+        try:
+            return ", ".join(java_properties.parse(command.body.decode()))
+        except (ConfigError, UnicodeDecodeError):
+            return ""  # it is refused where it is read
+    return command.fields.get("username") or command.fields.get("subject") or ""
 
 
 def plain(text: str, length: int = TEXT_SHOWN) -> str:

@@ -81,8 +81,7 @@ class Gate:
             audit.refused(request.code, shown, peer, text, known=user is not None)
         else:
             asker = user.name if user is not None else ""
-            about = request.fields.get("username") or request.fields.get("subject") or ""
-            audit.allowed(request.code, asker, by, peer, found, about)
+            audit.allowed(request.code, asker, by, peer, found, audit.subject(request))
         return Verdict(user, text, user.name if user is not None else trusted or "")
 
     def _trusted(self, name: str, peer: str) -> str | None:

@@ -158,6 +158,23 @@ def test_what_changes_something_is_in_the_audit_log(
     }  # fmt: skip
 
 
+def test_changed_settings_are_in_the_audit_log_by_their_names(
+    gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = b"# said by root\nfileReservedTime=48\ntlsKeyPassword = wonder\\\n  land\n"
+    with caplog.at_level(logging.INFO, "rmq.audit"):
+        for code in (25, 318, 1009):
+            gate.verdict(request(code, "root", "top", body), PEER)
+        gate.verdict(request(25, "root", "top", b"a=\\u12"), PEER)
+        gate.verdict(request(25, "root", "top", b"\xff=1"), PEER)
+    told = [str(vars(record)["resources"]) for record in caplog.records]
+    assert [each.endswith(", fileReservedTime, tlsKeyPassword") for each in told] == (
+        [True] * 3 + [False] * 2
+    )
+    lines = "".join(record.getMessage() for record in caplog.records)
+    assert "wonder" not in lines and "48" not in lines
+
+
 def test_nobody_writes_lines_of_the_audit_log(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
     forged = "x\n2026-01-01 INFO rmq.audit: allowed: \x1b[2J\u2028"
     with caplog.at_level(logging.INFO, "rmq.audit"):
