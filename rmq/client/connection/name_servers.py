@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import urllib.request
 from pathlib import Path
 
 from rmq.base import clock
@@ -85,6 +84,8 @@ class NameServerSource:
         if self._file:
             return Path(self._file).read_text()
         assert self._url is not None
+        import urllib.request  # 10 ms, and few ask an address server
+
         with urllib.request.urlopen(self._url, timeout=HTTP_TIMEOUT_S) as answer:
             data: bytes = answer.read(HTTP_BYTES_MAX)
         return data.decode()
