@@ -1,0 +1,179 @@
+"""docs/tasks.md: its commands do on a broker what the page says, and its numbers are those of the
+steps it names, of which rmq never has more than the others.
+
+Method: one broker of two shards, with accounts, an audit file, a member of the group, dead letters
+and a traced message; the commands of the page run in its order, in this process. Cannot show: how
+many steps others need, and what a browser does (tests/process/test_console_browser.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from support.command_line import rmq
+from support.machine import machine
+from support.pages import DOCS, pipeline
+from support.waiting import HANG_S, wait_until
+
+from rmq import Message, Producer, PushConsumer
+from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.console.page import SECTIONS
+
+ACCOUNTS = (
+    "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
+    "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
+)  # fmt: skip
+ENVIRONMENT = {"RMQ_ACCESS_KEY": "admin", "RMQ_SECRET_KEY": "top secret"}
+TASKS = 20
+SHARDS = 2
+BAD_KEY = "order-8"  # of the message that the group gives up
+FOLLOW = "rmq consume orders --follow"
+
+
+def table(heading: str) -> list[list[str]]:
+    """Cells of the rows below a heading, without the first."""
+    text = (DOCS / "tasks.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines()
+            if re.match(r"\| \d+ \|", line)]  # fmt: skip
+    return [[cell.strip() for cell in row[1:]] for row in rows]
+
+
+TERMINAL, BROWSER = table("In a terminal"), table("In a browser")
+COMMANDS = [re.findall(r"`(rmq [^`]+)`", row[1]) for row in TERMINAL]
+
+
+# ---- the numbers
+
+
+def test_there_are_twenty_tasks() -> None:
+    assert len(TERMINAL) == len(BROWSER) == TASKS
+    assert all(COMMANDS)
+
+
+@pytest.mark.parametrize("row", TERMINAL, ids=lambda row: row[0])
+def test_no_task_takes_more_commands_than_others_need(row: list[str]) -> None:
+    ours, *others = (re.findall(r"`(?:rmq|rpk|mqadmin) [^`]+`", cell) for cell in row[1:])
+    for theirs in others:
+        assert not theirs or len(ours) <= len(theirs)
+
+
+def browser_steps(cell: str) -> int | None:
+    """None: it does not do this."""
+    if cell.startswith("–"):
+        return None
+    number, _, names = re.sub(r" \[\^\w+\]$", "", cell).partition(": ")
+    assert int(number) == len(names.split(", ") if names else ())
+    return int(number)
+
+
+@pytest.mark.parametrize("row", BROWSER, ids=range(1, TASKS + 1))
+def test_no_task_takes_more_steps_in_a_browser(row: list[str]) -> None:
+    ours, *others = map(browser_steps, row)
+    if ours is None:
+        assert others == [None, None]
+    assert all(theirs is None or (ours or 0) <= theirs for theirs in others)
+    first = row[0].partition(": ")[2].split(", ")[0]
+    assert not ours or first in {name for _, name, _ in SECTIONS}
+
+
+# ---- the commands
+
+
+class World:
+    """What the commands of the page are about. Brokers and ids have other names here."""
+
+    def __init__(self, namesrv: str, message_id: str) -> None:
+        self.namesrv = namesrv
+        self.names = {"broker-b": "broker-a-1", "ID": message_id}
+
+    def words(self, command: str) -> list[str]:
+        [[_, *words]] = pipeline(command)
+        return [self.names.get(word, word) for word in words]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("tasks")
+    options = (*ACCOUNTS, "--set", f"rmqAuditLog={folder / 'audit.log'}")
+    with patch.dict(os.environ, ENVIRONMENT), machine(folder, SHARDS, options) as broker:
+        os.environ["NAMESRV_ADDR"] = broker.namesrv
+        given = {"namesrv_addr": broker.namesrv, "access_key": "admin", "secret_key": "top secret"}
+        done("topic", "create", "orders", "--queues", "2")
+        with Producer("tracer", enable_trace=True, **given) as producer:
+            sent = producer.send(Message("orders", b"fine", keys="order-7"))
+            producer.send(Message("orders", b"bad", keys=BAD_KEY))
+        is_repaired = threading.Event()
+
+        def consume(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
+            if is_repaired.is_set() or all(each.keys != BAD_KEY for each in messages):
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+            context.delay_level_when_next_consume = -1
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+        with PushConsumer("billing", consume, consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+                          **given) as consumer:  # fmt: skip
+            consumer.subscribe("orders")
+            made = World(broker.namesrv, str(sent.message_id))
+            wait_until(lambda: '"dead_letters":1' in done("dlq", "list", "--json"))
+            is_repaired.set()
+            for command in ("rmq trace ID", "rmq message show ID orders"):
+                wait_until(lambda command=command: rmq(*made.words(command)).returncode == 0)
+            yield made
+
+
+def done(*words: str) -> str:
+    result = rmq(*words)
+    assert result.returncode == 0, (words, result.stdout, result.stderr)
+    return result.stdout
+
+
+def followed(world: World) -> str:
+    """What is printed of the next message: it is sent until somebody has seen it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rmq", *world.words(FOLLOW), "--count", "1"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: done("send", "orders", "now") and process.poll() is not None)
+        return process.communicate(timeout=HANG_S)[0]
+    finally:
+        process.kill()
+        process.wait()
+
+
+# What the output of a command has in it, where it is not enough that it ends with 0.
+SAID = {
+    "rmq group describe billing": "member ",
+    "rmq group member billing": "HELD",
+    "rmq message query orders --key order-7": "fine",
+    "rmq message show ID orders": "billing",
+    "rmq trace ID": "sent",
+    "rmq consume orders --from @-1h --count 20": "fine",
+    "rmq send orders hello": "SEND_OK",
+    "rmq cluster apply drain broker-b --yes": "broker-a-1",
+    "rmq audit fileReservedTime": "fileReservedTime",
+}
+MORE = {"rmq cluster apply drain broker-b --yes": ["--quiet", "0"]}  # nobody has old routes
+
+
+def test_the_commands_do_it_in_their_order(world: World) -> None:
+    assert set(SAID) | set(MORE) <= {command for each in COMMANDS for command in each}
+    for command in (command for each in COMMANDS for command in each):
+        if command == FOLLOW:
+            assert "now" in followed(world)
+            continue
+        said = done(*world.words(command), *MORE.get(command, []))
+        assert SAID.get(command, "") in said, command
+    topics = {row["topic"]: row for row in json.loads(done("topic", "list", "--json"))}
+    assert topics["orders-2"]["read_queues"] == SHARDS * 2
+    assert topics["orders"]["read_queues"] == SHARDS * 16
+    assert "payments" not in topics
