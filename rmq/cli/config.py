@@ -69,7 +69,8 @@ def set_settings(
     """Change settings of servers that run.
 
     What may not be changed while a server runs is refused by it, and nothing of the rest is
-    changed there. The servers keep what is changed.
+    changed there. A broker goes by it until its process ends: its property file is yours. Name
+    servers keep it.
     """
     changes = {}
     for pair in pairs:

@@ -452,6 +452,7 @@ def test_settings_against_defaults_and_changed(console: Browser) -> None:
     assert "fileReservedTime 72 72" in shown(console, "/config", show="all", part="fileres")
     asked = console.ask("/config/set", servers="brokers", key="fileReservedTime", value="48")
     assert "broker-a fileReservedTime 72 48" in text_of(asked.text)
+    assert "until the process ends" in text_of(asked.text)
     console.say_yes("/config/set", asked)
     assert "fileReservedTime 72 48" in shown(console, "/config")
     for key, value in (("brokerName", "x"), ("fileReservedTime", "soon")):
@@ -467,6 +468,8 @@ def test_settings_against_defaults_and_changed(console: Browser) -> None:
     assert "Default" in text_of(names)
     assert 'href="/config/set?servers=names"' in names
     assert "Setting" in shown(console, "/config/set", servers="names")
+    asked = console.ask("/config/set", servers="names", key="needWaitForService", value="true")
+    assert "Name servers keep the change." in text_of(asked.text)
 
 
 def test_accounts_that_are_not_in_use_are_said_to_be_so(console: Browser) -> None:

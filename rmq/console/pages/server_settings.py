@@ -122,8 +122,12 @@ def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
     ]
     if not rows:
         raise RmqError("It is so already: nothing would change.")
-    lines = ["What may not be changed while a server runs is refused by it.",
-             "The change holds until the process ends: the property file is yours."]  # fmt: skip
+    kept = (
+        "Name servers keep the change."
+        if values["servers"] == "names"
+        else "The change holds until the process ends: the property file is yours."
+    )
+    lines = ["What may not be changed while a server runs is refused by it.", kept]
     return Plan(lines, [], ("Server", "Setting", "Is", "To be"), rows)
 
 
