@@ -312,11 +312,12 @@ class Sending:
 
     def _check_taken(self, topic: str, message_id: str) -> None:
         """After the first one: of a group that consumes in order, and holds locks, brokers make
-        dead letters of what comes to its retry topic. RmqError."""
+        dead letters of what comes to its retry topic. A member may have done so, too. RmqError."""
         for each in tail(self._cluster, topic, start=Start("back", 1)):
             if each.properties.get("UNIQ_KEY") == message_id:
                 raise RmqError(
-                    f"group {self._group} consumes in order: what comes to its retry topic is a "
-                    "dead letter again, as this first one is now. Stop its members meanwhile, or "
-                    "send to where they came from: --to origin"
+                    f"this first one is a dead letter again: group {self._group} consumes in "
+                    "order, and what comes to its retry topic is one at once, or a member has "
+                    "given it up. Stop its members meanwhile, or send to where they came from: "
+                    "--to origin"
                 )
