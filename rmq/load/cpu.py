@@ -1,10 +1,10 @@
 """CPU: seconds of processes, read from /proc.
 
 The kernel keeps the run time of each thread in nanoseconds in /proc/PID/task/TID/schedstat; their
-sum is taken when no thread ended in between, because an ended one takes its time with it.
-Otherwise, or where schedstat is not there, utime + stime of /proc/PID/stat count, in ticks of 10
-ms. Time that the kernel spends for others in its own threads (write-back, soft interrupts) is
-charged to nobody here.
+sum is taken when no thread ended in between, because an ended one takes its time with it, even one
+that began in between. Otherwise, or where schedstat is not there, utime + stime of /proc/PID/stat
+count, in ticks of 10 ms. Time that the kernel spends for others in its own threads (write-back,
+soft interrupts) is charged to nobody here.
 
     meter = CpuMeter([broker_pid]); meter.start(); ...; meter.seconds()  ->  1.234
 """
@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_TICK_ERROR_S = 3 / _TICKS  # user and system time, rounded at both ends; a thread read a bit later
 
 
 class CpuMeter:
@@ -35,9 +36,12 @@ class CpuMeter:
 
     def _one(self, pid: int) -> float:
         before, after = self._threads[pid], thread_times(pid)
+        by_ticks = tick_seconds(pid) - self._ticks[pid]
         if before and after and before.keys() <= after.keys():
-            return sum(after.values()) - sum(before.values())
-        return tick_seconds(pid) - self._ticks[pid]
+            by_threads = sum(after.values()) - sum(before.values())
+            if by_ticks - by_threads <= _TICK_ERROR_S:
+                return by_threads
+        return by_ticks
 
 
 def thread_times(pid: int) -> dict[str, float]:

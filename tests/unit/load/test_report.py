@@ -14,6 +14,17 @@ from rmq.load.cpu import CpuMeter, resident_bytes, thread_times, with_descendant
 from rmq.load.report import as_text, code_name, members
 from rmq.load.run import Result
 
+BURN_IN_THREAD = """
+import threading, time
+def burn():
+    while time.thread_time() < 0.3: pass
+input()
+thread = threading.Thread(target=burn)
+thread.start()
+thread.join()
+print("done", flush=True)
+input()
+"""
 BURN = """
 import time
 input()
@@ -66,9 +77,10 @@ def test_unknown_codes_have_a_word_too():
     assert code_name(987_654) == "unknown"
 
 
-def test_the_meter_sees_what_a_child_burns():
+@pytest.mark.parametrize("program", [BURN, BURN_IN_THREAD])
+def test_the_meter_sees_what_a_child_burns(program):
     with subprocess.Popen(
-        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         meter = CpuMeter([child.pid])
         child.stdin.write("burn\n")
