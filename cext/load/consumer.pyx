@@ -10,10 +10,11 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
 from cext.base.status cimport Status
 from cext.load.peer cimport Peer, peer_room, peer_take_slot
-from cext.load.records cimport Walk, walk_records
+from cext.load.records cimport Walk, unique_number, walk_records
 from cext.load.resting_loop cimport REST_NS, RestingLoop
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
@@ -28,8 +29,9 @@ cdef enum:
 cdef class Consumer(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, list offsets not None,
                   bint rewind=False, bint stop_at_tail=False, uint64_t limit=0,
-                  bint check_crc=False):
-        """offsets: one (first, end) per frame of the set; end None: no end."""
+                  bint check_crc=False, uint64_t arrivals=0):
+        """offsets: one (first, end) per frame of the set; end None: no end. arrivals: of how many
+        messages it is kept when they came."""
         cdef uint32_t i, slots
         cdef list used = sockets[:frames.count]
         if not sockets or len(offsets) != frames.count:
@@ -41,6 +43,11 @@ cdef class Consumer(RestingLoop):
         self.limit = limit
         self.check_crc = check_crc
         self.fixed_slots = True
+        if arrivals:
+            self.arrivals = <Arrival*>calloc(arrivals, sizeof(Arrival))
+            if self.arrivals == NULL:
+                raise MemoryError(f"times of {arrivals} messages")
+            self.arrival_room = arrivals
         self.cursors = <Cursor*>calloc(frames.count, sizeof(Cursor))
         if self.cursors == NULL:
             raise MemoryError(f"{frames.count} queues")
@@ -55,6 +62,7 @@ cdef class Consumer(RestingLoop):
 
     def __dealloc__(self):
         free(self.cursors)
+        free(self.arrivals)
 
     # ---- the loop ----
 
@@ -79,12 +87,25 @@ cdef class Consumer(RestingLoop):
             cursor.done = True
             self.done_count += 1
 
+    cdef void keep_arrivals(self, const uint8_t* records, uint32_t length) noexcept nogil:
+        """Of records that are right."""
+        cdef uint32_t at = 0, total
+        cdef Walk one
+        while at < length and self.arrival_count < self.arrival_room:
+            total = load_u32(records + at)
+            walk_records(records + at, total, 0, False, &one)
+            self.arrivals[self.arrival_count].number = unique_number(&one)
+            self.arrivals[self.arrival_count].at_ns = self.last_answer_ns
+            self.arrival_count += 1
+            at += total
+
     cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil:
         cdef Walk walk
         if walk_records(reply.frame.body, reply.frame.body_bytes, cursor.next_offset,
                         self.check_crc, &walk) != Status.OK or walk.count == 0:
             tally_add(&self.failures, CODE_CORRUPT, 1)
             return
+        self.keep_arrivals(reply.frame.body, reply.frame.body_bytes)
         self.found += 1
         self.messages += walk.count
         self.taken += walk.count
@@ -151,6 +172,12 @@ cdef class Consumer(RestingLoop):
         """Per queue, the offset its next pull would ask for."""
         cdef uint32_t i
         return [self.cursors[i].next_offset for i in range(self.frames.count)]
+
+    def arrivals_kept(self):
+        """Of each message, in the order they came: the number in its unique key (-1: none) and when
+        it came (monotonic, ns), as pairs of 64-bit numbers of this machine."""
+        return (<const char*>self.arrivals)[:self.arrival_count * sizeof(Arrival)] \
+            if self.arrivals != NULL else b""
 
     def stats(self):
         """What happened since reset_stats(); `seconds` ends with the last answer."""

@@ -147,7 +147,8 @@ cdef class Producer(EventLoop):
         self.reset_shared_stats()
 
     def stats(self):
-        """What happened since reset_stats(); `seconds` ends with the last answer."""
+        """What happened since reset_stats(); `seconds` ends with the last answer. start_ns: when the
+        first request of all was due (monotonic)."""
         overdue = 0
         if self.rate > 0.0 and self.started:
             due = int((now_ns() - self.start_ns) * self.rate / 1e9)
@@ -158,4 +159,5 @@ cdef class Producer(EventLoop):
             "messages": self.acked * self.frames.messages,
             "bytes_sent": self.bytes_sent,
             "overdue": overdue,
+            "start_ns": self.start_ns,
         }

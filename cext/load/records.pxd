@@ -10,6 +10,8 @@ cdef struct Walk:
     uint32_t count               # whole records seen
     uint64_t body_bytes          # sum of their message bodies
     int64_t last_offset          # queue offset of the last one
+    const uint8_t* properties    # of the last one, inside what was walked
+    uint32_t properties_bytes
 
 
 # OK: the records fill the range exactly, each has a known magic, fields inside its size and a
@@ -17,5 +19,8 @@ cdef struct Walk:
 # right too. CORRUPT otherwise.
 cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
                       bint check_crc, Walk* out) noexcept nogil
-# The same for records of several queues (a pop's), whose offsets stand in any order.
+# What a generator of ours counts in the last twelve hex digits of a message's UNIQ_KEY, of the
+# last record of a walk; -1: there is no such key.
+cdef int64_t unique_number(const Walk* walk) noexcept nogil
+# The same walk for records of several queues (a pop's), whose offsets stand in any order.
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil

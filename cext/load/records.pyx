@@ -13,7 +13,17 @@ from cext.base.checksum cimport body_crc
 from cext.base.status cimport Status
 from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 
+cdef extern from *:
+    """
+    #include <stddef.h>
+    extern void *memmem(const void *, size_t, const void *, size_t);
+    """
+    void* memmem(const void* where, size_t length, const void* what, size_t size) nogil
+
 cdef enum:
+    UNIQUE_NAME_BYTES = 9            # UNIQ_KEY\x01
+    UNIQUE_KEY_BYTES = 32
+    UNIQUE_FIXED_BYTES = 20          # of the key; the number follows
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
     RECORD_BYTES_MIN = 91
@@ -42,6 +52,8 @@ cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) 
     if check_crc and body_crc(at + body_at, body_bytes) != load_u32(at + 8):
         return Status.CORRUPT
     out.body_bytes += body_bytes
+    out.properties = at + rest + 2
+    out.properties_bytes = <uint32_t>(total - rest - 2)
     return Status.OK
 
 
@@ -52,6 +64,8 @@ cdef int walk_all(const uint8_t* bytes, uint32_t length, int64_t expected_offset
     out.count = 0
     out.body_bytes = 0
     out.last_offset = expected_offset - 1
+    out.properties = bytes
+    out.properties_bytes = 0
     while at < length:
         if length - at < RECORD_BYTES_MIN:
             return Status.CORRUPT
@@ -76,3 +90,24 @@ cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_of
 
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil:
     return walk_all(bytes, length, 0, False, False, out)
+
+
+cdef int64_t unique_number(const Walk* walk) noexcept nogil:
+    cdef const uint8_t* key = <const uint8_t*>memmem(walk.properties, walk.properties_bytes,
+                                                     b"UNIQ_KEY\x01", UNIQUE_NAME_BYTES)
+    cdef const uint8_t* end = walk.properties + walk.properties_bytes
+    cdef uint64_t number = 0
+    cdef uint32_t i
+    cdef uint8_t digit
+    if key == NULL or end - key < UNIQUE_NAME_BYTES + UNIQUE_KEY_BYTES:
+        return -1
+    for i in range(UNIQUE_NAME_BYTES + UNIQUE_FIXED_BYTES, UNIQUE_NAME_BYTES + UNIQUE_KEY_BYTES):
+        digit = key[i]
+        if 48 <= digit <= 57:
+            digit -= 48
+        elif 65 <= digit <= 70:
+            digit -= 55
+        else:
+            return -1
+        number = number << 4 | digit
+    return <int64_t>number

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t
 
 from cext.base.status cimport Status
 from cext.load.pop_acks cimport ACK_BITS_TEXT, AckRow, AckTexts, ack_bits_text, next_ack_row
-from cext.load.records cimport Walk, walk_records
+from cext.load.records cimport Walk, unique_number, walk_records
 
 
 def ack_rows(bytes starts not None, bytes offsets not None):
@@ -37,3 +37,10 @@ def records_walked(bytes data not None, expected_offset, check_crc=True):
     if status != Status.OK:
         raise ValueError(f"record {walk.count} is wrong")
     return walk.count, walk.body_bytes, walk.last_offset
+
+
+def unique_number_of(bytes data not None):
+    """Of the last of the records."""
+    cdef Walk walk
+    walk_records(<const uint8_t*>data, len(data), 0, False, &walk)
+    return unique_number(&walk)

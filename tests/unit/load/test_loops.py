@@ -6,6 +6,7 @@ refused, doubled, cut off. What this cannot show: speed.
 
 import time
 
+import numpy as np
 import pytest
 from support.calm_clock import calm_seconds
 from support.scripted_broker import ScriptedBroker
@@ -202,6 +203,21 @@ def test_every_queue_is_read_to_its_end(binary, connections):
     assert (stats["failures"], stats["skipped"]) == ({}, 0)
     assert stats["body_bytes"] == stats["messages"] * 4
     assert loop.next_offsets() == [100, 100, 64]
+
+
+def test_when_messages_came_is_kept_beside_their_numbers():
+    with ScriptedBroker(QueueOfRecords(40)) as broker:
+        before = time.monotonic_ns()
+        loop = consumer_of(broker, [(0, None)] * 3, stop_at_tail=True, arrivals=100)
+        assert run_out(loop)["messages"] == 120
+        after = time.monotonic_ns()
+    kept = np.frombuffer(loop.arrivals_kept(), np.int64).reshape(-1, 2)
+    assert len(kept) == 100  # as many as there was room for
+    assert set(kept[:, 0]) == {-1}  # these have no key
+    assert before < kept[0, 1] <= kept[-1, 1] < after
+    assert list(kept[:, 1]) == sorted(kept[:, 1])
+    with ScriptedBroker(QueueOfRecords(4)) as broker:
+        assert consumer_of(broker, [(0, None)] * 3).arrivals_kept() == b""
 
 
 def test_a_rewinding_consumer_reads_the_same_range_again():

@@ -7,7 +7,7 @@ What this cannot show: that brokers lay their records out so; tests/compat pulls
 import pytest
 from support.stored_records import V2, record
 
-from cext.testing.load_probe import records_walked
+from cext.testing.load_probe import records_walked, unique_number_of
 
 
 def test_records_of_every_shape_are_walked():
@@ -51,3 +51,12 @@ def test_a_wrong_body_passes_only_when_no_checksum_is_asked_for():
     assert records_walked(damaged, 5, False) == (1, 40, 5)
     with pytest.raises(ValueError):
         records_walked(damaged, 5, True)
+
+
+def test_the_number_of_a_unique_key_is_found_wherever_it_stands():
+    key = b"UNIQ_KEY\x017F0000010A0B5D30946E00000000BEEF\x02"
+    assert unique_number_of(record(1, properties=key)) == 0xBEEF
+    assert unique_number_of(record(1) + record(2, properties=b"WAIT\x01true\x02" + key)) == 0xBEEF
+    assert unique_number_of(record(1)) == -1
+    assert unique_number_of(record(1, properties=key[:30])) == -1
+    assert unique_number_of(record(1, properties=key.replace(b"BEEF", b"BEEf"))) == -1
