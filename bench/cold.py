@@ -1,12 +1,12 @@
 """Reads of pages that are not in memory, with a producer beside them that goes on.
 
-    load = Cold(peer, Shape(name="cold", title="...", kind="cold", filled=1_000_000))
+    load = Cold(peer, Shape(name="cold", title="...", kind="cold", filled=1_000_000, beside=1e3))
     load.turn(3.0, 0.0); load.notes    ("0.2% of 1,117 MiB was in memory before ..", ..)
 
 Before a turn the server is stopped, the kernel is asked to forget the pages of its files, and it is
 started again: pages that a process has mapped are not forgotten. What it reads when it starts, the
 end of its log for example, is in memory then. It is warmed by what the producer
-sends. What the producer costs the server is in its CPU time.
+sends. What the producer costs the server is in its CPU time; the latencies are the producer's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from peer import Load, Peer, Shape
 
 from cext.base.page_cache import of_file
 
-BESIDE_RATE = 1_000.0  # messages a second
-
 
 class Cold(Load):
     """A turn ends, at the latest, when everything was read once."""
 
     def __init__(self, peer: Peer, shape: Shape) -> None:
         self.peer = peer
+        self.rate = shape.beside
         self.reads = msgspec.structs.replace(shape, kind="pull", once=True)
         self.beside = Shape(
             name=f"{shape.name}-beside", title="", body_bytes=shape.body_bytes, window=64
@@ -39,19 +38,22 @@ class Cold(Load):
     def turn(self, seconds: float, rate: float) -> Turn:
         self.peer.stop()
         forget(self.peer.folder)
-        self.notes = (told(self.peer.folder), f"{BESIDE_RATE:,.0f} sends/s beside it")
+        self.notes = (told(self.peer.folder), f"{self.rate:,.0f} sends/s beside it")
         self.peer.start()
         beside, reads = self.peer.load(self.beside), self.peer.load(self.reads)
         self.notes += tuple(reads.notes)
         try:
             until = time.monotonic() + min(self.peer.warm_s, self.peer.bench.warm_s_max)
             while (left := until - time.monotonic()) > 0:
-                beside.turn(left, BESIDE_RATE)
+                beside.turn(left, self.rate)
             with ThreadPoolExecutor(1) as other:
-                sends = other.submit(beside.turn, seconds, BESIDE_RATE)
+                sends = other.submit(beside.turn, seconds, self.rate)
                 turn = reads.turn(seconds, 0.0)
-            failures = {f"beside: {why}": n for why, n in sends.result().failures.items()}
-            return msgspec.structs.replace(turn, failures={**turn.failures, **failures})
+                sent = sends.result()
+            failures = {f"beside: {why}": n for why, n in sent.failures.items()}
+            return msgspec.structs.replace(
+                turn, failures={**turn.failures, **failures}, latency_us=sent.latency_us
+            )
         finally:
             beside.close()
             reads.close()

@@ -1,8 +1,9 @@
 """Comparison: what `make bench-peers` found: the machine, the peers, and rows of turns.
 
 In a row each peer has a turn in each round, at its full speed, and then paced turns, in which all
-peers get the same number of messages a second on a schedule: latencies are of those. Turns are kept
-as they were; medians, spreads and ratios are made from them when they are shown.
+peers get the same number of messages a second on a schedule: latencies are of those. Where reads
+are measured beside a producer, which always has a schedule, they are that producer's. Turns are
+kept as they were; medians, spreads and ratios are made from them when they are shown.
 
     found = load(Path("bench/results/peers.json"))
     cell = found.rows[0].cells["rmq"]; RATE.spread(cell)       Spread(median=412_000.0, ...)
@@ -44,7 +45,7 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: float  # of the peer's server processes
     resident_bytes: int  # of the same, at the end
     failures: dict[str, int] = {}
-    latency_us: dict[str, float] = {}  # of PERCENTILES; empty: not measured in this turn
+    latency_us: dict[str, float] = {}  # of PERCENTILES; empty: nothing had a schedule
 
     @property
     def rate(self) -> float:
@@ -63,6 +64,7 @@ class Cell(msgspec.Struct):
     paced: list[Turn] = []
     notes: list[str] = []  # what it does in another way than the row says
     error: str = ""  # why there is nothing, or not all
+    not_offered: str = ""  # why there is no such load of it
 
     @property
     def failures(self) -> int:
@@ -74,9 +76,9 @@ class Row(msgspec.Struct):
 
     name: str
     title: str
-    load: dict[str, int | bool | str]  # of the shape: connections, window, body_bytes ...
+    load: dict[str, int | float | bool | str]  # of the shape: connections, window, body_bytes ...
     cells: dict[str, Cell] = {}
-    pace: float = 0.0  # messages a second of the paced turns; 0: there were none
+    pace: float = 0.0  # messages a second of what had a schedule; 0: nothing had
 
 
 class Server(msgspec.Struct):
@@ -109,7 +111,7 @@ class Measure(NamedTuple):
     unit: str
     more_is_better: bool
     of: Callable[[Cell], list[float]]
-    paced: bool = False  # of the paced turns
+    paced: bool = False  # of what had a schedule
 
     def spread(self, cell: Cell) -> Spread | None:
         return spread(self.of(cell))
@@ -117,7 +119,11 @@ class Measure(NamedTuple):
 
 def _latency(percentile: str) -> Measure:
     def of(cell: Cell) -> list[float]:
-        return [turn.latency_us[percentile] for turn in cell.paced if percentile in turn.latency_us]
+        return [
+            turn.latency_us[percentile]
+            for turn in (cell.paced or cell.turns)
+            if percentile in turn.latency_us
+        ]
 
     return Measure(percentile, f"latency, {percentile}", "us", False, of, paced=True)
 

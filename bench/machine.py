@@ -2,9 +2,11 @@
 
 machine(Path("/var/tmp"))     {"cpu": "...", "cpus": 2, ..., "file system": "ext4 rw,relatime"}
 page_state()                  {"Cached": "2,113 MiB", "Dirty": "1 MiB", ...}
+touch_free_pages()            "12,032 MiB were touched before, in 9.1 s"
 commit()                      "3f2c9d1e5a07", with "+" where files differ from it
 """
 
+import mmap
 import os
 import platform
 import subprocess
@@ -23,6 +25,9 @@ KERNEL_FILES = {
     "frequency governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
     "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 }
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+CHUNK_BYTES = 64 << 20
 
 
 def machine(stores: Path | None = None) -> dict[str, Any]:
@@ -63,6 +68,28 @@ def page_state() -> dict[str, str]:
         if name in MEMORY_LINES:
             found[name] = f"{int(rest.split()[0]) // 1024:,} MiB"
     return found
+
+
+def free_bytes() -> int:
+    """Memory that nobody uses, and that this process may have."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
+    most, used = (CONTROL_GROUP / "memory.max", CONTROL_GROUP / "memory.current")
+    if most.exists() and (text := most.read_text().strip()) != "max":
+        free = min(free, int(text) - int(used.read_text()))
+    return free
+
+
+def touch_free_pages(keep_bytes: int = 1 << 30) -> str:
+    """Writes to all free memory but so much, and gives it back: the host of a virtual machine hands
+    pages out when they are touched first, which is then no row's cost."""
+    began, held = time.monotonic(), []
+    while free_bytes() > keep_bytes + CHUNK_BYTES:
+        held.append(mmap.mmap(-1, CHUNK_BYTES))
+        held[-1][:: mmap.PAGESIZE] = bytes(CHUNK_BYTES // mmap.PAGESIZE)
+    for each in held:
+        each.close()
+    size = len(held) * CHUNK_BYTES >> 20
+    return f"{size:,} MiB were touched before, in {time.monotonic() - began:.1f} s"
 
 
 def commit() -> str:

@@ -6,8 +6,7 @@ has. Work is told to the program turn by turn (tools/peers/nats.py).
 
 from __future__ import annotations
 
-from peer import Load, NotOffered, Peer, ProcessLoad, Shape
-from servers import placed_on
+from peer import ORDERED_OPEN, Foreign, Load, NotOffered, ProcessLoad, Shape
 
 from rmq.demo.ports import free_port
 from tools.peers.nats import VERSION, Nats
@@ -15,8 +14,9 @@ from tools.peers.nats import VERSION, Nats
 # The program's way for each kind of load, and what is to be said of it.
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ()),
+    "follow": ("follow", ("an ordered consumer",)),
     "pull": ("read", ("an ordered consumer for each connection reads all of the stream",)),
-    "pop": ("work", ("one consumer that all connections fetch from; an ack for each message",)),
+    "pop": ("work", ("one consumer for all connections; an ack for each message, not answered",)),
 }
 NO_SUCH = {
     "delay": "a subject holds one scheduled message at a time",
@@ -25,24 +25,18 @@ NO_SUCH = {
 }
 
 
-class NatsPeer(Peer):
+class NatsPeer(Foreign):
     key, title, version = "nats", "NATS JetStream", VERSION.removeprefix("v")
     client = "nats.go: PublishAsync; ordered consumers (tools/peers/nats_load)"
 
-    def start(self) -> None:
-        self.nats = Nats(self.folder, free_port(), self.sync)
-        with placed_on(self.bench.places(self.sync)):
-            self.nats.start()
+    program: Nats
 
-    def stop(self) -> None:
-        self.nats.stop()
-
-    def pids(self) -> list[int]:
-        return [self.nats.server.pid]
+    def made(self) -> Nats:
+        return Nats(self.folder, free_port(), self.sync)
 
     def settings(self) -> dict[str, str]:
-        jetstream = {f"jetstream.{key}": value for key, value in self.nats.jetstream.items()}
-        return {**self.nats.settings, **jetstream, "stream": "file storage, 1 replica"}
+        jetstream = {f"jetstream.{key}": value for key, value in self.program.jetstream.items()}
+        return {**self.program.settings, **jetstream, "stream": "file storage, 1 replica"}
 
     def promise(self) -> str:
         if self.sync:
@@ -55,13 +49,18 @@ class NatsPeer(Peer):
         mode, notes = MODES[shape.kind]
         if mode == "send" and shape.batch > 1:
             mode, notes = "batch", ("atomic batches: all of it is stored or nothing",)
-        readers = shape.groups if shape.groups > 1 else shape.connections
-        process = self.nats.load(
-            shape.name, mode=mode, connections=readers,
-            window=shape.window, bytes=shape.body_bytes, batch=shape.batch,
+        connections, window = shape.connections, shape.window
+        if shape.ordered:
+            window = ORDERED_OPEN
+            notes = (f"{window} are open: a stream keeps the order of a connection",)
+        if mode == "read" and shape.groups > 1:
+            connections = shape.groups
+        elif shape.once:  # a second one would find in memory what the first one has read
+            connections, notes = 1, ("one ordered consumer reads the stream",)
+        process = self.program.load(
+            shape.name, mode=mode, connections=connections,
+            window=window, bytes=shape.body_bytes, batch=shape.batch,
             subjects=shape.topics * shape.queues, once=int(shape.once),
             fill=0 if shape.once else shape.filled,
         )  # fmt: skip
-        load = ProcessLoad(self, process)
-        load.notes = notes
-        return load
+        return ProcessLoad(self, process, notes)

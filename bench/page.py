@@ -26,10 +26,11 @@ COLOURS = ("#0b66c2", "#c2410c", "#15803d", "#7c3aed", "#52525b")  # of the peer
 
 
 class Number(NamedTuple):
-    """A cell of a table; empty: there is nothing to show."""
+    """A cell of a table; empty: there is nothing to show, and perhaps a reason."""
 
     shown: str = ""
     range: str = ""
+    why: str = ""
 
 
 Cells = list[str | Number]
@@ -59,7 +60,10 @@ def table_of(found: Comparison, measure: Measure) -> list[Cells]:
         cells = [row.cells.get(key) for key in peers]
         values = [measure.spread(cell) if cell is not None else None for cell in cells]
         if any(values):
-            numbers = [number(each) for each in values]
+            numbers = [
+                number(each) if each is not None or cell is None else Number(why=cell.not_offered)
+                for each, cell in zip(values, cells, strict=True)
+            ]
             ratios = [number(ratio(row, measure, OWN, key), "x") for key in others]
             pace = f", {digits(row.pace)}/s" if measure.paced else ""
             lines.append([row.title + pace, *numbers, *ratios])
@@ -79,7 +83,7 @@ def in_short(row: Row, key: str) -> Number:
     rate = RATE.spread(cell) if cell is not None else None
     cpu = CPU.spread(cell) if cell is not None else None
     if rate is None or cpu is None:
-        return Number()
+        return Number(why=cell.not_offered if cell is not None else "")
     return Number(f"{digits(rate.median)}/s", f"{digits(cpu.median)} {CPU.unit}")
 
 

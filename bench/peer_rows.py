@@ -1,6 +1,6 @@
 """The rows of `make bench-peers`: shapes of load, and how one is measured on all peers.
 
-    row = measured(SHAPES["single"], bench, [Rmq, Apache, NatsPeer, KafkaPeer], rounds=5)
+    row, servers = measured(SHAPES["single-256"], bench, [Rmq, Apache, NatsPeer, KafkaPeer])
 
 All peers of a row run at the same time, on the same processors and disk, each with an empty store.
 In a round each has one turn while the others wait, in alternating order; the paced rounds follow.
@@ -38,42 +38,72 @@ def sends(
     ]  # fmt: skip
 
 
-def shapes() -> list[Shape]:
-    small = (256,)
-    single, many, one = "1 connection, 64 open sends", "64 connections, 1 open send", "1 x 1"
-    synced = [*sends("sync-one", f"SYNC_FLUSH, {one}", 1, 1, small),
-              *sends("sync-many", f"SYNC_FLUSH, {many}", 64, 1, small),
-              *sends("sync-single", f"SYNC_FLUSH, {single}", 1, 64, small)]  # fmt: skip
+SINGLE, MANY, ONE = "1 connection, 64 open sends", "64 connections, 1 open send", "1 x 1"
+
+
+def send_shapes() -> list[Shape]:
     return [
-        *sends("single", single, 1, 64),
-        *sends("many", many, 64, 1),
-        *sends("one", one, 1, 1),
+        *sends("single", SINGLE, 1, 64),
+        *sends("many", MANY, 64, 1),
+        *sends("one", ONE, 1, 1),
         *sends("wide", "16 connections, 32 open sends each", 16, 32),
         *[msgspec.structs.replace(each, title=f"{each.title}, batches of 32", batch=32)
           for each in sends("batch", "1 connection, 4 open", 1, 4)],
         *sends("large", "1 connection, 4 open sends", 1, 4, (64 * KIB,)),
         Shape(name="topics", title="10,000 topics, 1 connection, 64 open sends, 256 B", window=64,
               topics=10_000, queues=1),
-        *[Shape(name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B",
-                kind="pull", connections=8, batch=32, body_bytes=size, filled=200_000, paced=False)
-          for size in (256, KIB)],
+        *[Shape(name=f"java-{size}", title=f"Java client, 64 threads, 1 connection, {size} B",
+                kind="java", window=64, body_bytes=size) for size in (256, KIB)],
+    ]  # fmt: skip
+
+
+def reads(size: int) -> list[Shape]:
+    """Of what is in memory."""
+    memory = Shape(
+        name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B", kind="pull",
+        connections=8, batch=32, body_bytes=size, filled=200_000, paced=False,
+    )  # fmt: skip
+    return [
+        memory,
+    ]  # fmt: skip
+
+
+def read_shapes() -> list[Shape]:
+    return [
+        *reads(256),
+        *reads(KIB),
         Shape(name="fan-out", title="4 groups pull all of it, from memory, 256 B", kind="pull",
               connections=8, groups=4, batch=32, filled=200_000, paced=False),
         Shape(name="cold", title="pulls of 32 from cold pages, a producer beside them, 1024 B",
-              kind="cold", connections=8, batch=32, body_bytes=KIB, filled=1_000_000, paced=False),
+              kind="cold", connections=8, batch=32, body_bytes=KIB, filled=1_000_000,
+              beside=1000.0, paced=False),
         Shape(name="pop", title="pops of 32 with acks, 8 connections, 256 B", kind="pop",
               connections=8, batch=32, filled=1_000_000, paced=False),
+    ]  # fmt: skip
+
+
+def later_shapes() -> list[Shape]:
+    return [
         Shape(name="delay", title="delay of 1 s, sent and delivered, 256 B", kind="delay",
               window=64, paced=False),
         Shape(name="transaction", title="half messages and commits, 256 B", kind="transaction",
               window=64, paced=False),
-        *[Shape(name=f"java-{size}", title=f"Java client, 64 threads, 1 connection, {size} B",
-                kind="java", window=64, body_bytes=size) for size in (256, KIB)],
-        *[msgspec.structs.replace(each, sync=True) for each in synced],
     ]  # fmt: skip
 
 
-SHAPES = {shape.name: shape for shape in shapes()}
+def sync_shapes() -> list[Shape]:
+    small = (256,)
+    found = [
+        *sends("sync-one", f"SYNC_FLUSH, {ONE}", 1, 1, small),
+        *sends("sync-many", f"SYNC_FLUSH, {MANY}", 64, 1, small),
+        *sends("sync-single", f"SYNC_FLUSH, {SINGLE}", 1, 64, small),
+    ]
+    return [msgspec.structs.replace(each, sync=True) for each in found]
+
+
+SHAPES = {
+    shape.name: shape for shape in (*send_shapes(), *read_shapes(), *later_shapes(), *sync_shapes())
+}
 
 
 @contextmanager
@@ -109,13 +139,16 @@ class Contender:
         try:
             yield
         except NotOffered as reason:
-            self.load, self.cell.error = None, f"not measured: {reason}"
+            self.load, self.cell.not_offered = None, str(reason)
         except Exception as error:  # a row is worth having without one of the peers
             self.load, self.cell.error = None, f"{type(error).__name__}: {error}"
 
-    def warm(self, seconds: float) -> None:
-        """Turns that do not count. One may take less, or more, than was asked for."""
-        until = time.monotonic() + seconds
+    def warm(self, seconds_max: float) -> None:
+        """Turns that do not count: what server and client need. One may take less, or more, than
+        was asked for."""
+        if self.load is None:
+            return
+        until = time.monotonic() + min(max(self.peer.warm_s, self.load.warm_s), seconds_max)
         while self.load is not None and (left := until - time.monotonic()) > 0:
             with self.trying():
                 self.load.turn(left, 0.0)
@@ -138,12 +171,13 @@ def measured(
     with ExitStack() as until:
         found = [Contender(make(bench, shape.sync), shape, until) for make in peers]
         for each in found if shape.kind != "cold" else ():  # whose turns warm by themselves
-            each.warm(min(each.peer.warm_s, bench.warm_s_max))
+            each.warm(bench.warm_s_max)
         in_turns(bench.rounds, [full_speed(each, bench.seconds) for each in found])
+        row.pace = shape.beside
         if shape.paced:
-            row.pace = common_pace((each.cell for each in found), PACE_SHARE)
-        if row.pace:
-            in_turns(bench.rounds, [paced(each, bench.seconds, row.pace) for each in found])
+            row.pace = shape.pace or common_pace((each.cell for each in found), PACE_SHARE)
+            if row.pace:
+                in_turns(bench.rounds, [paced(each, bench.seconds, row.pace) for each in found])
         row.cells = {each.peer.key: each.cell for each in found}
         servers = {each.peer.key: each.server for each in found if each.server is not None}
     return row, servers

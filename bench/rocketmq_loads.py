@@ -12,6 +12,7 @@ LOADS["send"](peer, shape, queues).turn(seconds=2.0, rate=0.0)
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from comparison import PERCENTILES, Turn
-from peer import Load, Measured, ProcessLoad, Shape
+from peer import JVM_WARM_S, Load, Measured, ProcessLoad, Shape
 from rows import Bench, messages_held
 from waiting_rows import HALF_QUEUE, Held, await_half_places, await_held, commits
 
@@ -36,10 +37,10 @@ from tools.peers.java_client import load_client
 from tools.peers.load_process import LoadProcess
 
 GROUP = "bench-consumer"
+PULL_BATCH = 32  # messages of an answer: more are not in one by default
 PRODUCERS = "bench-producer"
 TRANSACTION_FLAG = 4  # sysFlag of a half message
-LATE_SHARE = 0.01  # of a schedule's requests, due and not sent at the end, that is no failure
-DRAIN_US = 30_000_000
+PATIENCE_S = 30.0  # for what was due in a turn, or is open at its end
 
 
 class Broker(Held, Measured, Protocol):
@@ -58,9 +59,12 @@ class RocketmqLoad(Load):
     def shaped(self, **more: Any) -> SendShape:
         return SendShape(self.shape.body_bytes, batch=self.shape.batch, **more)
 
-    def producer(self, shape: SendShape, rate: float = 0.0) -> Producer:
+    def producer(self, shape: SendShape, rate: float = 0.0, seconds: float = 0.0) -> Producer:
+        """With a rate it ends when all was answered that is due in so many seconds."""
         addresses = [self.peer.address] * self.shape.connections
-        return open_producer(send_frames(self.queues, shape), addresses, self.shape.window, rate)
+        limit = math.ceil(rate * seconds / shape.batch)
+        frames = send_frames(self.queues, shape)
+        return open_producer(frames, addresses, self.shape.window, rate, limit)
 
 
 class Looped(RocketmqLoad):
@@ -69,23 +73,31 @@ class Looped(RocketmqLoad):
     bounded = False  # all there is to do: what was done before it counts would be missing
 
     @contextmanager
-    def loop(self, rate: float) -> Iterator[Producer | Consumer | Popper]:
+    def loop(self, rate: float, seconds: float) -> Iterator[Producer | Consumer | Popper]:
         raise NotImplementedError
 
     def turn(self, seconds: float, rate: float) -> Turn:
         warmup = 0.0 if self.shape.once or self.bounded else self.peer.bench.warmup
-        with self.loop(rate) as loop:
-            result = measure(loop, seconds, warmup, self.peer.pids())
+        longest = seconds + PATIENCE_S if rate else seconds
+        with self.loop(rate, warmup + seconds) as loop:
+            result = measure(loop, longest, warmup, self.peer.pids())
         return turn_of(result, self.peer.resident(), paced=rate > 0)
 
 
+def failures_of(stats: dict[str, Any], unanswered: int) -> dict[str, int]:
+    """Of what a loop counted."""
+    failures = {code_name(code): count for code, count in stats["failures"].items()}
+    others = {
+        "no answer": unanswered,
+        "not sent in time": stats.get("overdue", 0),
+        "left out": stats.get("skipped", 0),
+    }
+    return failures | {why: count for why, count in others.items() if count}
+
+
 def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
-    failures = {code_name(code): count for code, count in result.failures.items()}
-    if result.unanswered:
-        failures["no answer"] = result.unanswered
-    if paced and result.overdue > LATE_SHARE * max(result.requests, 1):
-        failures["not sent in time"] = result.overdue
-    table = latency_microseconds(result) if result.latency.count else {}
+    failures = failures_of(result.details, result.unanswered)
+    table = latency_microseconds(result) if paced and result.latency.count else {}
     return Turn(
         result.seconds, result.messages, result.cpu_seconds or 0.0, resident_bytes, failures,
         {name: table[name] for name in PERCENTILES if name in table},
@@ -94,8 +106,8 @@ def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
 
 class Sends(Looped):
     @contextmanager
-    def loop(self, rate: float) -> Iterator[Producer]:
-        yield self.producer(self.shaped(), rate)
+    def loop(self, rate: float, seconds: float) -> Iterator[Producer]:
+        yield self.producer(self.shaped(), rate, seconds)
 
 
 class Read(Looped):
@@ -114,11 +126,11 @@ class Pulls(Read):
     """A connection for each queue and group."""
 
     @contextmanager
-    def loop(self, rate: float) -> Iterator[Consumer]:
+    def loop(self, rate: float, seconds: float) -> Iterator[Consumer]:
         groups = [f"{GROUP}-{number}" for number in range(self.shape.groups)]
         with self.subscribed(groups) as connection:
             ranges = [control.queue_range(connection, queue) for queue in self.queues]
-            frames = pull_frames(self.queues, groups, self.shape.batch, suspend_ms=0)
+            frames = pull_frames(self.queues, groups, self.shape.batch or PULL_BATCH, suspend_ms=0)
             offsets = [each for _ in groups for each in ranges]
             sockets = [connect(self.peer.address) for _ in offsets]
             yield Consumer(frames, sockets, [*offsets], rewind=not self.shape.once)
@@ -135,7 +147,7 @@ class Pops(Read):
         self.turns = 0
 
     @contextmanager
-    def loop(self, rate: float) -> Iterator[Popper]:
+    def loop(self, rate: float, seconds: float) -> Iterator[Popper]:
         self.turns += 1
         group = f"{GROUP}-{self.turns}"
         with self.subscribed([group]):
@@ -166,14 +178,12 @@ class Waits(RocketmqLoad):
         there = messages_held(self.peer, self.queues)
         loop = self.producer(self.waiting())
         loop.run(int(seconds * 1e6))
-        unanswered = loop.finish(DRAIN_US)
+        unanswered = loop.finish(int(PATIENCE_S * 1e6))
         stats = loop.stats()
         self.release(first, stats["acked"])
         await_held(self.peer, self.queues, there + stats["acked"])
         took = time.monotonic() - began
-        failures = {code_name(code): count for code, count in stats["failures"].items()}
-        if unanswered:
-            failures["no answer"] = unanswered
+        failures = failures_of(stats, unanswered)
         return Turn(took, stats["acked"], meter.seconds(), self.peer.resident(), failures)
 
 
@@ -205,8 +215,8 @@ class JavaThreads(ProcessLoad):
     def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:
         folder = peer.store.parent / "client"
         command = load_client(folder, peer.name_server, shape.name, shape.window, shape.body_bytes)
-        super().__init__(peer, LoadProcess(command))
-        self.notes = (f"{shape.window} threads, one producer of rocketmq-client",)
+        notes = (f"{shape.window} threads, one producer of rocketmq-client",)
+        super().__init__(peer, LoadProcess(command), notes, JVM_WARM_S)
 
 
 LOADS: dict[str, Callable[[Broker, Shape, list[Queue]], Load]] = {

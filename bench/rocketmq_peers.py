@@ -4,16 +4,16 @@
     peer.load(Shape(name="single", title="", window=64)).turn(2.0, 0.0)
 
 Requests are byte for byte the same for both (rmq/load/frames.py): what the official Java client
-sends. Of both the broker's process counts; ours has its name server in it.
+sends. Of both the broker and the name server count; those of ours are one process.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from peer import Load, Peer, Shape
+from peer import JVM_WARM_S, Foreign, Load, Peer, Shape
 from rocketmq_loads import LOADS
-from servers import Ours, placed_on
+from servers import Ours
 
 import rmq
 from rmq.client.blocking.connection import Connection
@@ -23,7 +23,7 @@ from rmq.format import fastjson
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
-from tools.peers.apache import ApacheStandalone
+from tools.peers.apache import SCRIPT_JVM, ApacheStandalone
 from tools.peers.cache import APACHE_VERSION
 
 LIST_TOPICS = 200  # of a request that creates them
@@ -85,27 +85,23 @@ class RocketmqPeer(Peer):
 class Rmq(RocketmqPeer):
     key, title, version = "rmq", "rmq", rmq.__version__
 
+    program: Ours
+
     def start(self) -> None:
         flush = "sync" if self.sync else "async"
-        self.server = Ours(self.folder, flush, self.bench.places(self.sync))
-        self.server.await_ack()
-
-    def stop(self) -> None:
-        self.server.stop()
+        self.program = Ours(self.folder, flush, self.bench.places(self.sync))
+        self.program.await_ack()
 
     @property
     def address(self) -> str:
-        return self.server.address
+        return self.program.address
 
     @property
     def name_server(self) -> str:
-        return self.server.name_server
-
-    def pids(self) -> list[int]:
-        return self.server.pids()
+        return self.program.name_server
 
     def check_alive(self) -> None:
-        self.server.check_alive()
+        self.program.check_alive()
 
     def settings(self) -> dict[str, str]:
         return {"flushDiskType": "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH"}
@@ -116,42 +112,36 @@ class Rmq(RocketmqPeer):
         return "written to the file: the end of the process loses nothing"
 
 
-class Apache(RocketmqPeer):
+class Apache(RocketmqPeer, Foreign):
     key, title, version = "apache", "RocketMQ", APACHE_VERSION
     heap = "3g"
-    warm_s = 20.0  # a JVM compiles what it runs for long
+    warm_s = JVM_WARM_S
+    program: ApacheStandalone
 
-    def start(self) -> None:
+    def made(self) -> ApacheStandalone:
         given = {
             "flushDiskType": "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH",
             "mappedFileSizeCommitLog": str(1 << 30),  # its default
         }
-        self.servers = ApacheStandalone(
-            self.folder, free_port(), free_port(2, 1), given, heap=self.heap, jvm=()
+        return ApacheStandalone(
+            self.folder, free_port(), free_port(2, 1), given, heap=self.heap, jvm=SCRIPT_JVM
         )
-        with placed_on(self.bench.places(self.sync)):
-            self.servers.start()
-
-    def stop(self) -> None:
-        self.servers.stop()
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.servers.broker_port}"
+        return f"127.0.0.1:{self.program.broker_port}"
 
     @property
     def name_server(self) -> str:
-        return f"127.0.0.1:{self.servers.name_server_port}"
-
-    def pids(self) -> list[int]:
-        return [self.servers.broker.pid]
+        return f"127.0.0.1:{self.program.name_server_port}"
 
     def check_alive(self) -> None:
-        if not self.servers.broker.running:
-            raise RuntimeError(f"the broker has ended\n{self.servers.broker.log_tail()}")
+        if not self.program.broker.running:
+            raise RuntimeError(f"the broker has ended\n{self.program.broker.log_tail()}")
 
     def settings(self) -> dict[str, str]:
-        return {"-Xmx, -Xms": self.heap, **self.servers.settings}
+        jvm = " ".join(self.program.jvm)
+        return {"JVM": f"-Xms{self.heap} -Xmx{self.heap} {jvm}", **self.program.settings}
 
     def promise(self) -> str:
         if self.sync:

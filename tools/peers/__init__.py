@@ -2,16 +2,18 @@
 
     cache.py    what they are made of, fetched once into $RMQ_CACHE (~/.cache/rmq/peers)
     go_program.py   programs in Go, built into the cache
+    java_program.py  programs in Java, likewise
     probe.py    a frame of the remoting protocol in 60 lines, to see whether a server answers
     server.py   a child process with a log file: start, wait until ready, stop, kill
     apache.py   Apache RocketMQ name server and broker
     proxy.py    its proxy, which gRPC clients connect to
     npm.py      packages of npm in the same cache
-    kafka.py    Kafka on one node, and its load tools
+    kafka.py    Kafka on one node, and the load for it
     nats.py     NATS with JetStream, and the load for it (nats_load/, in Go)
     prometheus.py   Prometheus and promtool
     mqadmin.py  the mqadmin command line, one JVM for each call
     java_client.py  the Java client, which writes down what it does and is told, or is a load
+    java_load/  loads in turns over Java clients: RocketMQ's, Kafka's
     load_process.py  a load in a process of its own, which does turns
 
 `python -m tools.peers --help` starts Apache RocketMQ by hand. Nothing here is part of the

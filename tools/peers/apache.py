@@ -43,6 +43,12 @@ BROKER_DEFAULTS = {
 }
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon; not for measuring
+# Of bin/runbroker.sh, but for the sizes of memory.
+SCRIPT_JVM = (
+    "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
+    "-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0",
+    "-XX:-OmitStackTraceInFastThrow", "-XX:+AlwaysPreTouch", "-XX:-UseLargePages",
+)  # fmt: skip
 
 
 class ApacheStandalone:
@@ -100,6 +106,9 @@ class ApacheStandalone:
             self.stop_broker()
         finally:
             self.name_server.stop(30)
+
+    def pids(self) -> list[int]:
+        return [self.name_server.pid, self.broker.pid]
 
     def kill(self) -> None:
         self.broker.kill()

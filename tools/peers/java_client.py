@@ -1,12 +1,12 @@
 """The official Java client of 5.5.0 as a process: one writes a history (HistoryClient.java), one is
-a load of many threads (LoadClient.java).
+a load of many threads (java_load/RocketmqLoad.java).
 
     command = history_client(folder, "127.0.0.1:9876", histories, "java", "t", group="g")
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     process.stdin.write(b"rest\\n")         # no more sends; the end of its input ends it
 
-It has the client's defaults; `poll_ms` is pollNameServerInterval. The source is compiled by the
-JVM at its start, which asks for a JDK.
+It has the client's defaults; `poll_ms` is pollNameServerInterval. The source of the one that writes
+is compiled by the JVM at its start, which asks for a JDK.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.peers.cache import JAVA_OPENS, apache_jars, tool
+from tools.peers.cache import HERE, JAVA_OPENS, apache_jars, tool
+from tools.peers.java_program import JAVA_LOAD, compiled
 
-HISTORY, LOAD = (
-    Path(__file__).resolve().parent / f"{name}.java" for name in ("HistoryClient", "LoadClient")
-)
+HISTORY = HERE / "HistoryClient.java"
 MEMORY = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -34,17 +33,18 @@ def history_client(
     told |= {key: value for key, value in more.items() if value}
     if poll_ms:
         told["poll_ms"] = str(poll_ms)
-    return _command(folder, HISTORY, told, MEMORY)
+    return _command(folder, folder, str(HISTORY), told, MEMORY)
 
 
 def load_client(folder: Path, namesrv: str, topic: str, threads: int, body_bytes: int) -> list[str]:
     """The command of a LoadProcess: threads that share one producer, hence one connection."""
     told = {"namesrv": namesrv, "topic": topic, "threads": threads, "bytes": body_bytes}
-    return _command(folder, LOAD, told, ("-Xmx512m",))
+    classes = compiled(JAVA_LOAD / "RocketmqLoad.java", apache_jars())
+    return _command(folder, classes, "RocketmqLoad", told, ("-Xmx512m",))
 
 
 def _command(
-    folder: Path, source: Path, told: Mapping[str, object], memory: Sequence[str]
+    folder: Path, classes: Path, main: str, told: Mapping[str, object], memory: Sequence[str]
 ) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     # Found before any logging set-up inside the jars; without it the client logs at INFO.
@@ -58,6 +58,6 @@ def _command(
     return [
         *(tool("java"), *JAVA_OPENS, *memory),
         *(f"-D{key}={value}" for key, value in settings.items()),
-        *("-cp", f"{folder}:{apache_jars()}/*", str(source)),
+        *("-cp", f"{folder}:{classes}:{apache_jars()}/*", main),
         *(f"{key}={value}" for key, value in told.items()),
     ]

@@ -64,6 +64,9 @@ class Nats:
     def stop(self) -> None:
         self.server.stop()
 
+    def pids(self) -> list[int]:
+        return [self.server.pid]
+
     def load(self, stream: str, **shape: int | str) -> LoadProcess:
         """Of nats_load's options, without their dash and with _ for -."""
         command = [str(compiled(HERE / "nats_load")), "-url", self.url, "-stream", stream]

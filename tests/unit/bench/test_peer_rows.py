@@ -99,7 +99,7 @@ def test_one_that_fails_or_has_no_such_load_does_not_stop_the_others(tmp_path: P
     row, servers = measured(Shape(name="x", title="X"), Bench(tmp_path, 3, 1.0), makers)
     cells = row.cells
     assert cells["good"].error == "" and len(cells["good"].paced) == 3
-    assert cells["without"].error == "not measured: its tool has none"
+    assert (cells["without"].not_offered, cells["without"].error) == ("its tool has none", "")
     assert cells["broken"].error == "RuntimeError: no port"
     assert cells["dying"].error == "OSError: gone" and len(cells["dying"].turns) == 1
     assert cells["silent"].error == "RuntimeError: nothing was answered: {}"
@@ -112,6 +112,20 @@ def test_a_shape_without_a_pace_has_no_latencies(tmp_path: Path) -> None:
     shape = Shape(name="x", title="X", paced=False)
     row, _ = measured(shape, Bench(tmp_path, 2, 1.0), [peer(made, "one")])
     assert row.pace == 0.0 and row.cells["one"].paced == []
+
+
+def test_a_client_is_warmed_as_long_as_it_needs_whatever_its_server_needs(tmp_path: Path) -> None:
+    class Cold(Fake):
+        def load(self, shape: Shape) -> Load:
+            self.made = Made(self)
+            self.made.warm_s = 0.01
+            return self.made
+
+    made: list[Fake] = []
+    makers = [peer(made, "cold", Cold), peer(made, "warm")]
+    row, _ = measured(Shape(name="x", title="X", paced=False), Bench(tmp_path, 1, 1.0), makers)
+    assert [len(each.made.rates) > 1 for each in made] == [True, False]
+    assert all(len(cell.turns) == 1 for cell in row.cells.values())
 
 
 def test_a_server_is_stopped_and_its_pages_forgotten_before_each_cold_turn(tmp_path: Path) -> None:

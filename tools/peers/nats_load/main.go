@@ -7,8 +7,11 @@
 // and writes what it counted as a line of JSON. The end of its input ends it.
 //
 // send: each connection keeps `window` messages open. RATE 0: the next is sent when an answer comes.
-// Else message k is due at k / RATE, and its latency is from then on, whatever held it back.
+// Else message k is due at k / RATE, and its latency is from then on, whatever held it back: what was
+// due in the turn is sent, however late.
 // batch: of so many messages (-batch), which are stored together or not at all; one answer for all.
+// follow: sends, and an ordered consumer that reads them as they come; latencies are from when a
+// message was due until it is there.
 // read: the stream from its first message on, over and over, by ordered consumers.
 // work: the same by one consumer for all connections, which ask for -batch messages at a time and
 // acknowledge each.
@@ -17,6 +20,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -27,6 +31,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +40,10 @@ import (
 )
 
 const answerWait = 30 * time.Second
+
+// A thread that sleeps until the next message is due keeps its processor for a while: answers need
+// another one, however many there are.
+const threads = 4
 
 type options struct {
 	url, stream, mode                                       string
@@ -61,6 +70,8 @@ type load struct {
 	streams     []jetstream.JetStream
 	names       []string
 	body        []byte
+	made        time.Time
+	stored      atomic.Int64 // of follow: answered, and not there yet
 }
 
 func main() {
@@ -74,7 +85,7 @@ func run() error {
 	var o options
 	flag.StringVar(&o.url, "url", nats.DefaultURL, "of the server")
 	flag.StringVar(&o.stream, "stream", "bench", "its subjects are STREAM.0, STREAM.1 ...")
-	flag.StringVar(&o.mode, "mode", "send", "send, batch, read or work")
+	flag.StringVar(&o.mode, "mode", "send", "send, batch, follow, read or work")
 	flag.IntVar(&o.connections, "connections", 1, "of one client each")
 	flag.IntVar(&o.window, "window", 1, "open messages, or batches, of a connection")
 	flag.IntVar(&o.bytes, "bytes", 256, "of a body")
@@ -83,6 +94,7 @@ func run() error {
 	flag.IntVar(&o.fill, "fill", 0, "messages put into the stream at the start")
 	flag.IntVar(&o.once, "once", 0, "1: a turn ends when all was read once")
 	flag.Parse()
+	runtime.GOMAXPROCS(max(threads, runtime.NumCPU()))
 	l, err := open(o)
 	if err != nil {
 		return err
@@ -117,7 +129,8 @@ func run() error {
 }
 
 func open(o options) (*load, error) {
-	l := &load{options: o, body: []byte(strings.Repeat("the quick brown fox ", o.bytes/20+1))[:o.bytes]}
+	text := strings.Repeat("the quick brown fox ", o.bytes/20+1)
+	l := &load{options: o, body: []byte(text)[:o.bytes], made: time.Now()}
 	for i := range o.subjects {
 		l.names = append(l.names, fmt.Sprintf("%s.%d", o.stream, i))
 	}
@@ -145,13 +158,17 @@ func open(o options) (*load, error) {
 // ---- a turn
 
 func (l *load) turn(seconds, rate float64) result {
-	begin := time.Now()
-	end := begin.Add(time.Duration(seconds * float64(time.Second)))
 	shares := make([]share, len(l.streams))
 	queue, err := l.workQueue()
 	if err != nil {
 		return result{Failures: map[string]int{err.Error(): 1}}
 	}
+	followed, err := l.startFollowing()
+	if err != nil {
+		return result{Failures: map[string]int{err.Error(): 1}}
+	}
+	begin := time.Now()
+	end := begin.Add(time.Duration(seconds * float64(time.Second)))
 	var all sync.WaitGroup
 	for i := range l.streams {
 		shares[i].failures = map[string]int{}
@@ -178,6 +195,9 @@ func (l *load) turn(seconds, rate float64) result {
 		}()
 	}
 	all.Wait()
+	if followed != nil {
+		shares = append(shares, followed.end(l.stored.Load()))
+	}
 	return summed(shares, time.Since(begin))
 }
 
@@ -201,12 +221,14 @@ func summed(shares []share, took time.Duration) result {
 	return sum
 }
 
-// Sleeps by the kernel's own timer: Go's waits whole milliseconds when nothing else happens.
-func sleepUntil(due time.Time) {
+// Sleeps by the kernel's own timer: Go's waits whole milliseconds when nothing else happens. False: it
+// is so long after the end that it is not worth sending.
+func sleepUntil(due, end time.Time) bool {
 	if left := time.Until(due); left > 0 {
 		wait := syscall.NsecToTimespec(left.Nanoseconds())
 		_ = syscall.Nanosleep(&wait, nil)
 	}
+	return time.Now().Before(end.Add(answerWait))
 }
 
 // ---- sends
@@ -228,6 +250,10 @@ func (l *load) send(at int, begin, end time.Time, step time.Duration, counted *s
 		for each := range open {
 			select {
 			case <-each.future.Ok():
+				if l.mode == "follow" {
+					l.stored.Add(1)
+					break
+				}
 				counted.messages++
 				counted.latencies = append(counted.latencies, time.Since(each.due))
 			case err := <-each.future.Err():
@@ -238,25 +264,22 @@ func (l *load) send(at int, begin, end time.Time, step time.Duration, counted *s
 			<-slots
 		}
 	}()
-	failed := 0
+	failed, late := 0, 0
 	for number := 0; ; number++ {
-		due := time.Now()
-		if step > 0 {
-			due = begin.Add(step * time.Duration(number))
-			if due.After(end) {
-				break
-			}
-			sleepUntil(due)
+		due := dueAt(begin, step, number)
+		if !due.Before(end) {
+			break
+		}
+		if !sleepUntil(due, end) {
+			late++
+			continue
 		}
 		slots <- struct{}{}
 		if step == 0 {
 			due = time.Now()
 		}
-		if time.Now().After(end) {
-			break
-		}
 		name := l.names[(number*len(l.streams)+at)%len(l.names)]
-		future, err := l.streams[at].PublishAsync(name, l.body)
+		future, err := l.streams[at].PublishAsync(name, l.bodyDue(due))
 		if err != nil {
 			failed++
 			<-slots
@@ -269,6 +292,96 @@ func (l *load) send(at int, begin, end time.Time, step time.Duration, counted *s
 	if failed > 0 {
 		counted.failures["not sent"] += failed
 	}
+	if late > 0 {
+		counted.failures["not sent in time"] += late
+	}
+}
+
+// Of message `number`; without a step now.
+func dueAt(begin time.Time, step time.Duration, number int) time.Time {
+	if step == 0 {
+		return time.Now()
+	}
+	return begin.Add(step * time.Duration(number))
+}
+
+// The body; who follows finds in it when it was due.
+func (l *load) bodyDue(due time.Time) []byte {
+	if l.mode != "follow" {
+		return l.body
+	}
+	body := slices.Clone(l.body)
+	binary.BigEndian.PutUint64(body, uint64(due.Sub(l.made)))
+	return body
+}
+
+// ---- a consumer that follows
+
+type following struct {
+	connection *nats.Conn
+	messages   jetstream.MessagesContext
+	taken      atomic.Int64
+	counted    share
+	done       chan struct{}
+}
+
+// Of what is sent from now on; nil in other modes.
+func (l *load) startFollowing() (*following, error) {
+	if l.mode != "follow" {
+		return nil, nil
+	}
+	l.stored.Store(0)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+	defer cancel()
+	connection, err := nats.Connect(l.url)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := jetstream.New(connection)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := stream.OrderedConsumer(
+		ctx, l.stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy})
+	if err != nil {
+		return nil, err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return nil, err
+	}
+	f := &following{connection: connection, messages: messages, done: make(chan struct{})}
+	f.counted.failures = map[string]int{}
+	go func() {
+		defer close(f.done)
+		for {
+			message, err := messages.Next()
+			if err != nil { // it was stopped
+				return
+			}
+			due := l.made.Add(time.Duration(binary.BigEndian.Uint64(message.Data())))
+			f.counted.latencies = append(f.counted.latencies, time.Since(due))
+			f.taken.Add(1)
+		}
+	}()
+	return f, nil
+}
+
+// When so many are there.
+func (f *following) end(stored int64) share {
+	patience := time.Now().Add(answerWait)
+	for f.taken.Load() < stored && time.Now().Before(patience) {
+		time.Sleep(100 * time.Microsecond)
+	}
+	missing := stored - f.taken.Load()
+	f.messages.Stop()
+	<-f.done
+	f.connection.Close()
+	f.counted.messages = int(f.taken.Load())
+	if missing > 0 {
+		f.counted.failures["did not come"] = int(missing)
+	}
+	return f.counted
 }
 
 // ---- batches: the last message of one is asked for, and its answer is for all
@@ -282,15 +395,15 @@ func (l *load) sendBatches(at int, begin, end time.Time, step time.Duration, cou
 			defer all.Done()
 			step := step * time.Duration(l.window*l.batch)
 			for number := 0; ; number++ {
-				due := time.Now()
-				if step > 0 {
-					due = begin.Add(step*time.Duration(number) + step*time.Duration(worker)/time.Duration(l.window))
-					sleepUntil(due)
-				}
-				if due.After(end) || time.Now().After(end) {
+				apart := step * time.Duration(worker) / time.Duration(l.window)
+				due := dueAt(begin.Add(apart), step, number)
+				if !due.Before(end) {
 					return
 				}
-				err := l.sendBatch(at, fmt.Sprintf("%d-%d-%d-%d", os.Getpid(), at, worker, due.UnixNano()))
+				err := errors.New("not sent in time")
+				if sleepUntil(due, end) {
+					err = l.sendBatch(at, fmt.Sprintf("%d-%d-%d-%d", os.Getpid(), at, worker, due.UnixNano()))
+				}
 				lock.Lock()
 				if err != nil {
 					counted.failures[err.Error()] += l.batch
@@ -409,7 +522,7 @@ func (l *load) readOnce(at int, end time.Time, counted *share) error {
 	}
 	defer messages.Stop()
 	for {
-		message, err := messages.Next()
+		message, err := messages.Next(jetstream.NextMaxWait(answerWait))
 		if err != nil {
 			return err
 		}

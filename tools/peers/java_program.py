@@ -1,0 +1,26 @@
+"""Programs in Java of the tree, compiled once into the cache.
+
+    compiled(JAVA_LOAD / "RocketmqLoad.java", apache_jars())     the folder of its classes
+
+With it are compiled the files beside it that it uses; anew when one of the folder changed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from tools.peers.cache import HERE, kept, ran, tool
+
+JAVA_LOAD = HERE / "java_load"
+
+
+def compiled(main: Path, jars: Path) -> Path:
+    texts = [path.read_bytes() for path in sorted(main.parent.glob("*.java"))]
+    digest = sha256(b"\0".join(texts)).hexdigest()[:12]
+
+    def build(folder: Path) -> None:
+        ran([tool("javac"), "-d", str(folder), "-cp", f"{jars}/*", "-sourcepath", str(main.parent),
+             "-implicit:class", str(main)])  # fmt: skip
+
+    return kept(f"{main.stem}-{digest}", build)
