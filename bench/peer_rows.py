@@ -22,6 +22,7 @@ from rounds import in_turns
 from rows import Bench
 
 PACE_SHARE = 0.5  # of the slowest peer's rate: what all of them can keep
+TAIL_PACE = 10_000.0
 KIB = 1024
 
 
@@ -49,6 +50,8 @@ def send_shapes() -> list[Shape]:
         *sends("wide", "16 connections, 32 open sends each", 16, 32),
         *[msgspec.structs.replace(each, title=f"{each.title}, batches of 32", batch=32)
           for each in sends("batch", "1 connection, 4 open", 1, 4)],
+        Shape(name="batch-64k", title="1 connection, 4 open, batches of 64 KiB: 224 of 256 B",
+              window=4, batch=224),
         *sends("large", "1 connection, 4 open sends", 1, 4, (64 * KIB,)),
         Shape(name="topics", title="10,000 topics, 1 connection, 64 open sends, 256 B", window=64,
               topics=10_000, queues=1),
@@ -58,13 +61,19 @@ def send_shapes() -> list[Shape]:
 
 
 def reads(size: int) -> list[Shape]:
-    """Of what is in memory."""
+    """Of what is in memory, and of what comes."""
     memory = Shape(
         name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B", kind="pull",
         connections=8, batch=32, body_bytes=size, filled=200_000, paced=False,
     )  # fmt: skip
+    usual = f"reads from memory, fetches of the client's own size, {size} B"
     return [
         memory,
+        msgspec.structs.replace(memory, name=f"read-{size}", title=usual, batch=0),
+        Shape(
+            name=f"tail-{size}", title=f"{SINGLE}, a consumer follows, {size} B", kind="follow",
+            window=64, body_bytes=size, pace=TAIL_PACE,
+        ),
     ]  # fmt: skip
 
 
@@ -72,6 +81,8 @@ def read_shapes() -> list[Shape]:
     return [
         *reads(256),
         *reads(KIB),
+        Shape(name="ordered", title="sends in order to 1 queue, a consumer follows in order, 256 B",
+              kind="follow", queues=1, ordered=True),
         Shape(name="fan-out", title="4 groups pull all of it, from memory, 256 B", kind="pull",
               connections=8, groups=4, batch=32, filled=200_000, paced=False),
         Shape(name="cold", title="pulls of 32 from cold pages, a producer beside them, 1024 B",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from follow_load import Follow
 from peer import JVM_WARM_S, Foreign, Load, Peer, Shape
 from rocketmq_loads import LOADS
 from servers import Ours
@@ -58,7 +59,7 @@ class RocketmqPeer(Peer):
                   control.find_queues(self.name_server, names, shape.queues)]  # fmt: skip
         if shape.filled and not shape.once:
             self.fill(queues, shape)
-        return LOADS[shape.kind](self, shape, queues)
+        return (LOADS | {"follow": Follow})[shape.kind](self, shape, queues)
 
     def create_topics(self, names: list[str], queues: int) -> None:
         """Many in a request: one by one Apache's broker writes all it has for each."""

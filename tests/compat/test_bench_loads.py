@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compat
 
 RATE, SECONDS, STALL_S = 500.0, 2.0, 1.5
 CASES = [
-    *[(key, kind) for key in ("rmq", "nats", "kafka") for kind in ("send",)],
+    *[(key, kind) for key in ("rmq", "nats", "kafka") for kind in ("send", "follow")],
     ("rmq", "java"),
     ("nats", "batch"),
 ]

@@ -1,7 +1,8 @@
 """bench/peers.py measures a row of our broker from start to page.
 
 Goal: the broker starts, load runs at full speed and paced, turns, page and table come out. Method:
-the quick mode, one row of sends and one of pulls. Peers of other makers: tests/compat.
+the quick mode, a row of sends, one of pulls and one in which a consumer follows. Peers of other
+makers: tests/compat.
 """
 
 import json
@@ -21,18 +22,22 @@ def test_a_quick_run_of_ours_makes_turns_and_a_page(tmp_path: Path) -> None:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "bench/peers.py", "--quick", "--peers", "rmq", "--only",
-         "single-256,pull-256", "--dir", tmp_path, "--json", results],
+         "single-256,pull-256,tail-256", "--dir", tmp_path, "--json", results],
         env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
         timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(results.read_text())
-    for row, paced in zip(found["rows"], (1, 0), strict=True):
+    for row, paced in zip(found["rows"], (1, 0, 1), strict=True):
         cell = row["cells"]["rmq"]
         assert (len(cell["turns"]), len(cell["paced"]), cell["error"]) == (1, paced, "")
         (turn,) = cell["turns"]
         assert turn["messages"] > 0 and turn["cpu_seconds"] > 0 and turn["resident_bytes"] > 0
-        assert turn["failures"] == {}
+        assert turn["failures"] == {} == turn["latency_us"]
+    tail = found["rows"][-1]
+    (turn,) = tail["cells"]["rmq"]["paced"]
+    assert (turn["messages"], turn["failures"]) == (tail["pace"] * found["seconds"], {})
+    assert 0 < turn["latency_us"]["p50"] <= turn["latency_us"]["p99"]
     assert found["servers"]["rmq"]["settings"] == {"flushDiskType": "ASYNC_FLUSH"}
     assert "<svg" in results.with_suffix(".html").read_text()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["peers.html", "peers.json"]

@@ -1,0 +1,123 @@
+"""Sends, and a consumer that reads them as they come, at a broker of RocketMQ's protocol.
+
+    load = Follow(peer, Shape(name="tail", title="", kind="follow", window=64), queues)
+    load.turn(3.0, rate=10_000.0)      a Turn; its latencies are from when a message was due until
+                                       its pull's answer is there
+
+The consumer has a connection and an open pull for each queue, which the broker holds until there is
+something. In a row of order it holds the lock of its queues, as a client does that consumes in
+order. A turn ends when all that was stored has come; each has a connection and a place of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+from comparison import PERCENTILES, Turn
+from numpy.typing import NDArray
+from peer import Shape
+from rocketmq_loads import GROUP, PATIENCE_S, PULL_BATCH, Broker, Read, failures_of
+
+from cext.load.consumer import Consumer
+from cext.load.producer import Producer
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.format import fastjson
+from rmq.load import control
+from rmq.load.cpu import CpuMeter
+from rmq.load.frames import Queue, pull_frames, send_frames
+from rmq.load.run import connect
+
+SLICE_US = 20_000
+SUSPEND_MS = 15_000
+ARRIVALS_SPARE = 10_000  # of a schedule's messages, which are as many as are due
+
+
+class Follow(Read):
+    def __init__(self, peer: Broker, shape: Shape, queues: list[Queue]) -> None:
+        super().__init__(peer, shape, queues)
+        if shape.ordered:
+            self.notes = ("each send waits for the one before; a consumer holds the queue's lock",)
+
+    def turn(self, seconds: float, rate: float) -> Turn:
+        first = time.time_ns() & 0xFFFFFFFFFFFF
+        limit = int(rate * seconds)
+        addresses = [self.peer.address] * self.shape.connections
+        sockets = [connect(address) for address in addresses]
+        producer = Producer(
+            send_frames(self.queues, self.shaped()), sockets, self.shape.window, rate, limit,
+            first_unique=first,
+        )  # fmt: skip
+        with self.consumer(limit + ARRIVALS_SPARE if rate else 0) as consumer:
+            consumer.run(SLICE_US)  # its pulls are there before the first message
+            meter, began = CpuMeter(self.peer.pids()), time.monotonic()
+            self.run(producer, consumer, seconds, limit)
+            took, cpu = time.monotonic() - began, meter.seconds()
+            sent, taken = producer.stats(), consumer.stats()
+            failures = failures_of(sent, producer.finish(0)) | failures_of(taken, 0)
+            if missing := sent["acked"] - taken["messages"]:
+                failures["did not come"] = missing
+            arrivals = np.frombuffer(consumer.arrivals_kept(), np.int64).reshape(-1, 2)
+        latency = due_latency_us(arrivals, first, sent["start_ns"], rate) if rate else {}
+        return Turn(took, taken["messages"], cpu, self.peer.resident(), failures, latency)
+
+    def run(self, producer: Producer, consumer: Consumer, seconds: float, limit: int) -> None:
+        """Until what was due, or went in so many seconds, has come; or patience has ended."""
+        patience = time.monotonic() + seconds + PATIENCE_S
+
+        def send() -> None:
+            if limit:
+                while producer.run(SLICE_US) and time.monotonic() < patience:
+                    pass
+            else:
+                producer.run(int(seconds * 1e6))
+                producer.finish(int(PATIENCE_S * 1e6))
+
+        with ThreadPoolExecutor(1) as other:
+            sends = other.submit(send)
+            while not sends.done() or consumer.stats()["messages"] < producer.stats()["acked"]:
+                consumer.run(SLICE_US)
+                if time.monotonic() > patience:
+                    break
+            sends.result()
+
+    @contextmanager
+    def consumer(self, arrivals: int) -> Iterator[Consumer]:
+        group = f"{GROUP}-tail"
+        with self.subscribed([group]) as connection:
+            if self.shape.ordered:
+                self.lock(connection, group)
+            ends = [control.queue_range(connection, queue)[1] for queue in self.queues]
+            frames = pull_frames(self.queues, group, PULL_BATCH, suspend_ms=SUSPEND_MS)
+            sockets = [connect(self.peer.address) for _ in ends]
+            yield Consumer(frames, sockets, [(end, None) for end in ends], arrivals=arrivals)
+
+    def lock(self, connection: Connection, group: str) -> None:
+        """RuntimeError: another client has it."""
+        body = {
+            "clientId": f"127.0.0.1@bench-{group}", "consumerGroup": group,
+            "mqSet": [{"topic": queue.topic, "brokerName": queue.broker_name,
+                       "queueId": queue.queue_id} for queue in self.queues],
+        }  # fmt: skip
+        reply = connection.call(RequestCode.LOCK_BATCH_MQ, {}, fastjson.dumps(body))
+        held = fastjson.loads_object(reply.body).get("lockOKMQSet") or []
+        if len(held) != len(self.queues):
+            raise RuntimeError(f"{len(held)} of {len(self.queues)} queues were locked")
+
+
+def due_latency_us(
+    arrivals: NDArray[np.int64], first: int, start_ns: int, rate: float
+) -> dict[str, float]:
+    """Of pairs (number, when it came); message `first` + k was due k / rate after the start.
+    ValueError: a message has no number, or one that was not sent."""
+    numbers = arrivals[:, 0] - first
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= 1 << 40):
+        raise ValueError(f"numbers from {numbers.min():,} to {numbers.max():,} came")
+    waited = arrivals[:, 1] - start_ns - numbers * (1e9 / rate)
+    shares = [float(name.removeprefix("p")) for name in PERCENTILES]
+    found = np.percentile(waited, shares) / 1e3 if len(waited) else []
+    return dict(zip(PERCENTILES, map(float, found), strict=False))
