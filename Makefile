@@ -26,7 +26,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-peers bench-replicas bench-client bench-spark bench-tables lint docs debug clean
+.PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-peers bench-growth bench-replicas bench-client bench-spark bench-tables lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -46,6 +46,7 @@ help:
 	@echo 'make bench-stages  each stage of the core: ns, and instructions against the file (UPDATE=1)'
 	@echo 'make bench-replicas  against an Apache pair; failovers, planned switches, catching up; accounts and TLS; 12 minutes'
 	@echo 'make bench-peers  beside Apache RocketMQ, NATS and Kafka (downloads them); 90 minutes; a page'
+	@echo 'make bench-growth  what a message costs as queues, connections, backlog .. grow; 30 minutes; a page'
 	@echo 'make bench-topics  10,000 topics created and found at a restart; 1,000,000 offsets; 2 minutes'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
@@ -187,6 +188,11 @@ bench-peers: tools
 	@tools/need.sh jdk maven go
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
 	$(BIN)/python bench/peers.py $(if $(PUBLISH),--publish)
+
+# PUBLISH=1 puts the page into bench/results.
+bench-growth: tools
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
+	$(BIN)/python bench/growth.py $(if $(PUBLISH),--publish)
 
 bench-topics: tools
 	$(BIN)/python bench/topics.py

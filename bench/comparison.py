@@ -153,9 +153,10 @@ def common_pace(cells: Iterable[Cell], share: float) -> float:
     return float(f"{min(rates, default=0.0) * share:.2g}")
 
 
-def save(comparison: Comparison, path: Path) -> None:
+def save(found: msgspec.Struct, path: Path) -> None:
+    """As JSON, for people too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = msgspec.json.format(msgspec.json.encode(comparison), indent=1)
+    text = msgspec.json.format(msgspec.json.encode(found), indent=1)
     path.write_bytes(text + b"\n")
 
 

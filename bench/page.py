@@ -7,14 +7,14 @@ The page stands beside the JSON, as NAME.html. Nothing in it is loaded from else
 makes the same page, byte for byte.
 """
 
-import io
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import click
 from comparison import CPU, MEASURES, RATE, Comparison, Measure, Row, Spread, load, ratio
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from plot import COLOURS, bars, drawn
 from servers import ROOT
 
 RESULTS = ROOT / "bench" / "results" / "peers.json"
@@ -22,7 +22,6 @@ README = ROOT / "README.md"
 OWN = "rmq"
 # A section of README.md, up to the next heading; it stands before the one that is named.
 HEADING, BEFORE = "## Beside its peers", "## What it does not do yet"
-COLOURS = ("#0b66c2", "#c2410c", "#15803d", "#7c3aed", "#52525b")  # of the peers, in order
 
 
 class Number(NamedTuple):
@@ -34,6 +33,12 @@ class Number(NamedTuple):
 
 
 Cells = list[str | Number]
+
+
+class Found(Protocol):
+    """What a page is made of."""
+
+    machine: dict[str, Any]
 
 
 def digits(value: float) -> str:
@@ -92,18 +97,9 @@ def in_short(row: Row, key: str) -> Number:
 
 def chart(found: Comparison, measure: Measure) -> str:
     """Medians as dots, on bars from the least to the most, for each row and peer; SVG."""
-    # Drawn without a display, and without what only interactive use needs.
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     rows = [row for row in found.rows if any(map(measure.spread, row.cells.values()))]
-    # The salt makes ids the same in each run and others in each plot of the page; text stays text.
-    settings = {"svg.hashsalt": measure.key, "svg.fonttype": "none", "font.size": 9.0}
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(9.5, 1.2 + 0.42 * len(rows)), layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.subplots()
+
+    def draw(axes: Any) -> None:
         for at, (key, server) in enumerate(found.servers.items()):
             points = [(line, found_one) for line, row in enumerate(rows) if key in row.cells
                       if (found_one := measure.spread(row.cells[key])) is not None]  # fmt: skip
@@ -111,8 +107,7 @@ def chart(found: Comparison, measure: Measure) -> str:
             axes.errorbar(
                 [each.median for _, each in points],
                 [line + shift for line, _ in points],
-                xerr=[[each.median - each.low for _, each in points],
-                      [each.high - each.median for _, each in points]],
+                xerr=bars([each for _, each in points]),
                 fmt="o", markersize=4.5, capsize=2, color=COLOURS[at % len(COLOURS)],
                 label=f"{server.title} {server.version}",
             )  # fmt: skip
@@ -121,32 +116,32 @@ def chart(found: Comparison, measure: Measure) -> str:
         axes.set_xscale("log")
         axes.set_xlabel(f"{measure.title} ({measure.unit}), logarithmic")
         axes.grid(axis="x", which="both", color="#e5e7eb", linewidth=0.6)
-        axes.set_axisbelow(True)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :].replace("<svg ", '<svg role="img" ', 1)
+
+    return drawn(measure.key, (9.5, 1.2 + 0.42 * len(rows)), draw)
 
 
 # ------------------------------------------------------------------- the page
 
 
 def html(found: Comparison) -> str:
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(ROOT / "bench"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     measures = []
     for each in MEASURES:
         cells = table_of(found, each)
         if len(cells) > 1:
-            measures.append((each.key, each, Markup(chart(found, each)), cells))
+            measures.append((each.key, each, chart(found, each), cells))
+    return rendered("page.html", found, headline=headline(found), measures=measures)
+
+
+def rendered(template: str, found: Found, **more: object) -> str:
+    """A template of this folder, with what both pages say of the machine."""
+    environment = Environment(
+        loader=FileSystemLoader(ROOT / "bench"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     facts = [(key, plain(value)) for key, value in found.machine.items()]
-    return environment.get_template("page.html").render(
-        found=found, made=made(found), headline=headline(found), measures=measures, facts=facts
+    return environment.get_template(template).render(
+        found=found, made=made(found), facts=facts, **more
     )
 
 
@@ -159,7 +154,7 @@ def plain(value: object) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def made(found: Comparison) -> str:
+def made(found: Found) -> str:
     return f"{str(found.machine['time'])[:10]}, {found.machine['cpus']} x {found.machine['cpu']}"
 
 

@@ -124,9 +124,11 @@ def sends(
     window: int = 1,
     batch: int = 1,
     keys: tuple[str, ...] = (),
+    more: str = "",
 ) -> Sliced:
     """Sends to one server, over its shards in turn; refusals are an error here, not a number."""
-    frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch, keys=keys))
+    shape = SendShape(bench.body_bytes, batch=batch, keys=keys, more=more)
+    frames = send_frames(queues, shape)
     own = server.addresses if isinstance(server, Ours) else [server.address]
     addresses = [own[number % len(own)] for number in range(connections)]
     in_order = isinstance(server, Floor)

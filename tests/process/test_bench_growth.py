@@ -1,0 +1,37 @@
+"""bench/growth.py measures a dimension from start to page.
+
+Goal: brokers start, sizes are measured beside the smallest, and a page comes out. Method: the quick
+mode of one dimension. Pages in full: tests/unit/bench/test_growth_page.py.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+
+@pytest.mark.timeout(900)
+def test_a_quick_run_of_one_dimension_makes_points_and_a_page(tmp_path: Path) -> None:
+    results = tmp_path / "growth.json"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "bench/growth.py", "--quick", "--only", "properties", "--dir", tmp_path,
+         "--json", results],
+        env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
+        timeout=HANG_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(results.read_text())["dimensions"]
+    assert list(found) == ["properties"]
+    least, most = found["properties"]["points"]
+    assert (least["size"], most["size"]) == (0, 4)
+    for point in (least, most):
+        assert point["error"] == "" and point["cost"][0] > 0 and point["rate"][0] > 0
+    assert least["cost"] == least["least"] == most["least"]
+    assert "<svg" in results.with_suffix(".html").read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["growth.html", "growth.json"]
