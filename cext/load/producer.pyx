@@ -147,8 +147,8 @@ cdef class Producer(EventLoop):
         self.reset_shared_stats()
 
     def stats(self):
-        """What happened since reset_stats(); `seconds` ends with the last answer. start_ns: when the
-        first request of all was due (monotonic)."""
+        """What happened since reset_stats(); `seconds` ends with the last answer. start_ns: when
+        the first request of all was due (monotonic)."""
         overdue = 0
         if self.rate > 0.0 and self.started:
             due = int((now_ns() - self.start_ns) * self.rate / 1e9)
