@@ -34,10 +34,11 @@ def chart(key: str, grown: Grown) -> Markup:
             fmt="o-", markersize=4.5, linewidth=1.2, capsize=2, color=COLOURS[0],
         )  # fmt: skip
         axes.axhline(1.0, color="#9ca3af", linewidth=0.8)
-        # Zero has no logarithm: below the least of the others the axis is linear.
-        least = min((size for size in sizes if size), default=1)
-        axes.set_xscale("symlog", linthresh=least, linscale=0.5)
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        if min(sizes, default=1):
+            axes.set_xscale("log")
+        else:  # zero has no logarithm: below the least of the others the axis is linear
+            axes.set_xscale("symlog", linthresh=min(filter(None, sizes), default=1), linscale=0.3)
+        axes.set_xticks(sizes, [short(size) for size in sizes])
         axes.minorticks_off()
         if max((each.high for _, each in points), default=0.0) > 10:
             axes.set_yscale("log")
@@ -48,6 +49,14 @@ def chart(key: str, grown: Grown) -> Markup:
         axes.grid(axis="y", color="#e5e7eb", linewidth=0.6)
 
     return drawn(key, (7.5, 3.0), draw)
+
+
+def short(size: int) -> str:
+    """10,000 as 10k, 65,536 as 64Ki; as it is where that is not the same."""
+    for unit, name in ((10**6, "M"), (10**3, "k"), (1 << 20, "Mi"), (1 << 10, "Ki")):
+        if size and size % unit == 0:
+            return f"{size // unit:,}{name}"
+    return str(size)
 
 
 def table_of(grown: Grown) -> list[Cells]:

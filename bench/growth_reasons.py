@@ -27,7 +27,8 @@ REASONS = {
     "body": """
         Up to some hundred bytes the request's header is most of the work. From some KiB on it is
         bytes: each is received, checked (CRC), copied into the log's buffer and written to new
-        pages of the file, so the cost is proportional to the size.
+        pages of the file, so the cost is proportional to the size. A byte of some MiB has left the
+        caches between two of these, and costs more again.
     """,
     "groups": """
         A group is a place in a queue: all read the same records from the same buffers. Here all

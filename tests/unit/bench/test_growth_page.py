@@ -50,7 +50,13 @@ def test_a_plot_has_its_sizes_also_zero(found: Growth, high: float) -> None:
     found.dimensions["backlog"].points[1].cost[1] = high
     text = growth_page.chart("backlog", found.dimensions["backlog"])
     assert ElementTree.fromstring(text).tag.endswith("svg")
-    assert ">0</text>" in text and ">1,000</text>" in text and ">9,000</text>" not in text
+    assert ">0</text>" in text and ">1k</text>" in text and ">9k</text>" not in text
+
+
+def test_sizes_are_short_where_that_says_the_same() -> None:
+    sizes = (0, 1, 250, 1000, 4096, 65_536, 100_000, 4 << 20, 50_000_000)
+    shown = "0 1 250 1k 4Ki 64Ki 100k 4Mi 50M"
+    assert " ".join(map(growth_page.short, sizes)) == shown
 
 
 def test_a_dimension_of_which_nothing_was_measured_has_an_empty_plot() -> None:
