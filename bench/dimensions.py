@@ -129,7 +129,8 @@ def properties(bench: Bench, size: int) -> Iterator[Sliced]:
 KIB, MIB, MILLION = 1 << 10, 1 << 20, 1_000_000
 DIMENSIONS = {
     "queues": Dimension(
-        "queues", "queues, all sent to in turn", (8, 100, 1000, 10_000, 100_000), (8, 100), queues
+        "queues", "queues, a hundred of a topic, sent to in turn",
+        (8, 100, 1000, 10_000, 100_000), (8, 100), queues,
     ),
     "idle": Dimension(
         "idle connections", "connections beside the one that sends",

@@ -14,6 +14,7 @@ from tools.peers.kafka import SCRIPT_JVM, VERSION, Kafka
 # The program's way for each kind of load, and what is to be said of it.
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ("its client makes batches of what is open",)),
+    "java": ("send", ("one producer with so many records open, as of so many threads",)),
     "follow": ("follow", ("one consumer of all partitions",)),
     "pull": ("read", ("a consumer for each group, which reads all partitions",)),
 }
@@ -21,7 +22,6 @@ NO_SUCH = {
     "pop": "its share groups are a preview",
     "delay": "it has no delayed messages",
     "transaction": "its transactions are of many messages, each of these of one",
-    "java": "the load is RocketMQ's client",
 }
 
 

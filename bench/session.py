@@ -32,6 +32,7 @@ class Session(msgspec.Struct):
     place: str
     directory: Path | None
     results: Path
+    touch: bool
     quick: bool
     publish: bool
 
@@ -53,7 +54,8 @@ class Session(msgspec.Struct):
             )  # fmt: skip
             if self.quick:
                 bench.rounds, bench.seconds, bench.warmup, bench.warm_s_max = 1, 0.5, 0.02, 3.0
-            facts["free pages"] = "not touched before" if self.quick else touch_free_pages()
+            touched = self.touch and not self.quick
+            facts["free pages"] = touch_free_pages() if touched else "not touched before"
             yield bench, facts
             facts["pages after"] = page_state()
         finally:
@@ -74,6 +76,8 @@ def options(results: Path, rounds: int, seconds: float) -> Callable[[Command], C
         click.option("--dir", "directory", type=folder,
                      help="Where stores are; a real disk.  [default: a temporary one]"),
         click.option("--json", "results", type=file, default=results),
+        click.option("--touch/--no-touch", default=True, show_default=True,
+                     help="Write to all free memory first, so that no row pays for new pages."),
         click.option("--quick", is_flag=True, help="Tiny rounds, to see that everything runs."),
         click.option("--publish", is_flag=True, help="Into bench/results."),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from support.source_tree import ROOT
 
 ROWS = ("batch-256", "pull-256", "topics", "pop", "java-256")
-WITHOUT = {("pop", "kafka"), ("java-256", "nats"), ("java-256", "kafka")}
+WITHOUT = {("pop", "kafka"), ("java-256", "nats")}
 
 pytestmark = pytest.mark.compat
 

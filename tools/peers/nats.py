@@ -6,8 +6,9 @@
     load.close(); nats.stop()
 
 A stream of one replica is written before its answer (server/filestore.go: flush in place unless
-AsyncFlush, which only replicated streams have). The disk is asked for it each `sync_interval`, two
-minutes by default; "always" opens the files with O_SYNC, so that each message waits for its own.
+AsyncFlush, which replicated streams have, and those whose owner asks for it). The disk is asked for
+it each `sync_interval`, two minutes by default; with "always" an fsync follows each write, which is
+one for each message.
 
 The load is a program in Go over the official client (nats_load/), which stays for as many turns as
 are asked of it.

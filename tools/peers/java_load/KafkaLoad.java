@@ -140,9 +140,22 @@ final class KafkaLoad extends Turns {
             consumer.seekToEnd(all);
             all.forEach(consumer::position);
         } else {
+            awaitRecords(consumer, all);
             consumer.seekToBeginning(all);
         }
         return consumer;
+    }
+
+    /** Its connections are there and its classes loaded when it has the first of them. */
+    private static void awaitRecords(
+            KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> all) {
+        long end = System.nanoTime() + PATIENCE_NS;
+        consumer.seekToBeginning(all);
+        while (consumer.poll(POLL).isEmpty()) {
+            if (System.nanoTime() > end) {
+                throw new IllegalStateException("nothing came");
+            }
+        }
     }
 
     /** What a batch of so many records takes: with this limit it is full with the last of them. */
