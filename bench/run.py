@@ -18,8 +18,12 @@ import tempfile
 from pathlib import Path
 
 import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
+
 from account_rows import ACCOUNT_ROWS
 from filter_rows import FILTER_ROWS
+from follow_rows import FOLLOW_ROWS
 from machine import machine
 from machine_rows import MACHINE_ROWS
 from pop_rows import POP_ROWS
@@ -42,6 +46,7 @@ ROWS = {
     **REPLICA_ROWS,
     **ACCOUNT_ROWS,
     **TLS_ROWS,
+    **FOLLOW_ROWS,
 }
 RESULTS = ROOT / "build" / "bench" / "results.json"
 

@@ -43,7 +43,7 @@ class Session(msgspec.Struct):
         if self.publish and self.quick:
             raise click.UsageError("numbers of --quick mean nothing: they are not published")
         # SIGTERM ends like Ctrl-C, so that the servers are stopped too.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         root = Path(tempfile.mkdtemp(prefix="rmq-bench-", dir=self.directory))
         try:
             facts = {**machine(root), "pages before": page_state(), "placement": self.place}
@@ -60,6 +60,7 @@ class Session(msgspec.Struct):
             facts["pages after"] = page_state()
         finally:
             shutil.rmtree(root, ignore_errors=True)
+            signal.signal(signal.SIGTERM, before)
 
 
 def options(results: Path, rounds: int, seconds: float) -> Callable[[Command], Command]:

@@ -1,0 +1,51 @@
+"""Follow row: how long a message takes from end to end, beside a bare loopback ping-pong.
+
+A producer sends on a schedule, a consumer follows it (bench/follow_load.py). Latency is from when a
+message was due until the consumer has it, so it is a send, a wake-up of the waiting pull, and its
+answer.
+
+    outcome = FOLLOW_ROWS["follow"](bench)
+"""
+
+from comparison import Turn
+from peer_rows import SHAPES, TAIL_PACE, started
+from rocketmq_peers import Rmq
+from rounds import Outcome, interleaved, middle
+from rows import REPLY_BYTES, REQUEST_BYTES, Bench, Row
+
+from rmq.cli.bench import measure_pingpong
+from rmq.load.latency import percentile_ns
+
+
+def follow(bench: Bench) -> Outcome:
+    title = f"end to end p99 at {TAIL_PACE:,.0f} msg/s: to ping-pong p50"
+    outcome = Outcome("follow", title, 8.0)
+    server_cpu = bench.cpus[0] if bench.cpus else None
+    peer = Rmq(bench, False)
+    with started(peer):
+        load = peer.load(SHAPES["tail-256"])
+        load.turn(bench.seconds, TAIL_PACE)  # does not count
+
+        def turn() -> Turn:
+            made = load.turn(bench.seconds, TAIL_PACE)
+            if made.failures or not made.latency_us:
+                raise RuntimeError(f"{made.messages:,} came, failures {made.failures}")
+            return made
+
+        pairs = interleaved(
+            bench.rounds,
+            lambda: measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu),
+            turn,
+        )
+    echo = [percentile_ns(each.latency, 50.0) / 1e3 for each, _ in pairs]
+    ours = {name: [each.latency_us[name] for _, each in pairs] for name in ("p50", "p99")}
+    outcome.values = [b / a for a, b in zip(echo, ours["p99"], strict=True)]
+    outcome.notes.append(
+        f"p50 {middle(ours['p50']):.0f} us, p99 {middle(ours['p99']):.0f} us; "
+        f"ping-pong {middle(echo):.0f} us"
+    )
+    outcome.details = {**ours, "pingpong_us": echo}
+    return outcome
+
+
+FOLLOW_ROWS: dict[str, Row] = {"follow": follow}
