@@ -7,7 +7,6 @@ answer.
     outcome = FOLLOW_ROWS["follow"](bench)
 """
 
-from comparison import Turn
 from peer_rows import SHAPES, TAIL_PACE, started
 from rocketmq_peers import Rmq
 from rounds import Outcome, interleaved, middle
@@ -26,25 +25,25 @@ def follow(bench: Bench) -> Outcome:
         load = peer.load(SHAPES["tail-256"])
         load.turn(bench.seconds, TAIL_PACE)  # does not count
 
-        def turn() -> Turn:
+        def echo() -> dict[str, float]:
+            found = measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu)
+            return {"p50": percentile_ns(found.latency, 50.0) / 1e3}
+
+        def turn() -> dict[str, float]:
             made = load.turn(bench.seconds, TAIL_PACE)
             if made.failures or not made.latency_us:
                 raise RuntimeError(f"{made.messages:,} came, failures {made.failures}")
-            return made
+            return made.latency_us
 
-        pairs = interleaved(
-            bench.rounds,
-            lambda: measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu),
-            turn,
-        )
-    echo = [percentile_ns(each.latency, 50.0) / 1e3 for each, _ in pairs]
-    ours = {name: [each.latency_us[name] for _, each in pairs] for name in ("p50", "p99")}
-    outcome.values = [b / a for a, b in zip(echo, ours["p99"], strict=True)]
+        pairs = interleaved(bench.rounds, echo, turn)
+    bare = [each["p50"] for each, _ in pairs]
+    ours = {name: [each[name] for _, each in pairs] for name in ("p50", "p99")}
+    outcome.values = [b / a for a, b in zip(bare, ours["p99"], strict=True)]
     outcome.notes.append(
         f"p50 {middle(ours['p50']):.0f} us, p99 {middle(ours['p99']):.0f} us; "
-        f"ping-pong {middle(echo):.0f} us"
+        f"ping-pong {middle(bare):.0f} us"
     )
-    outcome.details = {**ours, "pingpong_us": echo}
+    outcome.details = {**ours, "pingpong_us": bare}
     return outcome
 
 
