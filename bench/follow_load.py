@@ -12,6 +12,7 @@ order. A turn ends when all that was stored has come; each has a connection and 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -58,12 +59,13 @@ class Follow(Read):
             self.run(producer, consumer, seconds, limit)
             took, cpu = time.monotonic() - began, meter.seconds()
             sent, taken = producer.stats(), consumer.stats()
-            failures = failures_of(sent, producer.finish(0)) | failures_of(taken, 0)
+            failures = Counter(failures_of(sent, producer.finish(0)))
+            failures.update(failures_of(taken, 0))
             if missing := sent["acked"] - taken["messages"]:
                 failures["did not come"] = missing
             arrivals = np.frombuffer(consumer.arrivals_kept(), np.int64).reshape(-1, 2)
         latency = due_latency_us(arrivals, first, sent["start_ns"], rate) if rate else {}
-        return Turn(took, taken["messages"], cpu, self.peer.resident(), failures, latency)
+        return Turn(took, taken["messages"], cpu, self.peer.resident(), dict(failures), latency)
 
     def run(self, producer: Producer, consumer: Consumer, seconds: float, limit: int) -> None:
         """Until what was due, or went in so many seconds, has come; or patience has ended."""

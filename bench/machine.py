@@ -82,8 +82,11 @@ def free_bytes() -> int:
 def touch_free_pages(keep_bytes: int = 1 << 30) -> str:
     """Writes to all free memory but so much, and gives it back: the host of a virtual machine hands
     pages out when they are touched first, which is then no row's cost."""
-    began, held = time.monotonic(), []
-    while free_bytes() > keep_bytes + CHUNK_BYTES:
+    began = time.monotonic()
+    held: list[mmap.mmap] = []
+    for _ in range((free_bytes() - keep_bytes) // CHUNK_BYTES):
+        if free_bytes() < keep_bytes + CHUNK_BYTES:  # others want memory, too
+            break
         held.append(mmap.mmap(-1, CHUNK_BYTES))
         held[-1][:: mmap.PAGESIZE] = bytes(CHUNK_BYTES // mmap.PAGESIZE)
     for each in held:

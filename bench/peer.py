@@ -117,7 +117,7 @@ class Peer(ABC):
     version: str
     client: str
     warm_s = 0.3  # of a load before it counts
-    program: Running
+    program: Running | None = None  # it was not started
 
     def __init__(self, bench: Bench, sync: bool) -> None:
         self.bench = bench
@@ -130,11 +130,13 @@ class Peer(ABC):
 
     def stop(self) -> None:
         """As its operator would, so that it finds all in order when it starts again."""
-        self.program.stop()
+        if self.program is not None:
+            self.program.stop()
 
     def pids(self) -> list[int]:
         """Whose CPU and memory count: all processes of it, whoever started them."""
-        return [each for pid in self.program.pids() for each in with_descendants(pid)]
+        own = self.program.pids() if self.program is not None else []
+        return [each for pid in own for each in with_descendants(pid)]
 
     @abstractmethod
     def settings(self) -> dict[str, str]: ...

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from comparison import Turn
-from peer import Load, NotOffered, Peer, Shape, without_paths
+from peer import Foreign, Load, NotOffered, Peer, Shape, without_paths
 from peer_rows import SHAPES, measured
 from rows import Bench
 
@@ -105,6 +105,26 @@ def test_one_that_fails_or_has_no_such_load_does_not_stop_the_others(tmp_path: P
     assert cells["silent"].error == "RuntimeError: nothing was answered: {}"
     assert set(servers) == {"good", "without", "dying", "silent"}
     assert all(each.stopped for each in made)
+
+
+def test_one_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    class Missing(Foreign):
+        key = title = version = client = "missing"
+
+        def made(self):
+            raise RuntimeError("java is not installed")
+
+        def settings(self) -> dict[str, str]:
+            return {}
+
+        def promise(self) -> str:
+            return ""
+
+        def load(self, shape: Shape) -> Load:
+            raise NotOffered
+
+    row, _ = measured(Shape(name="x", title="X"), Bench(tmp_path, 1, 1.0), [Missing])
+    assert row.cells["missing"].error == "RuntimeError: java is not installed"
 
 
 def test_a_shape_without_a_pace_has_no_latencies(tmp_path: Path) -> None:
