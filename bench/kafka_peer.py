@@ -14,7 +14,7 @@ from tools.peers.kafka import SCRIPT_JVM, VERSION, Kafka
 # The program's way for each kind of load, and what is to be said of it.
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ("its client makes batches of what is open",)),
-    "java": ("send", ("one producer with so many records open, as of so many threads",)),
+    "java": ("send", ("its client makes batches of what is open, as many as there are threads",)),
     "follow": ("follow", ("one consumer of all partitions",)),
     "pull": ("read", ("a consumer for each group, which reads all partitions",)),
 }
