@@ -24,8 +24,8 @@ from dimensions import DIMENSIONS, Dimension
 from growth_results import Grown, Growth, Point
 from machine import commit
 from rows import Bench, in_rounds
+from run_options import RunOptions, choice, options
 from servers import ROOT
-from session import Session, choice, options
 
 RESULTS = ROOT / "build" / "bench" / "growth.json"
 QUICK_MESSAGES = 2_000
@@ -37,19 +37,19 @@ DISK_SHARE = 3  # a size may take one part of so many of what is free
 @options(RESULTS, rounds=5, seconds=2.0)
 def main(only: list[str], **given: Any) -> None:
     """Measure what a message costs as queues, connections, backlog .. grow."""
-    session = Session(**given)
-    with session.bench() as (bench, facts):
-        if session.quick:
+    run = RunOptions(**given)
+    with run.bench() as (bench, facts):
+        if run.quick:
             bench.seconds, bench.filter_messages = 0.1, QUICK_MESSAGES
         found = Growth(facts, commit(), bench.rounds, bench.seconds)
         for key in only:
             click.echo(f"measuring {key} ...", err=True)
-            sizes = DIMENSIONS[key].quick if session.quick else DIMENSIONS[key].sizes
+            sizes = DIMENSIONS[key].quick if run.quick else DIMENSIONS[key].sizes
             found.dimensions[key] = grown(DIMENSIONS[key], sizes, bench)
-            save(found, session.results)  # what was measured so far is worth having
-    save(found, session.results)
-    click.echo(growth_page.write(session.results))
-    if session.publish:
+            save(found, run.results)  # what was measured so far is worth having
+    save(found, run.results)
+    click.echo(growth_page.write(run.results))
+    if run.publish:
         save(found, growth_page.RESULTS)
         click.echo(growth_page.write(growth_page.RESULTS))
     errors = [

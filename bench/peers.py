@@ -27,8 +27,8 @@ from peer import Peer, Shape
 from peer_rows import SHAPES, measured
 from rocketmq_peers import Apache, Rmq
 from rows import Bench
+from run_options import RunOptions, choice, options
 from servers import ROOT
-from session import Session, choice, options
 
 PEERS: dict[str, type[Peer]] = {each.key: each for each in (Rmq, Apache, NatsPeer, KafkaPeer)}
 RESULTS = ROOT / "build" / "bench" / "peers.json"
@@ -41,17 +41,17 @@ QUICK = {"topics": 3, "filled": 2_000}  # at most, of a shape
 @options(RESULTS, rounds=5, seconds=3.0)
 def main(only: list[str], peers: list[str], **given: Any) -> None:
     """Measure our broker beside its peers; --publish puts the table into README.md, too."""
-    session = Session(**given)
-    with session.bench() as (bench, facts):
+    run = RunOptions(**given)
+    with run.bench() as (bench, facts):
         found = Comparison(facts, commit(), bench.rounds, bench.seconds)
         for name in only:
             click.echo(f"measuring {name} ...", err=True)
-            shape = smaller(SHAPES[name]) if session.quick else SHAPES[name]
+            shape = smaller(SHAPES[name]) if run.quick else SHAPES[name]
             add(found, shape, bench, peers)
-            save(found, session.results)  # what was measured so far is worth having
-    save(found, session.results)
-    click.echo(page.write(session.results, None))
-    if session.publish:
+            save(found, run.results)  # what was measured so far is worth having
+    save(found, run.results)
+    click.echo(page.write(run.results, None))
+    if run.publish:
         save(found, page.RESULTS)
         click.echo(page.write(page.RESULTS, page.README))
     errors = [

@@ -8,18 +8,18 @@ import growth
 import peers
 import pytest
 from click.testing import CliRunner
-from session import Session
+from run_options import RunOptions
 
 
-def session(tmp_path: Path, **more) -> Session:
+def run(tmp_path: Path, **more) -> RunOptions:
     given = {"rounds": 5, "seconds": 2.0, "place": "free", "directory": tmp_path, "quick": True,
              "results": tmp_path / "x.json", "touch": True, "publish": False}  # fmt: skip
-    return Session(**{**given, **more})
+    return RunOptions(**{**given, **more})
 
 
 def test_a_run_has_a_folder_while_it_lasts_and_facts_at_its_end(tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGTERM)
-    with session(tmp_path).bench() as (bench, facts):
+    with run(tmp_path).bench() as (bench, facts):
         assert bench.root.parent == tmp_path and bench.root.is_dir()
         assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
         assert "pages before" in facts and "pages after" not in facts
@@ -29,14 +29,14 @@ def test_a_run_has_a_folder_while_it_lasts_and_facts_at_its_end(tmp_path: Path) 
 
 
 def test_a_run_that_ends_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), session(tmp_path).bench():
+    with pytest.raises(KeyboardInterrupt), run(tmp_path).bench():
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def test_quick_numbers_are_not_published(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match="mean nothing"):
-        session(tmp_path, publish=True).bench().__enter__()
+        run(tmp_path, publish=True).bench().__enter__()
 
 
 @pytest.mark.parametrize("command", [peers.main, growth.main])

@@ -1,9 +1,9 @@
-"""Session: one run of a command that measures: its options, its processors and folder, the machine.
+"""Run options: of a command that measures; its processors and folder, and facts of the machine.
 
 @click.command()
 @options(RESULTS, rounds=5, seconds=3.0)
-def main(**given): session = Session(**given)
-    with session.bench() as (bench, facts): ...
+def main(**given): run = RunOptions(**given)
+    with run.bench() as (bench, facts): ...
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from servers import place_generator
 Command = Callable[..., Any]
 
 
-class Session(msgspec.Struct):
+class RunOptions(msgspec.Struct):
     rounds: int
     seconds: float
     place: str
@@ -64,7 +64,7 @@ class Session(msgspec.Struct):
 
 
 def options(results: Path, rounds: int, seconds: float) -> Callable[[Command], Command]:
-    """The fields of a session, with these defaults."""
+    """The fields of RunOptions, with these defaults."""
     folder = click.Path(file_okay=False, path_type=Path)
     file = click.Path(dir_okay=False, path_type=Path)
     found = [
