@@ -22,7 +22,6 @@ from cext.wire.signature cimport (
     SignatureCheck,
     SigningKey,
     signature_check,
-    signature_check_close,
     signature_check_open,
     signing_key_set,
 )
@@ -198,17 +197,9 @@ def batch_checked(bytes data not None, int32_t count_max) -> dict[str, int]:
     }
 
 
-cdef class SignatureChecks:
-    """One check for all of the process's requests, as a reactor has it."""
-    cdef SignatureCheck check
+cdef SignatureCheck signatures      # one for all of the process's requests, as a reactor has it
 
-    def __cinit__(self):
-        raise_status(signature_check_open(&self.check), "signature_check_open")
-
-    def __dealloc__(self):
-        signature_check_close(&self.check)
-
-cdef SignatureChecks signature_checks = SignatureChecks()
+raise_status(signature_check_open(&signatures), "signature_check_open")
 
 
 def signature_status(bytes header, int serialize_type, bytes body, bytes password) -> int:
@@ -218,4 +209,4 @@ def signature_status(bytes header, int serialize_type, bytes body, bytes passwor
     raise_status(parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type, &parsed),
                  "no header")
     signing_key_set(&key, password, <uint32_t> len(password))
-    return signature_check(&signature_checks.check, &key, &parsed, body, <uint32_t> len(body))
+    return signature_check(&signatures, &key, &parsed, body, <uint32_t> len(body))

@@ -51,7 +51,7 @@ cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) 
 # The same for a request that nothing was done of yet, and of which nothing but this is asked: where
 # blocks for it are on their way, RING_FULL and not NOT_READY.
 cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
-# append_room() for a request that appends several records, maybe to several queues: OK | RING_FULL |
+# The first for a request that appends several records, maybe to several queues: OK | RING_FULL |
 # NOT_READY. Then append_room() for each of them does not say RING_FULL.
 cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil
 # What somebody is told who found no room for so many bytes: RING_FULL, or NOT_READY when the next
