@@ -23,6 +23,7 @@ from support.certificates import Authority
 from support.console_process import console_process
 from support.machine import is_shard
 from support.source_tree import ROOT
+from support.stopping import signal_process
 from support.waiting import wait_until
 
 from rmq.client.blocking.connection import Connection
@@ -60,7 +61,8 @@ def serving(folder: Path, *options: str) -> Iterator[BrokerProcess]:
             yield broker
         finally:
             for pid in filter(is_shard, shards_of(broker) | shards):
-                os.kill(pid, signal.SIGTERM if broker.process.poll() is None else signal.SIGKILL)
+                is_up = broker.process.poll() is None
+                signal_process(pid, signal.SIGTERM if is_up else signal.SIGKILL)
 
 
 def shards_of(broker: BrokerProcess) -> set[int]:

@@ -9,7 +9,6 @@ Whatever the test does to the supervisor, no process of it is left at the end.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from support.broker_process import PATIENT
 from support.rmq_process import start_rmq
+from support.stopping import signal_process
 from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking.cluster import Cluster
@@ -137,7 +137,7 @@ class Machine:
                 self.process.wait()
         for pid in self.seen:
             if is_shard(pid):
-                os.kill(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

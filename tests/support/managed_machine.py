@@ -11,15 +11,14 @@ Ports stay the same over all starts.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
 import signal
 import time
 from pathlib import Path
 
 from support.broker_process import PATIENT
 from support.rmq_process import AnyProcess, start_rmq
+from support.stopping import signal_process
 from support.waiting import HANG_S
 
 from rmq.client.blocking.cluster import Cluster
@@ -85,7 +84,7 @@ class ManagedMachine:
                 process.wait()
         for pid in [*self.seen, *(self.pid(f"shard-{i}") for i in range(len(self.ports)))]:
             if self._is_shard(pid):
-                os.kill(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
@@ -110,8 +109,7 @@ class ManagedMachine:
         """The process that was hit; 0 when it was gone already."""
         pid = self.pid(name)
         if pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            signal_process(pid, number)
         return pid
 
     def wake(self, name: str, pid: int) -> None:

@@ -32,6 +32,7 @@ from unittest import mock
 
 from support.faults import map_control
 from support.source_tree import ROOT
+from support.stopping import signal_process
 
 MODULES = "support.rmq_modules"
 # Read where a program begins, which a fork does not: who wants another value has a program begin.
@@ -72,7 +73,7 @@ class RmqProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            signal_process(self.pid, number)  # its parent is the process that forks
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

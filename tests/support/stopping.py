@@ -1,12 +1,20 @@
-"""Processes that stand still: by SIGSTOP, which takes effect later than it is sent."""
+"""Processes that stand still, by SIGSTOP, which takes effect later than it is sent; and signals for
+those that may have ended by themselves."""
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from support.waiting import wait_until
+
+
+def signal_process(pid: int, number: int) -> None:
+    """Nothing where it has ended, and whoever is its parent has seen to it."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def stand_still(pid: int) -> None:
