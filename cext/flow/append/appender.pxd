@@ -62,6 +62,7 @@ cdef class Appender(Service):
     cdef bint room_owed                 # somebody who has not found no room
     cdef int64_t room_wanted            # most bytes that there was no room for
     cdef int64_t blocks_wanted          # the same, where the log's file has no blocks yet
+    cdef int64_t blocks_since_ms        # monotonic, since when it waits for them; 0: it does not
     cdef int64_t blocks_late            # where its blocks ended when they did not come in time
     cdef int64_t moved_before           # how far all was when the turn began
     cdef OnNews on_news

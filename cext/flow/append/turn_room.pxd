@@ -22,8 +22,8 @@ most. Where a whole turn has moved nothing there is no sense in waiting: NOT_REA
 
 A file that a start has made or gone on with gets its blocks as they are used (commit_log.pxd), and
 backpressure keeps small messages from being ahead of them. Large ones may have come already, all at
-once: the next turn waits for the blocks, page_cache_busy_ms at most, and then for no more before
-some have come.
+once: the next turns wait for the blocks, page_cache_busy_ms in all at most, and then for no more
+before some have come.
 
 Connections come first in a turn, and might leave nothing to the others for ever. When these found
 no room, half of the list and a record's room of the ring are theirs in the next turn.

@@ -11,6 +11,7 @@ from cext.store.queues.queue_store cimport queue_room
 
 cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
+    BLOCKS_WAIT_US = 20000      # of one turn: what else a turn does is not held up for longer
     MARGIN_BYTES = 64           # of the ring, which reserve() keeps free, at most
 
 
@@ -50,17 +51,26 @@ cdef bint wait_for_pool(Appender s) noexcept nogil:
 
 
 cdef bint wait_for_blocks(Appender s) noexcept nogil:
-    """False: they do not come."""
-    if s.blocks_wanted == 0 or s.log.wait_for_room(
-            s.blocks_wanted, 1000 * s.turn.options.page_cache_busy_ms):
+    """False: they do not come. Over several turns."""
+    cdef int64_t room = load_acquire_i64(&s.log.link.room)
+    if s.blocks_wanted == 0 or s.log.wait_for_room(s.blocks_wanted, BLOCKS_WAIT_US):
+        s.blocks_since_ms = 0
         return True
-    s.blocks_late = load_acquire_i64(&s.log.link.room)
+    if s.blocks_since_ms == 0:
+        s.blocks_since_ms = s.turn.now_ms
+    if s.turn.now_ms - s.blocks_since_ms <= s.turn.options.page_cache_busy_ms:
+        return True
+    s.blocks_since_ms = 0
+    s.blocks_late = room
     return False
 
 
 cdef void room_turn(Appender s) noexcept nogil:
     cdef bint comes_on = not s.turn_full or (wait_for_pool(s) and wait_for_blocks(s))
-    s.stuck = s.turn_full and (not comes_on or moved(s) == s.moved_before)
+    if not s.turn_full:
+        s.blocks_since_ms = 0
+    s.stuck = s.turn_full and (
+        not comes_on or (moved(s) == s.moved_before and s.blocks_since_ms == 0))
     s.moved_before = moved(s)
     s.list_end = s.dispatch_max
     s.log_end = INT64_MAX
@@ -101,6 +111,8 @@ cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) 
 
 cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status = append_room(s, queue, bytes, records)
+    if status == NOT_READY and load_acquire_i64(&s.log.link.room) > s.log.room_end:
+        status = append_room(s, queue, bytes, records)      # some have just come
     if (status != NOT_READY or not s.log.awaits_room(bytes)
             or load_acquire_i64(&s.log.link.room) == s.blocks_late):
         return status
