@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -89,6 +90,13 @@ def print_plain(rows: list[list[str]]) -> None:
         click.echo(line.rstrip())
 
 
+def keep_rounds(outcomes: list[Outcome], described: dict[str, Any], results: Path) -> None:
+    results.parent.mkdir(parents=True, exist_ok=True)
+    report = {"machine": described, "rows": [outcome.as_json() for outcome in outcomes]}
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(f"rounds kept in {results}", err=True)
+
+
 @click.command()
 @click.option("--only", default="", metavar="ROW[,ROW]", help=f"Of: {', '.join(ROWS)}.")
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100))
@@ -145,10 +153,7 @@ def main(
     finally:
         shutil.rmtree(root, ignore_errors=True)
     print_table(outcomes)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    report = {"machine": described, "rows": [outcome.as_json() for outcome in outcomes]}
-    results.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(f"rounds kept in {results}", err=True)
+    keep_rounds(outcomes, described, results)
     failed = any(outcome.error for outcome in outcomes)
     if failed or (strict and not all(outcome.passed for outcome in outcomes)):
         sys.exit(1)

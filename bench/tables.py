@@ -8,7 +8,6 @@ read_spark wants Java, read_kafka a JDK, Maven and confluent-kafka (the extra `p
 Chromium and its driver.
 """
 
-import json
 import os
 import shutil
 import sys
@@ -23,7 +22,7 @@ from command_rows import COMMAND_ROWS
 from console_rows import CONSOLE_ROWS
 from machine import commit, machine
 from rows import Bench, Row
-from run import print_table, run_rows
+from run import keep_rounds, print_table, run_rows
 from servers import ROOT, place_generator
 from table_rows import TABLE_ROWS
 
@@ -60,10 +59,7 @@ def main(
     finally:
         shutil.rmtree(root, ignore_errors=True)
     print_table(outcomes)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    report = {"machine": described, "rows": [outcome.as_json() for outcome in outcomes]}
-    results.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(f"rounds kept in {results}", err=True)
+    keep_rounds(outcomes, described, results)
     if any(outcome.error for outcome in outcomes):
         sys.exit(1)
 
