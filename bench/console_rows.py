@@ -19,8 +19,9 @@ from typing import Any
 
 from cold import forget, told
 from rounds import Outcome, middle
-from rows import TOPIC, Bench, Row, fill, topic_queues
+from rows import TOPIC, Bench, Ours, Row, fill, topic_queues
 
+from rmq import Admin
 from rmq.load.cpu import resident_bytes
 
 FIRST_PAGE_MS, BROWSE_MS = 300.0, 500.0
@@ -87,7 +88,7 @@ def browse(bench: Bench) -> Outcome:
             names = topic_queues(ours)
             began = time.time()
             held = fill(bench, ours, names, bench.browsed_messages)
-            ended = time.time()
+            ended = stored_until(ours)
             for _ in range(bench.rounds):
                 ours.stop()
                 forget(ours.store)
@@ -108,8 +109,15 @@ def browse(bench: Bench) -> Outcome:
     return outcome
 
 
+def stored_until(ours: Ours) -> float:
+    """Seconds since 1970, until which every queue has messages: from a later moment on, a page may
+    be empty. The producer's process takes some time to end."""
+    with Admin(namesrv_addr=ours.name_server) as admin:
+        return min(each.last_stored_ms for each in admin.queue_ranges(TOPIC)) / 1e3
+
+
 def page_ms(browser: Any, moment: float) -> float:
-    """Of a page that shows as many messages as were asked for, none older than the moment."""
+    """Of a page with the messages from the moment on; it is an error when it shows none."""
     began = time.perf_counter()
     asked = {"topic": TOPIC, "from": str(int(moment * 1000)), "count": str(BROWSED_COUNT)}
     answer = browser.get("/messages", **asked)
