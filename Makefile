@@ -72,12 +72,14 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[tables]'
 	@touch $@
 
-# What tests, benches and linters need besides: Spark is most of it.
+# What tests, benches and linters need besides: Spark is most of it. It is loaded while the compiler
+# works. Of its bytecode, what is used is made when it is.
 .PHONY: tools
-tools: $(BUILT) $(TOOLS)
+tools:
+	@$(MAKE) -j2 $(BUILT) $(TOOLS)
 $(TOOLS): $(INSTALLED)
 	@echo 'installing what tests and linters need (0.8 GB, most of it Spark)'
-	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[dev]'
+	@RMQ_BUILD=none $(PIP) --no-compile --no-build-isolation -e '.[dev]'
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(SOURCES)
@@ -127,13 +129,20 @@ $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 	@$(BIN)/python -m pytest -qq --collect-only $(QUICK) >build/collected.log || { tail -n 60 build/collected.log; exit 1; }
 	@touch $@
 
-test: tools $(COLLECTED)
+# The system's packages come beside the compiler, too, but after the compiler itself: apt does one
+# thing at a time.
+.PHONY: ready system
+ready:
+	@$(MAKE) -j3 $(BUILT) $(TOOLS) system
+	@$(MAKE) $(COLLECTED)
+system: $(INSTALLED)
 	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
+
+test: ready
 	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 # 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
-test-repeat: tools $(COLLECTED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
+test-repeat: ready
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
 		$(BIN)/python -m pytest -q $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
