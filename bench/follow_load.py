@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import numpy as np
 from comparison import PERCENTILES, Turn
-from numpy.typing import NDArray
 from peer import Shape
 from rocketmq_loads import GROUP, PATIENCE_S, PULL_BATCH, Broker, Read, failures_of
 
 from cext.load.consumer import Consumer
+from cext.load.histogram import Histogram
 from cext.load.producer import Producer
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -31,11 +30,11 @@ from rmq.format import fastjson
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, pull_frames, send_frames
+from rmq.load.latency import percentiles_ns
 from rmq.load.run import connect
 
 SLICE_US = 20_000
 SUSPEND_MS = 15_000
-ARRIVALS_SPARE = 10_000  # of a schedule's messages, which are as many as are due
 
 
 class Follow(Read):
@@ -45,15 +44,13 @@ class Follow(Read):
             self.notes = ("each send waits for the one before; a consumer holds the queue's lock",)
 
     def turn(self, seconds: float, rate: float) -> Turn:
-        first = time.time_ns() & 0xFFFFFFFFFFFF
         limit = int(rate * seconds)
         addresses = [self.peer.address] * self.shape.connections
         sockets = [connect(address) for address in addresses]
         producer = Producer(
-            send_frames(self.queues, self.shaped()), sockets, self.shape.window, rate, limit,
-            first_unique=first,
-        )  # fmt: skip
-        with self.consumer(limit + ARRIVALS_SPARE if rate else 0) as consumer:
+            send_frames(self.queues, self.shaped()), sockets, self.shape.window, rate, limit
+        )
+        with self.consumer() as consumer:
             consumer.run(SLICE_US)  # its pulls are there before the first message
             meter, began = CpuMeter(self.peer.pids()), time.monotonic()
             self.run(producer, consumer, seconds, limit)
@@ -63,8 +60,7 @@ class Follow(Read):
             failures.update(failures_of(taken, 0))
             if missing := sent["acked"] - taken["messages"]:
                 failures["did not come"] = missing
-            arrivals = np.frombuffer(consumer.arrivals_kept(), np.int64).reshape(-1, 2)
-        latency = due_latency_us(arrivals, first, sent["start_ns"], rate) if rate else {}
+        latency = latency_us(consumer.end_to_end) if rate else {}
         return Turn(took, taken["messages"], cpu, self.peer.resident(), dict(failures), latency)
 
     def run(self, producer: Producer, consumer: Consumer, seconds: float, limit: int) -> None:
@@ -88,7 +84,7 @@ class Follow(Read):
             sends.result()
 
     @contextmanager
-    def consumer(self, arrivals: int) -> Iterator[Consumer]:
+    def consumer(self) -> Iterator[Consumer]:
         group = f"{GROUP}-tail"
         with self.subscribed([group]) as connection:
             if self.shape.ordered:
@@ -96,7 +92,7 @@ class Follow(Read):
             ends = [control.queue_range(connection, queue)[1] for queue in self.queues]
             frames = pull_frames(self.queues, group, PULL_BATCH, suspend_ms=SUSPEND_MS)
             sockets = [connect(self.peer.address) for _ in ends]
-            yield Consumer(frames, sockets, [(end, None) for end in ends], arrivals=arrivals)
+            yield Consumer(frames, sockets, [(end, None) for end in ends], end_to_end=True)
 
     def lock(self, connection: Connection, group: str) -> None:
         """RuntimeError: another client has it."""
@@ -111,15 +107,8 @@ class Follow(Read):
             raise RuntimeError(f"{len(held)} of {len(self.queues)} queues were locked")
 
 
-def due_latency_us(
-    arrivals: NDArray[np.int64], first: int, start_ns: int, rate: float
-) -> dict[str, float]:
-    """Of pairs (number, when it came); message `first` + k was due k / rate after the start.
-    ValueError: a message has no number, or one that was not sent."""
-    numbers = arrivals[:, 0] - first
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= 1 << 40):
-        raise ValueError(f"numbers from {numbers.min():,} to {numbers.max():,} came")
-    waited = arrivals[:, 1] - start_ns - numbers * (1e9 / rate)
+def latency_us(latency: Histogram) -> dict[str, float]:
+    if not latency.count:
+        return {}
     shares = [float(name.removeprefix("p")) for name in PERCENTILES]
-    found = np.percentile(waited, shares) / 1e3 if len(waited) else []
-    return dict(zip(PERCENTILES, map(float, found), strict=False))
+    return dict(zip(PERCENTILES, map(float, percentiles_ns(latency, shares) / 1e3), strict=True))

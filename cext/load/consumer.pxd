@@ -7,11 +7,12 @@
 # Codes 19, 20, 21 are no failures; a queue that got 19 or a failure rests 10 ms before it is
 # asked again, unless its pull was held by the broker (long polling), then it is asked at once.
 #
-# Asked to, it keeps when each message came, beside the number in its unique key: who sent it by a
-# schedule knows when it was due.
+# Asked to, it counts how long each message took from end to end: from the moment in its unique key,
+# at which it was due (producer.pxd), until the answer that brings it is there.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.load.histogram cimport Histogram
 from cext.load.peer cimport Peer
 from cext.load.resting_loop cimport RestingLoop
 from cext.load.template cimport FrameSet
@@ -26,11 +27,6 @@ cdef struct Cursor:
     int32_t done
 
 
-cdef struct Arrival:
-    int64_t number               # of the unique key; -1: it has none
-    int64_t at_ns                # monotonic
-
-
 cdef class Consumer(RestingLoop):  # queue i: peer i % peer_count, slot i // peer_count
     cdef FrameSet frames         # one pull template per queue
     cdef Cursor* cursors         # owned; one per queue
@@ -40,10 +36,9 @@ cdef class Consumer(RestingLoop):  # queue i: peer i % peer_count, slot i // pee
     cdef bint stop_at_tail
     cdef uint64_t limit          # messages to take at most; 0: no limit
     cdef uint64_t taken          # messages taken, ever
-    cdef Arrival* arrivals       # owned; NULL: none are kept
-    cdef uint64_t arrival_room
-    cdef uint64_t arrival_count  # kept, ever
+    cdef bint end_to_end_counted
     # since reset_stats()
+    cdef readonly Histogram end_to_end
     cdef uint64_t pulls          # answers of any code
     cdef uint64_t found          # answers with code 0
     cdef uint64_t messages
@@ -55,7 +50,7 @@ cdef class Consumer(RestingLoop):  # queue i: peer i % peer_count, slot i // pee
     cdef void ask(self, Peer* peer, uint32_t queue, int64_t now) noexcept nogil
     cdef void ask_each(self, bint only_resting, int64_t now) noexcept nogil
     cdef void end_round(self, Cursor* cursor) noexcept nogil
-    cdef void keep_arrivals(self, const uint8_t* records, uint32_t length) noexcept nogil
+    cdef void count_end_to_end(self, const uint8_t* records, uint32_t length) noexcept nogil
     cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil
     cdef bint take_answer(self, Cursor* cursor, ReplyFrame* reply,
                           int64_t waited_ns) noexcept nogil

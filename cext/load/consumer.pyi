@@ -2,6 +2,7 @@ import socket
 from typing import Any, final
 
 from cext.load.event_loop import EventLoop
+from cext.load.histogram import Histogram
 from cext.load.template import FrameSet
 
 @final
@@ -15,9 +16,10 @@ class Consumer(EventLoop):
         stop_at_tail: bool = False,
         limit: int = 0,
         check_crc: bool = False,
-        arrivals: int = 0,
+        end_to_end: bool = False,
     ) -> Consumer: ...
+    @property
+    def end_to_end(self) -> Histogram: ...
     def reset_stats(self) -> None: ...
     def next_offsets(self) -> list[int]: ...
-    def arrivals_kept(self) -> bytes: ...
     def stats(self) -> dict[str, Any]: ...

@@ -13,8 +13,9 @@ from libc.stdlib cimport calloc, free
 from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
 from cext.base.status cimport Status
+from cext.load.histogram cimport Histogram
 from cext.load.peer cimport Peer, peer_room, peer_take_slot
-from cext.load.records cimport Walk, unique_number, walk_records
+from cext.load.records cimport UNIQUE_BITS, Walk, unique_number, walk_records
 from cext.load.resting_loop cimport REST_NS, RestingLoop
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
@@ -22,6 +23,7 @@ from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED
 from cext.wire.reply_reader cimport ReplyFrame, reply_number
 
 cdef enum:
+    UNIQUE_MASK = (1 << UNIQUE_BITS) - 1
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
 
 
@@ -29,9 +31,9 @@ cdef enum:
 cdef class Consumer(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, list offsets not None,
                   bint rewind=False, bint stop_at_tail=False, uint64_t limit=0,
-                  bint check_crc=False, uint64_t arrivals=0):
-        """offsets: one (first, end) per frame of the set; end None: no end. arrivals: of how many
-        messages it is kept when they came."""
+                  bint check_crc=False, bint end_to_end=False):
+        """offsets: one (first, end) per frame of the set; end None: no end. end_to_end: it is
+        counted how long messages took, which a Producer of this machine sent."""
         cdef uint32_t i, slots
         cdef list used = sockets[:frames.count]
         if not sockets or len(offsets) != frames.count:
@@ -43,11 +45,8 @@ cdef class Consumer(RestingLoop):
         self.limit = limit
         self.check_crc = check_crc
         self.fixed_slots = True
-        if arrivals:
-            self.arrivals = <Arrival*>calloc(arrivals, sizeof(Arrival))
-            if self.arrivals == NULL:
-                raise MemoryError(f"times of {arrivals} messages")
-            self.arrival_room = arrivals
+        self.end_to_end_counted = end_to_end
+        self.end_to_end = Histogram()
         self.cursors = <Cursor*>calloc(frames.count, sizeof(Cursor))
         if self.cursors == NULL:
             raise MemoryError(f"{frames.count} queues")
@@ -62,7 +61,6 @@ cdef class Consumer(RestingLoop):
 
     def __dealloc__(self):
         free(self.cursors)
-        free(self.arrivals)
 
     # ---- the loop ----
 
@@ -87,16 +85,18 @@ cdef class Consumer(RestingLoop):
             cursor.done = True
             self.done_count += 1
 
-    cdef void keep_arrivals(self, const uint8_t* records, uint32_t length) noexcept nogil:
-        """Of records that are right."""
+    cdef void count_end_to_end(self, const uint8_t* records, uint32_t length) noexcept nogil:
+        """Of records that are right; one without a number is left out."""
         cdef uint32_t at = 0, total
+        cdef int64_t due_ns
         cdef Walk one
-        while at < length and self.arrival_count < self.arrival_room:
+        while at < length:
             total = load_u32(records + at)
             walk_records(records + at, total, 0, False, &one)
-            self.arrivals[self.arrival_count].number = unique_number(&one)
-            self.arrivals[self.arrival_count].at_ns = self.last_answer_ns
-            self.arrival_count += 1
+            due_ns = unique_number(&one)
+            if due_ns >= 0:
+                self.end_to_end.record(<int64_t>((<uint64_t>self.last_answer_ns
+                                                  - <uint64_t>due_ns) & UNIQUE_MASK))
             at += total
 
     cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil:
@@ -105,7 +105,8 @@ cdef class Consumer(RestingLoop):
                         self.check_crc, &walk) != Status.OK or walk.count == 0:
             tally_add(&self.failures, CODE_CORRUPT, 1)
             return
-        self.keep_arrivals(reply.frame.body, reply.frame.body_bytes)
+        if self.end_to_end_counted:
+            self.count_end_to_end(reply.frame.body, reply.frame.body_bytes)
         self.found += 1
         self.messages += walk.count
         self.taken += walk.count
@@ -166,18 +167,13 @@ cdef class Consumer(RestingLoop):
         """Starts counting from now."""
         self.pulls = self.found = self.messages = self.body_bytes = self.reply_bytes = 0
         self.empty = self.skipped = 0
+        self.end_to_end.clear()
         self.reset_shared_stats()
 
     def next_offsets(self):
         """Per queue, the offset its next pull would ask for."""
         cdef uint32_t i
         return [self.cursors[i].next_offset for i in range(self.frames.count)]
-
-    def arrivals_kept(self):
-        """Of each message, in the order they came: the number in its unique key (-1: none) and when
-        it came (monotonic, ns), as pairs of 64-bit numbers of this machine."""
-        return (<const char*>self.arrivals)[:self.arrival_count * sizeof(Arrival)] \
-            if self.arrivals != NULL else b""
 
     def stats(self):
         """What happened since reset_stats(); `seconds` ends with the last answer."""

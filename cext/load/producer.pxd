@@ -4,11 +4,16 @@
 # comes. Open loop (rate > 0): request k is due at start + k / rate whatever the broker does; its
 # latency counts from that moment, so a broker that stalls for a second shows a second and not one
 # slow request (no coordinated omission). What was due and found no free slot is sent late, and
-# counted late.
+# counted late. How late it went is counted apart.
+#
+# The number in a message's unique key is the moment at which it was due, or else sent: monotonic
+# nanoseconds, of which a key has the low 48 bits, and more than that of the message before. So a
+# consumer on the same machine knows how long a message took from end to end.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from cext.load.event_loop cimport EventLoop
+from cext.load.histogram cimport Histogram
 from cext.load.peer cimport Peer
 from cext.load.template cimport FrameSet
 
@@ -24,8 +29,9 @@ cdef class Producer(EventLoop):
     cdef uint64_t sent           # requests handed to a connection, ever
     cdef uint32_t next_frame     # round robin over the frame set
     cdef uint32_t next_peer      # round robin over the peers (open loop)
-    cdef uint64_t unique         # counter behind the unique ids
+    cdef uint64_t unique         # least number of the next unique key
     # since reset_stats()
+    cdef readonly Histogram delay  # ns from when a request was due until it went (open loop)
     cdef uint64_t requests       # sent
     cdef uint64_t acked          # answered with code 0
     cdef uint64_t bytes_sent

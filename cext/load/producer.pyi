@@ -2,6 +2,7 @@ import socket
 from typing import Any, final
 
 from cext.load.event_loop import EventLoop
+from cext.load.histogram import Histogram
 from cext.load.template import FrameSet
 
 @final
@@ -14,8 +15,10 @@ class Producer(EventLoop):
         rate: float = 0.0,
         limit: int = 0,
         in_order: bool = False,
-        first_unique: int = 0,
     ) -> Producer: ...
+    @property
+    def delay(self) -> Histogram: ...
+    def pace(self, rate: float) -> None: ...
     def finish(self, microseconds: int) -> int: ...
     def reset_stats(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.load.epoll cimport now_ns
 from cext.load.event_loop cimport WAIT_NS_MAX, EventLoop
+from cext.load.histogram cimport Histogram
 from cext.load.peer cimport Peer, peer_room, peer_take
 from cext.load.tally cimport tally_add
 from cext.load.template cimport FrameSet
@@ -23,14 +24,14 @@ cdef enum:
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class Producer(EventLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, uint32_t window=1,
-                  double rate=0.0, uint64_t limit=0, bint in_order=False, uint64_t first_unique=0):
+                  double rate=0.0, uint64_t limit=0, bint in_order=False):
         if not sockets or window == 0 or window > 1_000_000 or not rate >= 0.0:
             raise ValueError(f"{len(sockets)} connections, window {window}, rate {rate}")
         self.frames = frames
         self.window = window
         self.rate = rate
         self.limit = limit
-        self.unique = first_unique
+        self.delay = Histogram()
         self.open_peers(sockets, REPLY_BYTES_MAX, <uint64_t>window * frames.max_bytes, window,
                         in_order)
         self.reset_stats()
@@ -65,6 +66,7 @@ cdef class Producer(EventLoop):
         slot = peer_take(peer, started_ns)
         if slot < 0:
             return False
+        self.unique = max(self.unique, <uint64_t>started_ns)
         length = self.frames.render(self.next_frame, peer.slots[slot].opaque, self.unique, 0, out)
         peer.output_end += length
         peer.dirty = True
@@ -107,6 +109,7 @@ cdef class Producer(EventLoop):
             started_ns = self.start_ns + <int64_t>(<double>self.due_sent * 1e9 / self.rate)
             if peer.fd >= 0 and self.put_request(peer, started_ns):
                 self.due_sent += 1
+                self.delay.record(now - started_ns)
                 tried = 0
             else:
                 tried += 1
@@ -131,6 +134,15 @@ cdef class Producer(EventLoop):
 
     # ---- Python side ----
 
+    def pace(self, double rate):
+        """A new schedule from now on, of so many requests a second. What the one before still had
+        to send is forgotten."""
+        if not self.rate > 0.0 or not rate > 0.0:
+            raise ValueError(f"rate {rate} behind {self.rate}: a schedule has one all the time")
+        self.start_ns = now_ns()
+        self.due_sent = 0
+        self.rate = rate
+
     def finish(self, int64_t microseconds):
         """Sends nothing new and waits for what is open; the number of requests never answered."""
         cdef uint32_t i, open_count = 0
@@ -144,11 +156,11 @@ cdef class Producer(EventLoop):
     def reset_stats(self):
         """Starts counting from now; open requests stay open and count when they are answered."""
         self.requests = self.acked = self.bytes_sent = 0
+        self.delay.clear()
         self.reset_shared_stats()
 
     def stats(self):
-        """What happened since reset_stats(); `seconds` ends with the last answer. start_ns: when
-        the first request of all was due (monotonic)."""
+        """What happened since reset_stats(); `seconds` ends with the last answer."""
         overdue = 0
         if self.rate > 0.0 and self.started:
             due = int((now_ns() - self.start_ns) * self.rate / 1e9)
@@ -159,5 +171,4 @@ cdef class Producer(EventLoop):
             "messages": self.acked * self.frames.messages,
             "bytes_sent": self.bytes_sent,
             "overdue": overdue,
-            "start_ns": self.start_ns,
         }

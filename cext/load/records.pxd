@@ -5,6 +5,9 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+cdef enum:
+    UNIQUE_BITS = 48             # of a generator's number in a UNIQ_KEY
+
 
 cdef struct Walk:
     uint32_t count               # whole records seen
@@ -19,8 +22,8 @@ cdef struct Walk:
 # right too. CORRUPT otherwise.
 cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
                       bint check_crc, Walk* out) noexcept nogil
-# What a generator of ours counts in the last twelve hex digits of a message's UNIQ_KEY, of the
-# last record of a walk; -1: there is no such key.
+# The number that a generator of ours writes as the last twelve hex digits of a message's UNIQ_KEY
+# (producer.pxd), of the last record of a walk; -1: there is no such key.
 cdef int64_t unique_number(const Walk* walk) noexcept nogil
 # The same walk for records of several queues (a pop's), whose offsets stand in any order.
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil

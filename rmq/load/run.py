@@ -97,7 +97,6 @@ def open_producer(
         rate / frames.messages,
         limit,
         in_order,
-        time.time_ns() & 0xFFFFFFFFFFFF,
     )
 
 

@@ -4,9 +4,9 @@ Method: real sockets to a broker whose answers the test scripts: late, reordered
 refused, doubled, cut off. What this cannot show: speed.
 """
 
+import re
 import time
 
-import numpy as np
 import pytest
 from support.calm_clock import calm_seconds
 from support.scripted_broker import ScriptedBroker
@@ -20,6 +20,7 @@ from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.latency import percentile_ns
 from rmq.load.run import connect, measure, open_producer
 
+MASK = (1 << 48) - 1  # of a unique key's number
 QUEUES = [Queue("a", 0), Queue("a", 1), Queue("b", 0)]
 
 
@@ -145,10 +146,50 @@ def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
         return [command.reply()]
 
     with ScriptedBroker(stalls_once) as broker:
-        result = measure(producer_to(broker, 1, window=1, rate=200, limit=240), seconds=60)
+        producer = producer_to(broker, 1, window=1, rate=200, limit=240)
+        result = measure(producer, seconds=60)
     assert stalled
+    assert percentile_ns(producer.delay, 99) > 300_000_000  # the next one waits for the window
     assert percentile_ns(result.latency, 99) > 350_000_000
     assert percentile_ns(result.latency, 75) > 30_000_000
+
+
+def numbers(broker) -> list[int]:
+    """In the unique keys of what was sent."""
+    keys = [re.search("UNIQ_KEY\x01([0-9A-F]+)\x02", each.fields["i"]) for each in broker.commands]
+    return [int(key[1][-12:], 16) for key in keys]
+
+
+@pytest.mark.parametrize("rate", [0, 1000])
+def test_unique_keys_have_the_moments_at_which_messages_were_due(rate):
+    before = time.monotonic_ns()
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        run_out(producer_to(broker, window=20, rate=rate, limit=20))
+        found = sorted(numbers(broker))
+    after = time.monotonic_ns()
+    assert len(set(found)) == 20
+    assert before & MASK <= found[0] < found[-1] <= (after & MASK) + 20
+    if rate:
+        assert {round((number - found[0]) / 1e6) for number in found} == set(range(20))
+
+
+def test_another_pace_begins_when_it_is_set_and_what_was_due_before_is_forgotten():
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        loop = producer_to(broker, window=5, rate=0.001, limit=21)  # the second after 1,000 s
+        while loop.run(1000) and not loop.stats()["acked"]:
+            pass
+        loop.pace(100.0)
+        run_out(loop)
+        found = sorted(numbers(broker))
+    steps = [round((number - found[1]) / 1e7) for number in found]
+    assert steps[1:] == list(range(20)) and steps[0] <= 0
+
+
+def test_a_pace_is_for_who_has_one():
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        for rate, pace in ((0, 1.0), (1, 0.0), (1, -1.0), (1, float("nan"))):
+            with pytest.raises(ValueError, match="a schedule"):
+                producer_to(broker, rate=rate).pace(pace)
 
 
 def test_statistics_start_over_without_losing_open_requests():
@@ -168,8 +209,9 @@ def test_statistics_start_over_without_losing_open_requests():
 class QueueOfRecords:
     """Answers pulls from queues of `count` records each."""
 
-    def __init__(self, count):
+    def __init__(self, count, properties=b"WAIT\x01true\x02"):
         self.count = count
+        self.properties = properties
         self.asked = []
 
     def __call__(self, command):
@@ -179,7 +221,7 @@ class QueueOfRecords:
         fields = {"nextBeginOffset": most, "minOffset": 0, "maxOffset": self.count}
         if offset >= self.count:
             return [command.reply(19, fields={**fields, "nextBeginOffset": self.count})]
-        body = b"".join(record(i) for i in range(offset, most))
+        body = b"".join(record(i, properties=self.properties) for i in range(offset, most))
         return [command.reply(fields=fields, body=body)]
 
 
@@ -205,19 +247,32 @@ def test_every_queue_is_read_to_its_end(binary, connections):
     assert loop.next_offsets() == [100, 100, 64]
 
 
-def test_when_messages_came_is_kept_beside_their_numbers():
-    with ScriptedBroker(QueueOfRecords(40)) as broker:
-        before = time.monotonic_ns()
-        loop = consumer_of(broker, [(0, None)] * 3, stop_at_tail=True, arrivals=100)
-        assert run_out(loop)["messages"] == 120
-        after = time.monotonic_ns()
-    kept = np.frombuffer(loop.arrivals_kept(), np.int64).reshape(-1, 2)
-    assert len(kept) == 100  # as many as there was room for
-    assert set(kept[:, 0]) == {-1}  # these have no key
-    assert before < kept[0, 1] <= kept[-1, 1] < after
-    assert list(kept[:, 1]) == sorted(kept[:, 1])
+def unique_key(due_ns: int) -> bytes:
+    return f"UNIQ_KEY\x017F0000010A0B5D30946E{due_ns & MASK:012X}\x02".encode()
+
+
+def test_end_to_end_counts_from_the_moment_in_the_key_also_across_the_end_of_its_digits():
+    for seconds in (5, 60 * 60):
+        before = time.monotonic_ns() - seconds * 10**9
+        with ScriptedBroker(QueueOfRecords(40, unique_key(before))) as broker:
+            loop = consumer_of(broker, [(0, None)] * 3, stop_at_tail=True, end_to_end=True)
+            assert run_out(loop)["messages"] == 120
+            most = time.monotonic_ns() - before
+        assert loop.end_to_end.count == 120
+        assert seconds * 10**9 <= loop.end_to_end.minimum <= loop.end_to_end.maximum <= most
+        loop.reset_stats()
+        assert loop.end_to_end.count == 0
+
+
+def test_end_to_end_is_of_messages_with_such_a_key_and_counted_when_asked_for():
     with ScriptedBroker(QueueOfRecords(4)) as broker:
-        assert consumer_of(broker, [(0, None)] * 3).arrivals_kept() == b""
+        loop = consumer_of(broker, [(0, None)] * 3, stop_at_tail=True, end_to_end=True)
+        assert run_out(loop)["messages"] == 12
+        assert loop.end_to_end.count == 0
+    with ScriptedBroker(QueueOfRecords(4, unique_key(1))) as broker:
+        loop = consumer_of(broker, [(0, None)] * 3, stop_at_tail=True)
+        assert run_out(loop)["messages"] == 12
+        assert loop.end_to_end.count == 0
 
 
 def test_a_rewinding_consumer_reads_the_same_range_again():
