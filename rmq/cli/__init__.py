@@ -39,7 +39,7 @@
     trace               what clients traced of messages
     debug               debug bundle: what helps to find a trouble, in one archive
     bundle, bundle_parts, secrets_mask    the archive; what goes into it; what does not
-    bench               bench producer, consumer, pop
+    bench, bench_omb    bench producer, consumer, pop; a workload of the OpenMessaging benchmark
     spark               a Spark session, and the list of its options
     console             the web console
     context, contexts   clusters by name, and the file that has them

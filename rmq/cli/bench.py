@@ -6,6 +6,7 @@
     rmq bench pop       -n 127.0.0.1:9876 -t bench --connections 4 --window 8 --duration 10
     rmq bench latency   -n 127.0.0.1:9876 --rate 5000
     rmq bench pingpong
+    rmq bench omb       WORKLOAD.yaml                              (bench_omb.py)
 
 A missing topic is created. With --broker HOST:PORT no name server is asked and the topic must
 exist. With an account (--user, --credentials) requests are signed, with --tls they go by TLS.
@@ -23,6 +24,7 @@ import click
 from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
+from rmq.cli.bench_omb import omb
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster, together
 from rmq.cli.output import Output, output_option
@@ -70,6 +72,9 @@ send_options = together(
 @click.group()
 def bench() -> None:
     """Measure a RocketMQ broker: throughput, CPU, latency."""
+
+
+bench.add_command(omb)
 
 
 @bench.command()

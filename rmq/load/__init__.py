@@ -6,4 +6,5 @@ cpu       CPU seconds of processes from /proc
 latency   percentiles of what was counted
 run       one measured run: warm-up, counting, drain
 report    results as text and as JSON
+workload  workloads of the OpenMessaging benchmark
 """

@@ -49,7 +49,7 @@ class Queue(msgspec.Struct, frozen=True):
 class SendShape(msgspec.Struct, frozen=True):
     """What a send looks like, beside its queue."""
 
-    body_bytes: int = 256
+    body_bytes: int = 256  # of a text
     tags: str | None = None
     binary: bool = False
     batch: int = 1
@@ -58,6 +58,11 @@ class SendShape(msgspec.Struct, frozen=True):
     more: str = ""  # further properties in stored form, such as "DELAY\x011\x02"
     sys_flag: int = 0
     credentials: Credentials | None = None  # signed by; the UNIQ_KEY does not vary then
+    payload: bytes | None = None  # the body, instead of a text
+
+    @property
+    def body(self) -> bytes:
+        return body_pattern(self.body_bytes) if self.payload is None else self.payload
 
 
 def properties(tags: str | None, key: str = "", more: str = "") -> tuple[str, int]:
@@ -81,7 +86,7 @@ def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
     """The body of a batch send and where each message's UNIQ_KEY varies (docs/protocol.md)."""
     text, unique_at = properties(shape.tags, more=shape.more)
     property_bytes = text.encode()
-    body = body_pattern(shape.body_bytes)
+    body = shape.body
     size = 22 + len(body) + len(property_bytes)
     one = struct.pack(">iiiii", size, 0, 0, 0, len(body)) + body
     one += struct.pack(">h", len(property_bytes)) + property_bytes
@@ -96,7 +101,7 @@ def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
     if shape.batch > 1:
         body, unique_at = batch_body(shape)
     else:
-        body, unique_at = body_pattern(shape.body_bytes), []
+        body, unique_at = shape.body, []
     frames = [
         _send_frame(queues[at % len(queues)], shape, body, key)
         for at, key in enumerate(shape.keys or ("",) * len(queues))

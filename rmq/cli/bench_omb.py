@@ -1,0 +1,170 @@
+"""`rmq bench omb`: workload files of the OpenMessaging benchmark, without its JVM.
+
+rmq bench omb 1-topic-16-partitions-1kb.yaml -n 127.0.0.1:9876
+rmq bench omb workloads/*.yaml --duration 60 --warmup 10
+rmq bench omb 1-topic-16-partitions-1kb.yaml -o json | jq .aggregatedPublishLatency99pct
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.account_options import account_options
+from rmq.cli.main import NAMESRV_VARIABLE
+from rmq.cli.options import own_cluster
+from rmq.cli.output import Output, output_option
+from rmq.errors import ConfigError
+from rmq.operations.texts import counted
+
+if TYPE_CHECKING:
+    from rmq.load.workload.rig import Figures
+    from rmq.load.workload.run import Measured, Period
+    from rmq.load.workload.settings import Settings
+
+PERCENTS = (50.0, 99.0, 99.9)
+HEAD = (f"{'time':>8}  {'published/s':>12}  {'failed/s':>8}  {'consumed/s':>12}  {'behind':>12}"
+        f"  {'publish ms p50/p99/p99.9/max':>36}"
+        f"  {'end to end ms p50/p99/p99.9/max':>36}")  # fmt: skip
+
+
+@click.command()
+@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
+@click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
+              envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT",
+              callback=own_cluster, is_eager=True)  # fmt: skip
+@click.option("--duration", "-d", type=click.FloatRange(0, min_open=True),
+              help="Seconds that are counted, instead of the file's minutes.")  # fmt: skip
+@click.option("--warmup", type=click.FloatRange(0),
+              help="Seconds of load before that, instead of the file's minutes.")  # fmt: skip
+@click.option("--interval", default=10.0, show_default=True, type=click.FloatRange(0.1),
+              help="Seconds of a row, and of an entry of the result.")  # fmt: skip
+@click.option("--window", "-w", default=1024, show_default=True, type=click.IntRange(1, 100_000),
+              help="Open requests of each producer.")  # fmt: skip
+@click.option("--driver", default="rmq", show_default=True, help="The result's name for the peer.")
+@click.option("--pid", "pids", multiple=True, type=int,
+              help="Print CPU seconds per million messages of it (repeatable).")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="The result; WORKLOAD-DRIVER-TIME.json here when it is not named.")  # fmt: skip
+@output_option
+@account_options
+def omb(
+    workloads: tuple[Path, ...], namesrv: str, duration: float | None, warmup: float | None,
+    interval: float, window: int, driver: str, pids: tuple[int, ...], out: Path | None,
+    output: Output,
+) -> None:  # fmt: skip
+    """Run workload files of the OpenMessaging benchmark.
+
+    Topics of its own are created and, at the end, deleted. A producer of the file is a connection
+    with WINDOW open requests, a consumer one with an open pull for each of its queues. Without a
+    producerRate the pace is looked for that consumers keep up with, as the benchmark does. The
+    result is a JSON file of the benchmark's form; latencies count from when a message was due.
+    """
+    from rmq.load.workload.run import Plan, WorkloadRun
+    from rmq.load.workload.settings import read_settings
+
+    if out is not None and len(workloads) > 1:
+        raise click.UsageError("--out is for one workload; without it each has a file of its own")
+    place_of_results(out)
+    plan = Plan(duration, warmup, interval, window, driver, pids)
+    found = [(path, *read_settings(path)) for path in workloads]
+    for path, settings, unknown in found:
+        if unknown:
+            click.echo(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
+        if not output.is_data:
+            click.echo(f"{settings.name or path.stem}: {described(settings)}\n{HEAD}")
+        run = WorkloadRun(settings, namesrv, plan)
+        measured = run.measure(show=lambda period: show(period, output), tell=tell)
+        finish(measured, out or place(path, driver), output, is_named=out is not None)
+
+
+def described(settings: Settings) -> str:
+    rate = f"{settings.producer_rate:,}/s" if settings.producer_rate else "the pace that holds"
+    return ", ".join(
+        (
+            f"{counted(settings.topics, 'topic')} of "
+            f"{counted(settings.partitions_per_topic, 'queue')}",
+            f"messages of {counted(settings.message_size, 'byte')}",
+            rate,
+            counted(settings.producers_per_topic, "producer"),
+            f"{counted(settings.subscriptions_per_topic, 'subscription')} of "
+            f"{counted(settings.consumer_per_subscription, 'consumer')}",
+        )
+    )
+
+
+def tell(what: str) -> None:
+    click.echo(f"  {what} ...", err=True)
+
+
+def show(period: Period, output: Output) -> None:
+    if output.is_data:
+        return
+    figures, seconds = period.figures, period.seconds
+    click.echo(
+        f"{period.elapsed_s:>6.0f} s  {figures.sent / seconds:>12,.0f}  "
+        f"{figures.failed / seconds:>8,.0f}  {figures.received / seconds:>12,.0f}  "
+        f"{period.backlog:>12,}{latencies(figures)}"
+    )
+
+
+def latencies(figures: Figures) -> str:
+    return "".join(
+        "  {:>36}".format(
+            "/".join(
+                f"{value / 1e6:.2f}" for value in (*each.percentiles_ns(PERCENTS), each.maximum_ns)
+            )
+            if each.count
+            else "-"
+        )
+        for each in (figures.publish, figures.end_to_end)
+    )
+
+
+def place_of_results(out: Path | None) -> None:
+    """ConfigError: nothing can be written there; better known now than in half an hour."""
+    folder = out.parent if out is not None else Path()
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"{folder}: no folder that can be written to; say where with --out")
+
+
+def place(workload: Path, driver: str) -> Path:
+    return Path(f"{workload.stem}-{driver}-{time.strftime('%Y-%m-%d-%H-%M-%S')}.json")
+
+
+def finish(measured: Measured, out: Path, output: Output, *, is_named: bool) -> None:
+    members = measured.result.members
+    if is_named or not output.is_data:
+        out.write_text(json.dumps(members, indent=2) + "\n")
+    if output.is_data:
+        output.value(members)
+        return
+    whole, seconds = measured.whole, measured.seconds
+    click.echo(
+        f"{'whole':>8}  {whole.sent / seconds:>12,.0f}  {whole.failed / seconds:>8,.0f}  "
+        f"{whole.received / seconds:>12,.0f}  {'':>12}{latencies(whole)}"
+    )
+    for line in remarks(measured):
+        click.echo(line)
+    click.echo(f"result in {out}")
+
+
+def remarks(measured: Measured) -> list[str]:
+    from rmq.load.report import code_name
+
+    whole = measured.whole
+    found = [
+        f"failures       {count:,} x {code_name(code)}" for code, count in measured.failures.items()
+    ]
+    if measured.unanswered:
+        found.append(f"unanswered     {measured.unanswered:,} at the end")
+    if measured.cpu_seconds is not None and whole.sent:
+        cost = measured.cpu_seconds / whole.sent * 1e6
+        found.append(f"cpu            {cost:.2f} CPU-s per million messages published")
+    return found

@@ -1,0 +1,109 @@
+"""Settings: a workload file of the OpenMessaging benchmark (benchmark-framework, Workload.java).
+
+    settings = read_settings(Path("1-topic-16-partitions-1kb.yaml"))
+    settings.topics, settings.partitions_per_topic, settings.producer_rate     (1, 16, 50_000)
+
+payloadFile is not read: all payloads of a size cost a broker the same, but for their compression,
+which useRandomizedPayloads and randomBytesRatio say something about.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from rmq.errors import ConfigError
+from rmq.load.frames import body_pattern
+
+TOPICS_MAX = 100_000
+QUEUES_MAX = 200_000  # of all topics: each has a template of about 1 KB, and one for each group
+BODY_BYTES_MAX = 4 << 20
+KEYS = 10_000  # distinct ones, as the benchmark has them
+NO_KEY, KEYED = "NO_KEY", ("KEY_ROUND_ROBIN", "RANDOM_NANO")
+
+Count = Annotated[int, Meta(ge=1)]
+Some = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """Minutes may be parts of one. What is not there is as the benchmark has it."""
+
+    topics: Annotated[int, Meta(ge=1, le=TOPICS_MAX)]
+    partitions_per_topic: Annotated[int, Meta(ge=1, le=65_536)]
+    message_size: Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)]
+    producers_per_topic: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    subscriptions_per_topic: Annotated[int, Meta(ge=0, le=1000)] = 0
+    consumer_per_subscription: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    producer_rate: Some = 0  # messages a second; 0: what consumers keep up with
+    name: str = ""
+    key_distributor: str = NO_KEY
+    use_randomized_payloads: bool = False
+    random_bytes_ratio: Share = 0.0
+    randomized_payload_pool_size: Some = 0  # one payload has the same size and entropy as many
+    payload_file: str | None = None
+    consumer_backlog_size_gb: Annotated[float, Meta(ge=0)] = msgspec.field(
+        default=0.0, name="consumerBacklogSizeGB"
+    )
+    backlog_drain_ratio: Share = 1.0
+    test_duration_minutes: Annotated[float, Meta(ge=0)] = 0  # 0: until it is interrupted
+    warmup_duration_minutes: Annotated[float, Meta(ge=0)] = 1
+
+    def payload(self) -> bytes:
+        """Of a message: random bytes, then zeros; or text."""
+        if not self.use_randomized_payloads:
+            return body_pattern(self.message_size)
+        some = int(self.message_size * self.random_bytes_ratio)
+        return random.Random(1).randbytes(some).ljust(self.message_size, b"\0")
+
+    def keys(self) -> tuple[str, ...]:
+        """That messages take turns with; none of the benchmark's kinds sends to a queue by it."""
+        if self.key_distributor == NO_KEY:
+            return ()
+        return tuple(f"{number:07d}" for number in range(KEYS))
+
+
+def read_settings(path: Path) -> tuple[Settings, list[str]]:
+    """And the names of what the file says and nobody knows, which the benchmark passes over too.
+
+    ConfigError, which names the file: it is not there, no YAML, or no workload."""
+    content = _content(path)
+    try:
+        settings = msgspec.convert(content, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    queues = settings.topics * settings.partitions_per_topic
+    if queues > QUEUES_MAX:
+        raise ConfigError(
+            f"{path}: {settings.topics:,} topics of {settings.partitions_per_topic:,} queues are "
+            f"more than {QUEUES_MAX:,} queues, which is what one load generator carries"
+        )
+    if settings.key_distributor not in (NO_KEY, *KEYED):
+        known = ", ".join((NO_KEY, *KEYED))
+        raise ConfigError(f"{path}: keyDistributor {settings.key_distributor}: one of {known}")
+    if settings.consumer_backlog_size_gb and not settings.producer_rate:
+        raise ConfigError(f"{path}: a backlog (consumerBacklogSizeGB) needs a producerRate")
+    if settings.consumer_backlog_size_gb and not settings.subscriptions_per_topic:
+        raise ConfigError(f"{path}: a backlog (consumerBacklogSizeGB) needs subscriptionsPerTopic")
+    names = {field.encode_name for field in msgspec.structs.fields(Settings)}
+    return settings, sorted(set(content) - names)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        content = msgspec.yaml.decode(text)
+    except ImportError:
+        raise ConfigError("a workload is YAML: pip install 'rmq[yaml]'") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no YAML: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise ConfigError(f"{path} is no workload: names and values are expected")
+    return content

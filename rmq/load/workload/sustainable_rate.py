@@ -1,0 +1,37 @@
+"""Sustainable rate: the pace at which producers and consumers keep up, found while the load runs.
+
+It is looked for as the OpenMessaging benchmark does (RateController.java): as long as at most 1,000
+messages are outstanding, the pace grows by its ramp, at first to the double; when more are, it
+falls back to what was done, or to what would have left none outstanding, and the ramp is halved.
+The benchmark doubles the ramp again whenever all keep up, and goes up and down for ever between
+half and one and a half of the pace that holds; here it grows slower than it shrinks, and settles.
+
+    rate = SustainableRate(10_000.0)
+    rate.after(3.0, sent=30_000, received=30_000)      20_000.0
+"""
+
+OUTSTANDING_MAX = 1000
+RAMP_MAX, RAMP_MIN = 1.0, 0.01
+RAMP_GROWTH = 1.2
+RATE_MIN = 1.0
+
+
+class SustainableRate:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate  # messages a second
+        self.ramp = RAMP_MAX
+        self.sent = self.received = 0  # of each subscription; since the start
+
+    def after(self, seconds: float, sent: int, received: int) -> float:
+        """The pace from now on; sent and received since the start, after `seconds` of the pace."""
+        expected = self.rate * seconds
+        sent_now, received_now = sent - self.sent, received - self.received
+        self.sent, self.received = sent, received
+        for done, behind in ((received_now, sent - received), (sent_now, expected - sent_now)):
+            if behind > OUTSTANDING_MAX:
+                self.ramp = max(RAMP_MIN, self.ramp / 2)
+                self.rate = max(RATE_MIN, min(done, expected - behind) / seconds)
+                return self.rate
+        self.ramp = min(RAMP_MAX, self.ramp * RAMP_GROWTH)
+        self.rate *= 1 + self.ramp
+        return self.rate

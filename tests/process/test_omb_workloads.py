@@ -1,0 +1,172 @@
+"""`rmq bench omb` runs workload files of the OpenMessaging benchmark against real brokers.
+
+Goal: every message that is acknowledged is counted, comes, and is timed from end to end; rows, file
+and data say the same; topics go with the run. Method: short runs of two shards, a backlog, a pace
+that is looked for, signed messages. What this cannot show: that the figures are good.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.accounts import account
+from support.broker_process import BrokerProcess, broker_process
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+from rmq import Admin
+from rmq.demo.ports import free_port
+from rmq.format.signature import Credentials
+
+pytest.importorskip("yaml")
+
+SMALL = ("--set", "mappedFileSizeCommitLog=16777216")
+ADMIN = Credentials("admin", "admin-secret")
+ARMED = ("--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true", "--set",
+         'initAuthenticationUser={"username":"admin","password":"admin-secret"}')  # fmt: skip
+WORKLOAD = {
+    "name": "a small one", "topics": 3, "partitionsPerTopic": 4, "messageSize": 200,
+    "subscriptionsPerTopic": 2, "consumerPerSubscription": 2, "producersPerTopic": 2,
+    "producerRate": 2000, "consumerBacklogSizeGB": 0, "testDurationMinutes": 0.04,
+    "warmupDurationMinutes": 0,
+}  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory):
+    with broker_process(tmp_path_factory.mktemp("omb"), (*SMALL, "--shards", "2")) as process:
+        yield process
+
+
+def workload(folder: Path, **changes: object) -> Path:
+    """JSON is YAML, too."""
+    path = folder / "small.yaml"
+    path.write_text(json.dumps(WORKLOAD | changes))
+    return path
+
+
+def words(namesrv: str, *given: object) -> list[str]:
+    return [sys.executable, "-m", "rmq", "bench", "omb", "-n", namesrv, *map(str, given)]
+
+
+def run(namesrv: str, folder: Path, *given: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words(namesrv, *given),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+
+
+def topics(broker: BrokerProcess) -> list[str]:
+    with Admin(namesrv_addr=broker.namesrv) as admin:
+        return [name for name in admin.topics() if name.startswith("omb-")]
+
+
+def test_all_that_is_published_comes_and_the_topics_go(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    done = run(broker.namesrv, tmp_path, workload(tmp_path), "--interval", 1, "--pid", broker.pid)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [place] = tmp_path.glob("small-rmq-*.json")
+    result = json.loads(place.read_text())
+    periods = len(result["publishRate"])
+    assert periods >= 2
+    assert all(len(value) == periods for value in result.values() if isinstance(value, list))
+    assert min(result["publishRate"]) > 0 and min(result["consumeRate"]) > 0
+    assert not any(result["publishErrorRate"])
+    assert 0 < result["aggregatedEndToEndLatency50pct"] <= result["aggregatedEndToEndLatencyMax"]
+    assert 0 < result["aggregatedPublishLatency50pct"] <= result["aggregatedPublishLatencyMax"]
+    assert "3 topics of 4 queues, messages of 200 bytes, 2,000/s" in done.stdout
+    assert done.stdout.count(" s  ") == periods
+    assert "CPU-s per million messages published" in done.stdout
+    assert f"result in {place.name}" in done.stdout
+    assert topics(broker) == []
+
+
+def test_a_backlog_is_built_drained_and_then_measured(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    path = workload(tmp_path, consumerBacklogSizeGB=0.001, testDurationMinutes=0.01)
+    done = run(broker.namesrv, tmp_path, path, "--interval", 0.2, "-o", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    # 5,369 messages of 200 bytes, 2,684 of a subscription: 2,000 of them are due in a second.
+    assert result["aggregatedEndToEndLatencyMax"] > 1300
+    for what in ("consumers stop until 1,073,741 bytes", "drain what is behind", "drained"):
+        assert what in done.stderr
+    assert not list(tmp_path.glob("*.json"))  # nobody has named one, and it has been printed
+
+
+def test_an_interrupted_run_without_a_pace_has_a_result(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    path = workload(tmp_path, producerRate=0, testDurationMinutes=0, subscriptionsPerTopic=1)
+    process = subprocess.Popen(
+        words(broker.namesrv, path, "--interval", 0.5, "--out", "r.json"),
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    shown = [process.stdout.readline() for _ in range(10)]  # 8 rows: the pace was changed
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, rest + errors
+    assert "the pace that holds" in shown[0]
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert len(result["publishRate"]) >= 8
+    assert max(result["publishRate"]) > 0
+    assert "result in r.json" in rest
+    assert topics(broker) == []
+
+
+def test_signed_messages_are_published_and_not_timed_from_end_to_end(tmp_path: Path) -> None:
+    with broker_process(tmp_path / "armed", (*SMALL, *ARMED)) as armed, account(ADMIN):
+        path = workload(tmp_path, keyDistributor="KEY_ROUND_ROBIN")
+        done = run(armed.namesrv, tmp_path, path, "-d", 1, "-o", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["publishRate"][0] > 0 and result["consumeRate"][0] > 0
+    assert result["publishErrorRate"] == [0]
+    assert result["aggregatedPublishLatency50pct"] > 0
+    assert result["aggregatedEndToEndLatencyMax"] == 0
+
+
+def test_what_is_wrong_is_named(broker: BrokerProcess, tmp_path: Path) -> None:
+    path, port = workload(tmp_path), free_port()
+    away = run(f"127.0.0.1:{port}", tmp_path, path)
+    assert away.returncode == 3 and f"127.0.0.1:{port}" in away.stderr
+    assert "Traceback" not in away.stderr
+    (tmp_path / "bad").mkdir()
+    bad = run(broker.namesrv, tmp_path, workload(tmp_path / "bad", topics=0))
+    assert bad.returncode == 2 and "small.yaml" in bad.stderr and "$.topics" in bad.stderr
+    both = run(broker.namesrv, tmp_path, path, path, "--out", "x.json")
+    assert both.returncode == 2 and "--out is for one workload" in both.stderr
+    nowhere = run(broker.namesrv, tmp_path, path, "--out", "no/x.json")
+    assert nowhere.returncode == 2 and "no: no folder that can be written to" in nowhere.stderr
+    assert topics(broker) == []
+
+
+def test_a_broker_that_goes_away_ends_the_run(tmp_path: Path) -> None:
+    with broker_process(tmp_path / "store", SMALL) as broker:
+        process = subprocess.Popen(
+            words(broker.namesrv, workload(tmp_path), "-d", 600, "--interval", 0.2),
+            cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        for _ in range(4):
+            process.stdout.readline()
+        broker.stop(signal.SIGKILL)
+        rest, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 3, rest + errors
+    assert f"{broker.address} closed the connections of" in errors and "Traceback" not in errors

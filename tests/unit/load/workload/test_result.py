@@ -1,0 +1,73 @@
+"""A result has the members that the OpenMessaging benchmark writes (TestResult.java), in its units.
+
+Method: the names are written down here from the benchmark's source. What this cannot show: that the
+figures are those of a run (tests/process/test_omb_workloads.py).
+"""
+
+from cext.load.histogram import Histogram
+from rmq.load.workload.durations import Durations
+from rmq.load.workload.result import RunResult
+from rmq.load.workload.rig import Figures
+from rmq.load.workload.settings import Settings
+
+SUFFIXES = ("Avg", "50pct", "75pct", "95pct", "99pct", "999pct", "9999pct", "Max")
+LATENCIES = ("ublishLatency", "ublishDelayLatency", "ndToEndLatency")
+LISTS = {"publishRate", "publishErrorRate", "consumeRate", "backlog"} | {
+    start + rest + suffix
+    for start, rest in zip("ppe", LATENCIES, strict=True)
+    for suffix in SUFFIXES
+}
+WHOLE = {
+    f"aggregated{start}{rest}{suffix}"
+    for start, rest in zip("PPE", LATENCIES, strict=True)
+    for suffix in (*SUFFIXES, "Quantiles")
+}
+HEAD = {"workload", "driver", "messageSize", "topics", "partitions", "producersPerTopic",
+        "consumersPerTopic"}  # fmt: skip
+SETTINGS = Settings(
+    name="one", topics=2, partitions_per_topic=3, message_size=4, producers_per_topic=5,
+    subscriptions_per_topic=6, consumer_per_subscription=7,
+)  # fmt: skip
+
+
+def durations(*milliseconds: float) -> Durations:
+    histogram = Histogram()
+    for each in milliseconds:
+        histogram.add(int(each * 1e6))
+    return Durations.of(histogram)
+
+
+def figures(sent: int, received: int) -> Figures:
+    return Figures(
+        sent=sent, sent_bytes=sent * 4, failed=3, received=received, received_bytes=received * 4,
+        publish=durations(1, 2), delay=durations(0.5), end_to_end=durations(4, 4, 4),
+    )  # fmt: skip
+
+
+def test_it_has_the_members_of_the_benchmark() -> None:
+    result = RunResult(SETTINGS, "rmq")
+    result.add(figures(1000, 900), seconds=10.0, backlog=100)
+    result.add(figures(500, 600), seconds=5.0, backlog=0)
+    result.end(figures(1500, 1500))
+    members = result.members
+    assert set(members) == HEAD | LISTS | WHOLE
+    assert [members[name] for name in sorted(HEAD)] == [7, "rmq", 4, 3, 5, 2, "one"]
+    assert all(len(members[name]) == 2 for name in LISTS)
+    assert members["publishRate"] == [100, 100]
+    assert members["consumeRate"] == [90, 120]
+    assert members["publishErrorRate"] == [0.3, 0.6]
+    assert members["backlog"] == [100, 0]
+
+
+def test_latencies_are_ms_and_delays_whole_us() -> None:
+    result = RunResult(SETTINGS, "rmq")
+    result.end(figures(2, 3))
+    members = result.members
+    assert members["aggregatedPublishLatencyAvg"] == 1.5
+    assert 2 <= members["aggregatedPublishLatencyMax"] <= 2.02
+    assert 1 <= members["aggregatedPublishLatency50pct"] <= 1.01
+    assert 500 <= members["aggregatedPublishDelayLatency99pct"] <= 504
+    assert isinstance(members["aggregatedPublishDelayLatency99pct"], int)
+    quantiles = members["aggregatedEndToEndLatencyQuantiles"]
+    assert list(quantiles)[:2] == ["0.0", "1.0"] and list(quantiles)[-1] == "100.0"
+    assert all(4 <= value <= 4.04 for value in quantiles.values())
