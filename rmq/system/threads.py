@@ -15,6 +15,7 @@ those alone who may trace it: nobody else sees that of a sleeping one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,17 +50,21 @@ class Thread(NamedTuple):
         return f"{what} ({self.place})" if self.place else what
 
 
-def named_thread(pid: int, name: str) -> Thread | None:
-    """The first thread of this name (at most 15 characters)."""
+def threads_of(pid: int) -> Iterator[tuple[str, Thread]]:
+    """Each with its name, by number; none of a process that has ended."""
     try:
         tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda each: int(each.name))
     except OSError:
-        return None
+        return
     for task in tasks:
         found = _read(task)
-        if found is not None and found[0] == name:
-            return found[1]
-    return None
+        if found is not None:
+            yield found
+
+
+def named_thread(pid: int, name: str) -> Thread | None:
+    """The first thread of this name (at most 15 characters)."""
+    return next((thread for found, thread in threads_of(pid) if found == name), None)
 
 
 def numbered_thread(pid: int, native_id: int) -> Thread | None:

@@ -15,7 +15,8 @@
 All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
 `in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
 on by itself, too, but in a test marked still_clock: there a busy machine may take some seconds for
-what is done at once. A test that has not moved it for STILL_LOOKS waits for something: time passes.
+what is done at once. A test that has not moved it for STILL_LOOKS waits for something: time passes,
+unless a thread of this process waits for a disk, whose time nobody drives.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from pathlib import Path
 
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
+from rmq.system.threads import threads_of
 
 STEP_S = 0.1  # what passes between two looks of one who waits
 LOOK_S = 0.005
 STILL_LOOKS = 1000  # 5 s, and more where the machine lets this process wait
+DISK_LOOKS = 20  # between two looks at the disk
 _clock: DrivenClock | None = None  # of this process
 
 
@@ -60,6 +63,8 @@ class DrivenClock:
 
     def _is_left_alone(self) -> bool:
         self._looks += 1
+        if self._looks % DISK_LOOKS == 0 and _waits_for_disk():
+            self._looks = 0
         return self._looks > STILL_LOOKS
 
     @property
@@ -123,6 +128,10 @@ class DrivenClock:
         view = memoryview(self.memory).cast("q")
         view[0], view[1] = passed_us, set_ms
         view.release()
+
+
+def _waits_for_disk() -> bool:
+    return any(thread.waits_for_disk for _, thread in threads_of(os.getpid()))
 
 
 @contextmanager
