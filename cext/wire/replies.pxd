@@ -1,7 +1,7 @@
 """Replies: whole response frames written straight into a buffer, in the client's serialisation.
 
-    JSON    {"code":0,"flag":1,"language":"PYTHON","opaque":7,"version":479,
-             "extFields":{"msgId":"..",..}}
+    JSON    {"code":0,"flag":1,"language":"PYTHON","opaque":7,
+             "serializeTypeCurrentRPC":"JSON","version":479,"extFields":{"msgId":"..",..}}
     binary  the fields of header.pxd with language 3 (PYTHON) and version 479 (V5_3_3)
 
 Values of extFields are always strings (the Go client fails on anything else). A remark that is
@@ -9,8 +9,8 @@ absent is not written. No function checks room: the caller gives the bytes that 
 the ..._bytes_max functions ask for. Texts must be unescaped ones (a backslash is taken for a
 backslash).
 
-Example: write_error_reply(out, 7, SERIALIZE_JSON, 17, "no topic") -> a frame of 93 bytes, 85 of
-them header.
+Example: write_error_reply(out, 7, SERIALIZE_JSON, 17, "no topic") -> a frame of 126 bytes, 118
+of them header.
 
 Any thread, no state.
 """

@@ -110,6 +110,12 @@ cdef Text cut(const Text* text, uint32_t length_max) noexcept nogil:
 
 # ---- the writer ----
 
+cdef inline uint8_t* put_json_end(uint8_t* at) noexcept nogil:
+    """Of a header without its fields. Java's clients do without the type, which the frame has
+    already; Rust's do not."""
+    return rmq_put(at, b',"serializeTypeCurrentRPC":"JSON","version":479')
+
+
 cdef inline void begin_binary(Writer* writer, int32_t code, int32_t opaque,
                               const Text* remark) noexcept nogil:
     cdef uint8_t* at = writer.at
@@ -136,7 +142,7 @@ cdef inline void begin_json(Writer* writer, int32_t code, int32_t opaque,
     if remark.bytes != NULL:
         at = rmq_put(at, b',"remark":')
         at = put_json_text(at, remark)
-    writer.at = rmq_put(at, b',"version":479')
+    writer.at = put_json_end(at)
 
 
 cdef inline void begin(Writer* writer, uint8_t* out, uint8_t serialize_type, int32_t code,
@@ -303,7 +309,7 @@ cdef uint32_t write_pushed_reply_header(uint8_t* out,
     writer.any_field = False
     writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":326,"flag":0,"language":"PYTHON",')
     writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
-    writer.at = rmq_put(writer.at, b',"version":479')
+    writer.at = put_json_end(writer.at)
     put_text_field(&writer, b"producerGroup", &fields.producer_group)
     put_text_field(&writer, b"topic", &fields.topic)
     put_text_field(&writer, b"defaultTopic", &fields.default_topic)
@@ -332,7 +338,7 @@ cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexce
     writer.any_field = False
     writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":39,"flag":2,"language":"PYTHON",')
     writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
-    writer.at = rmq_put(writer.at, b',"version":479')
+    writer.at = put_json_end(writer.at)
     put_text_field(&writer, b"topic", &half_topic)
     put_number_field(&writer, b"tranStateTableOffset", fields.queue_offset)
     put_number_field(&writer, b"commitLogOffset", fields.log_offset)

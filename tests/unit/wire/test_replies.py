@@ -25,6 +25,8 @@ def header_of(frame: bytes, serialize_type: int) -> dict[str, object]:
     parts = frame_found(frame, FRAME_MAX)
     assert (parts["status"], parts["serialize_type"], parts["body"]) == (OK, serialize_type, b"")
     assert parts["total_bytes"] == len(frame)
+    if serialize_type == JSON:  # without it Rust's client takes it for no header
+        assert json.loads(parts["header"])["serializeTypeCurrentRPC"] == "JSON"
     return header_parsed(parts["header"], serialize_type)
 
 
@@ -66,6 +68,7 @@ def test_pull_reply_header_counts_the_body_that_follows(serialize_type: int) -> 
     )  # fmt: skip
     parts = frame_found(head + b"RECORDS", FRAME_MAX)
     assert (parts["status"], parts["body"]) == (OK, b"RECORDS")
+    assert (b'"serializeTypeCurrentRPC":"JSON"' in head) == (serialize_type == JSON)
     header = header_parsed(parts["header"], serialize_type)
     assert (header["code"], header["remark"], header["flag"]) == (0, b"FOUND", 1)
     assert dict(header["fields"]) == {
@@ -85,7 +88,7 @@ def test_error_reply_with_and_without_remark(serialize_type: int) -> None:
 
 def test_the_example_of_the_header_file() -> None:
     reply = error_reply(7, JSON, 17, b"no topic")
-    assert (len(reply), struct.unpack(">II", reply[:8])) == (93, (89, 85))
+    assert (len(reply), struct.unpack(">II", reply[:8])) == (126, (122, 118))
 
 
 def test_json_replies_are_json_with_strings_in_fields_whatever_the_texts_hold() -> None:
