@@ -1,13 +1,17 @@
-"""Clients of Node that speak the remoting protocol: rocketmq-nodejs 1.1.2, which is RocketMQ's C++
-client as a module of Node, and ali-ons 3.12.0, which is JavaScript. Sends and push consumers.
+"""Clients by others that speak the remoting protocol: for Node rocketmq-nodejs 1.1.2, which is
+RocketMQ's C++ client, and ali-ons 3.12.0, which is JavaScript; for Rust rocketmq-client-rust 1.0.0,
+where Rust 1.95 is there. Sends and push consumers.
 
-Method: a process of node/ does what it is told, and says what its consumer got, which is compared
-here with what was sent by it and by rmq's own producer. Cannot prove: order and transactions, which
-nothing here asks for.
+Method: a process of node/ or rust/ does what it is told, and says what its consumer got, which is
+compared here with what was sent by it and by rmq's own producer. Cannot prove: order and
+transactions, which nothing here asks for.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,16 +27,18 @@ from support.waiting import HANG_S, wait_until
 import rmq
 from rmq.client.blocking.cluster import Cluster
 from tools.peers.cache import tool
+from tools.peers.crates import cargo_program
 from tools.peers.npm import npm_modules
 
-PROJECT = HERE / "node"
+NODE, RUST = HERE / "node", HERE / "rust"
+LEAST_RUST = (1, 95)  # of its crate
 COUNT = 12
 LARGE_BYTES = 20_000  # it is compressed by clients
 
 Received = list[dict[str, Any]]
 
 
-class NodeClient:
+class Neighbour:
     def __init__(self, runner: ScenarioRunner, name_server: str) -> None:
         self._runner = runner
         self._name_server = name_server
@@ -59,16 +65,30 @@ class NodeClient:
         return self._runner.run(scenario, HANG_S, nameServer=self._name_server, **arguments)
 
 
-@pytest.fixture(scope="module", params=["rocketmq_nodejs", "ali_ons"])
+def node_program(name: str) -> list[str]:
+    return [f"NODE_PATH={npm_modules(NODE)}", tool("node"), str(NODE / f"{name}.js")]
+
+
+def rust_program() -> list[str]:
+    cargo = shutil.which("cargo")
+    version = (
+        subprocess.run([cargo, "--version"], capture_output=True, text=True) if cargo else None
+    )
+    found = re.match(r"cargo (\d+)\.(\d+)", version.stdout) if version else None
+    if found is None or (int(found[1]), int(found[2])) < LEAST_RUST:
+        pytest.skip("rocketmq-client-rust needs Rust 1.95 or later")
+    return [str(cargo_program(RUST, "rmq-compat"))]
+
+
+@pytest.fixture(scope="module", params=["rocketmq_nodejs", "ali_ons", "rust"])
 def client(
     types_target: Target, compat_folder: Path, request: pytest.FixtureRequest
-) -> Iterator[NodeClient]:
+) -> Iterator[Neighbour]:
     folder = compat_folder / request.param
     folder.mkdir()
-    command = ["env", f"HOME={folder}", f"NODE_PATH={npm_modules(PROJECT)}", tool("node")]
-    program = str(PROJECT / f"{request.param}.js")
-    runner = ScenarioRunner([*command, program], folder / "node.log", folder)
-    yield NodeClient(runner, types_target.name_server)
+    command = rust_program() if request.param == "rust" else node_program(request.param)
+    runner = ScenarioRunner(["env", f"HOME={folder}", *command], folder / "client.log", folder)
+    yield Neighbour(runner, types_target.name_server)
     runner.close()
 
 
@@ -83,7 +103,7 @@ def topic(types_target: Target, session_id: str, request: pytest.FixtureRequest)
 
 
 @pytest.mark.parametrize("size", [0, LARGE_BYTES])
-def test_node_gets_what_it_sent_by_tag(client: NodeClient, topic: str, size: int) -> None:
+def test_it_gets_what_it_sent_by_tag(client: Neighbour, topic: str, size: int) -> None:
     with client.push(topic, topic, "a") as received:
         client.send(topic, "b", size)
         client.send(topic, "a", size)
@@ -97,7 +117,7 @@ def test_node_gets_what_it_sent_by_tag(client: NodeClient, topic: str, size: int
     assert found == expected
 
 
-def test_node_gets_again_what_it_refused(client: NodeClient, topic: str) -> None:
+def test_it_gets_again_what_it_refused(client: Neighbour, topic: str) -> None:
     with client.push(topic, topic, "*", failures=2) as received:
         client.send(topic, "a")
 
@@ -108,7 +128,7 @@ def test_node_gets_again_what_it_refused(client: NodeClient, topic: str) -> None
         assert set(times()) == {f"k{number}" for number in range(COUNT)}
 
 
-def test_node_gets_what_others_sent(client: NodeClient, topic: str, types_target: Target) -> None:
+def test_it_gets_what_others_sent(client: Neighbour, topic: str, types_target: Target) -> None:
     bodies = [f"body-{number}".ljust(number * 2_000, ".") for number in range(COUNT)]
     with client.push(topic, topic, "*") as received:
         with rmq.Producer(
