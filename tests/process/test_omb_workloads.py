@@ -7,6 +7,7 @@ that is looked for, signed messages. What this cannot show: that the figures are
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,3 +171,4 @@ def test_a_broker_that_goes_away_ends_the_run(tmp_path: Path) -> None:
         rest, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 3, rest + errors
     assert f"{broker.address} closed the connections of" in errors and "Traceback" not in errors
+    assert re.search(r"topics omb-[0-9a-f]+-\.\. are left behind", errors)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from rmq.client.blocking.admin import delete_topic
 from rmq.client.blocking.cluster import Cluster
-from rmq.errors import RmqError
+from rmq.errors import RemoteError, RmqError
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.workload.result import RunResult
@@ -105,9 +105,13 @@ class WorkloadRun:
             yield control.find_queues(self.namesrv, names, queues)
         finally:
             tell(f"deleting topics: {len(names):,}")
-            with Cluster(self.namesrv) as cluster, contextlib.suppress(RmqError):
-                for name in names:
-                    delete_topic(cluster, name)
+            try:
+                with Cluster(self.namesrv) as cluster:
+                    for name in names:
+                        with contextlib.suppress(RemoteError):  # it was not created
+                            delete_topic(cluster, name)
+            except RmqError as error:
+                tell(f"topics omb-{token}-.. are left behind: {error}")
 
     # ---- the measured time
 
