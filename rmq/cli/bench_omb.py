@@ -2,7 +2,7 @@
 
 rmq bench omb 1-topic-16-partitions-1kb.yaml -n 127.0.0.1:9876
 rmq bench omb workloads/*.yaml --duration 60 --warmup 10
-rmq bench omb 1-topic-16-partitions-1kb.yaml -o json | jq .aggregatedPublishLatency99pct
+rmq bench omb 1-topic-16-partitions-1kb.yaml --out - | jq .aggregatedPublishLatency99pct
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ import click
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster
-from rmq.cli.output import Output, output_option
 from rmq.errors import ConfigError
 from rmq.operations.texts import counted
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmq.load.workload.run import Measured, Period
     from rmq.load.workload.settings import Settings
 
+STANDARD_OUTPUT = Path("-")
 PERCENTS = (50.0, 99.0, 99.9)
 HEAD = (f"{'time':>8}  {'published/s':>12}  {'failed/s':>8}  {'consumed/s':>12}  {'behind':>12}"
         f"  {'publish ms p50/p99/p99.9/max':>36}"
@@ -50,14 +51,12 @@ HEAD = (f"{'time':>8}  {'published/s':>12}  {'failed/s':>8}  {'consumed/s':>12} 
 @click.option("--driver", default="rmq", show_default=True, help="The result's name for the peer.")
 @click.option("--pid", "pids", multiple=True, type=int,
               help="Print CPU seconds per million messages of it (repeatable).")  # fmt: skip
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
-              help="The result; WORKLOAD-DRIVER-TIME.json here when it is not named.")  # fmt: skip
-@output_option
+@click.option("--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+              help="The result; -: standard output. Else WORKLOAD-DRIVER-TIME.json.")  # fmt: skip
 @account_options
 def omb(
     workloads: tuple[Path, ...], namesrv: str, duration: float | None, warmup: float | None,
     interval: float, window: int, driver: str, pids: tuple[int, ...], out: Path | None,
-    output: Output,
 ) -> None:  # fmt: skip
     """Run workload files of the OpenMessaging benchmark.
 
@@ -74,14 +73,16 @@ def omb(
     place_of_results(out)
     plan = Plan(duration, warmup, interval, window, driver, pids)
     found = [(path, *read_settings(path)) for path in workloads]
+    echo = partial(click.echo, err=out == STANDARD_OUTPUT)
     for path, settings, unknown in found:
         if unknown:
             click.echo(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
-        if not output.is_data:
-            click.echo(f"{settings.name or path.stem}: {described(settings)}\n{HEAD}")
+        echo(f"{settings.name or path.stem}: {described(settings)}\n{HEAD}")
         run = WorkloadRun(settings, namesrv, plan)
-        measured = run.measure(show=lambda period: show(period, output), tell=tell)
-        finish(measured, out or place(path, driver), output, is_named=out is not None)
+        measured = run.measure(show=lambda period: echo(row(period)), tell=tell)
+        for line in (whole_row(measured), *remarks(measured)):
+            echo(line)
+        keep(measured, out or place(path, driver))
 
 
 def described(settings: Settings) -> str:
@@ -103,11 +104,9 @@ def tell(what: str) -> None:
     click.echo(f"  {what} ...", err=True)
 
 
-def show(period: Period, output: Output) -> None:
-    if output.is_data:
-        return
+def row(period: Period) -> str:
     figures, seconds = period.figures, period.seconds
-    click.echo(
+    return (
         f"{period.elapsed_s:>6.0f} s  {figures.sent / seconds:>12,.0f}  "
         f"{figures.failed / seconds:>8,.0f}  {figures.received / seconds:>12,.0f}  "
         f"{period.backlog:>12,}{latencies(figures)}"
@@ -138,21 +137,21 @@ def place(workload: Path, driver: str) -> Path:
     return Path(f"{workload.stem}-{driver}-{time.strftime('%Y-%m-%d-%H-%M-%S')}.json")
 
 
-def finish(measured: Measured, out: Path, output: Output, *, is_named: bool) -> None:
-    members = measured.result.members
-    if is_named or not output.is_data:
-        out.write_text(json.dumps(members, indent=2) + "\n")
-    if output.is_data:
-        output.value(members)
+def keep(measured: Measured, out: Path) -> None:
+    text = json.dumps(measured.result.members, indent=2)
+    if out == STANDARD_OUTPUT:
+        click.echo(text)
         return
+    out.write_text(f"{text}\n")
+    click.echo(f"result in {out}")
+
+
+def whole_row(measured: Measured) -> str:
     whole, seconds = measured.whole, measured.seconds
-    click.echo(
+    return (
         f"{'whole':>8}  {whole.sent / seconds:>12,.0f}  {whole.failed / seconds:>8,.0f}  "
         f"{whole.received / seconds:>12,.0f}  {'':>12}{latencies(whole)}"
     )
-    for line in remarks(measured):
-        click.echo(line)
-    click.echo(f"result in {out}")
 
 
 def remarks(measured: Measured) -> list[str]:

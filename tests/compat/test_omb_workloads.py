@@ -26,7 +26,7 @@ def test_a_workload_runs_at_two_brokers(two_shards: Target, tmp_path: Path) -> N
     workload.write_text(json.dumps(WORKLOAD))
     done = subprocess.run(
         [sys.executable, "-m", "rmq", "bench", "omb", "-n", two_shards.name_server, workload,
-         "--interval", "1", "-o", "json"],
+         "--interval", "1", "--out", "-"],
         cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -99,7 +99,7 @@ def test_a_backlog_is_built_drained_and_then_measured(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     path = workload(tmp_path, consumerBacklogSizeGB=0.001, testDurationMinutes=0.01)
-    done = run(broker.namesrv, tmp_path, path, "--interval", 0.2, "-o", "json")
+    done = run(broker.namesrv, tmp_path, path, "--interval", 0.2, "--out", "-")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     # 5,369 messages of 200 bytes, 2,684 of a subscription: 2,000 of them are due in a second.
@@ -133,7 +133,7 @@ def test_an_interrupted_run_without_a_pace_has_a_result(
 def test_signed_messages_are_published_and_not_timed_from_end_to_end(tmp_path: Path) -> None:
     with broker_process(tmp_path / "armed", (*SMALL, *ARMED)) as armed, account(ADMIN):
         path = workload(tmp_path, keyDistributor="KEY_ROUND_ROBIN")
-        done = run(armed.namesrv, tmp_path, path, "-d", 1, "-o", "json")
+        done = run(armed.namesrv, tmp_path, path, "-d", 1, "--out", "-")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert result["publishRate"][0] > 0 and result["consumeRate"][0] > 0
