@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from comparison import PERCENTILES, Turn
+from comparison import Turn
 from peer import Shape
-from rocketmq_loads import GROUP, PATIENCE_S, PULL_BATCH, Broker, Read, failures_of
+from rocketmq_loads import GROUP, PATIENCE_S, PULL_BATCH, Broker, Read, failures_of, latency_us
 
 from cext.load.consumer import Consumer
-from cext.load.histogram import Histogram
 from cext.load.producer import Producer
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
@@ -30,7 +29,6 @@ from rmq.format import fastjson
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, pull_frames, send_frames
-from rmq.load.latency import percentiles_ns
 from rmq.load.run import connect
 
 SLICE_US = 20_000
@@ -50,7 +48,7 @@ class Follow(Read):
         producer = Producer(
             send_frames(self.queues, self.shaped()), sockets, self.shape.window, rate, limit
         )
-        with self.consumer() as consumer:
+        with self.consumer(end_to_end=rate > 0) as consumer:
             consumer.run(SLICE_US)  # its pulls are there before the first message
             meter, began = CpuMeter(self.peer.pids()), time.monotonic()
             self.run(producer, consumer, seconds, limit)
@@ -84,7 +82,7 @@ class Follow(Read):
             sends.result()
 
     @contextmanager
-    def consumer(self) -> Iterator[Consumer]:
+    def consumer(self, *, end_to_end: bool) -> Iterator[Consumer]:
         group = f"{GROUP}-tail"
         with self.subscribed([group]) as connection:
             if self.shape.ordered:
@@ -92,7 +90,7 @@ class Follow(Read):
             ends = [control.queue_range(connection, queue)[1] for queue in self.queues]
             frames = pull_frames(self.queues, group, PULL_BATCH, suspend_ms=SUSPEND_MS)
             sockets = [connect(self.peer.address) for _ in ends]
-            yield Consumer(frames, sockets, [(end, None) for end in ends], end_to_end=True)
+            yield Consumer(frames, sockets, [(end, None) for end in ends], end_to_end=end_to_end)
 
     def lock(self, connection: Connection, group: str) -> None:
         """RuntimeError: another client has it."""
@@ -105,10 +103,3 @@ class Follow(Read):
         held = fastjson.loads_object(reply.body).get("lockOKMQSet") or []
         if len(held) != len(self.queues):
             raise RuntimeError(f"{len(held)} of {len(self.queues)} queues were locked")
-
-
-def latency_us(latency: Histogram) -> dict[str, float]:
-    if not latency.count:
-        return {}
-    shares = [float(name.removeprefix("p")) for name in PERCENTILES]
-    return dict(zip(PERCENTILES, map(float, percentiles_ns(latency, shares) / 1e3), strict=True))

@@ -25,6 +25,7 @@ from rows import Bench, messages_held
 from waiting_rows import HALF_QUEUE, Held, await_half_places, await_held, commits
 
 from cext.load.consumer import Consumer
+from cext.load.histogram import Histogram
 from cext.load.popper import Popper
 from cext.load.producer import Producer
 from rmq.client.blocking.connection import Connection, split_address
@@ -97,11 +98,18 @@ def failures_of(stats: dict[str, Any], unanswered: int) -> dict[str, int]:
 
 def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
     failures = failures_of(result.details, result.unanswered)
-    table = latency_microseconds(result) if paced and result.latency.count else {}
     return Turn(
         result.seconds, result.messages, result.cpu_seconds or 0.0, resident_bytes, failures,
-        {name: table[name] for name in PERCENTILES if name in table},
+        latency_us(result.latency) if paced else {},
     )  # fmt: skip
+
+
+def latency_us(latency: Histogram) -> dict[str, float]:
+    """A turn's."""
+    if not latency.count:
+        return {}
+    table = latency_microseconds(latency)
+    return {name: table[name] for name in PERCENTILES}
 
 
 class Sends(Looped):

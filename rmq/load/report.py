@@ -8,6 +8,7 @@ latency us     p50 118.3  p90 140.1  p99 211.7  p99.9 390.2  p99.99 801.5  max 1
 
 from typing import Any
 
+from cext.load.histogram import Histogram
 from rmq.codes import ResponseCode
 from rmq.load.latency import percentiles_ns
 from rmq.load.run import Result
@@ -31,12 +32,12 @@ def code_name(code: int) -> str:
         return "unknown"
 
 
-def latency_microseconds(result: Result) -> dict[str, float]:
+def latency_microseconds(latency: Histogram) -> dict[str, float]:
     """p50 .. p99.99, mean and max in microseconds."""
-    found = (percentiles_ns(result.latency, PERCENTILES) / 1e3).tolist()
+    found = (percentiles_ns(latency, PERCENTILES) / 1e3).tolist()
     table = {f"p{percent:g}": value for percent, value in zip(PERCENTILES, found, strict=True)}
-    table["mean"] = result.latency.mean / 1e3
-    table["max"] = result.latency.maximum / 1e3
+    table["mean"] = latency.mean / 1e3
+    table["max"] = latency.maximum / 1e3
     return table
 
 
@@ -53,7 +54,7 @@ def members(result: Result) -> dict[str, Any]:
         "unanswered": result.unanswered,
         "overdue": result.overdue,
         "latency_us": {
-            name: round(value, 2) for name, value in latency_microseconds(result).items()
+            name: round(value, 2) for name, value in latency_microseconds(result.latency).items()
         },
         **{
             name: result.details[name]
@@ -86,7 +87,7 @@ def as_text(result: Result, pids: list[int], verb: str = "acked") -> str:
         lines.append(
             f"{'cpu':<14} {result.cpu_per_million:.3f} CPU-s per million messages (pids {shown})"
         )
-    table = latency_microseconds(result)
+    table = latency_microseconds(result.latency)
     lines.append(
         f"{'latency us':<14} " + "  ".join(f"{name} {value:,.1f}" for name, value in table.items())
     )

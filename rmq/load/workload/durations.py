@@ -9,7 +9,7 @@ two, which the next moment's have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,10 @@ class Durations:
     def of(histogram: Histogram) -> Durations:
         counts = np.frombuffer(histogram.counts, np.uint64).astype(np.int64)
         return Durations(counts, histogram.mean * histogram.count)
+
+    @staticmethod
+    def of_all(histograms: Iterable[Histogram]) -> Durations:
+        return sum(map(Durations.of, histograms), Durations.none())
 
     def __add__(self, other: Durations) -> Durations:
         return Durations(self.counts + other.counts, self.total_ns + other.total_ns)

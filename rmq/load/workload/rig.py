@@ -42,10 +42,8 @@ class Figures:
     """Since the start, or of a period: the difference of two."""
 
     sent: int  # and acknowledged
-    sent_bytes: int  # of bodies
     failed: int
     received: int
-    received_bytes: int
     publish: Durations  # from when a message was due
     delay: Durations  # from when a message was due until it went
     end_to_end: Durations
@@ -65,7 +63,7 @@ class Rig:
         self.brokers: dict[str, list[Queue]] = {}
         for target in targets:
             self.brokers.setdefault(target.address, []).append(target.queue)
-        self.shares = {
+        self.shares = {  # of the rate
             address: len(queues) / len(targets) for address, queues in self.brokers.items()
         }
         self.producers: list[tuple[str, Producer]] = []  # by address
@@ -102,7 +100,7 @@ class Rig:
         for address, consumer in self.consumers:
             self._thread(self._pull, address, consumer)
         for address, producer in self.producers:
-            self._thread(self._send, address, producer, self.shares[address])
+            self._thread(self._send, address, producer)
 
     def pace(self, rate: float) -> None:
         self.rate = rate
@@ -134,19 +132,20 @@ class Rig:
 
     # ---- what was done
 
+    def messages(self) -> tuple[int, int]:
+        """Sent and received since the start: what is looked at often."""
+        sent = sum(producer.stats()["messages"] for _, producer in self.producers)
+        return sent, sum(consumer.stats()["messages"] for _, consumer in self.consumers)
+
     def figures(self) -> Figures:
-        sent = [(producer.stats(), producer) for _, producer in self.producers]
-        received = [(consumer.stats(), consumer) for _, consumer in self.consumers]
-        messages = sum(stats["messages"] for stats, _ in sent)
+        sent, received = self.messages()
         return Figures(
-            sent=messages,
-            sent_bytes=messages * len(self.payload),
-            failed=sum(sum(stats["failures"].values()) for stats, _ in sent),
-            received=sum(stats["messages"] for stats, _ in received),
-            received_bytes=sum(stats["body_bytes"] for stats, _ in received),
-            publish=sum((Durations.of(each.latency) for _, each in sent), Durations.none()),
-            delay=sum((Durations.of(each.delay) for _, each in sent), Durations.none()),
-            end_to_end=sum((Durations.of(e.end_to_end) for _, e in received), Durations.none()),
+            sent=sent,
+            failed=sum(sum(each.stats()["failures"].values()) for _, each in self.producers),
+            received=received,
+            publish=Durations.of_all(each.latency for _, each in self.producers),
+            delay=Durations.of_all(each.delay for _, each in self.producers),
+            end_to_end=Durations.of_all(each.end_to_end for _, each in self.consumers),
         )
 
     def failures(self) -> dict[int, int]:
@@ -171,12 +170,12 @@ class Rig:
         thread.start()
         self._threads.append(thread)
 
-    def _send(self, address: str, producer: Producer, share: float) -> None:
+    def _send(self, address: str, producer: Producer) -> None:
         rate = self.rate
         while not self._ended.is_set() and producer.run(SLICE_US):
             if rate != self.rate:
                 rate = self.rate
-                producer.pace(rate * share)
+                producer.pace(rate * self.shares[address])
         if not self._ended.is_set():
             raise UnreachableError(f"{address} closed the connections of all producers")
         self.unanswered += producer.finish(DRAIN_US)

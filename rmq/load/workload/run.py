@@ -131,8 +131,8 @@ class WorkloadRun:
                 is_last = not is_draining and now - began >= end_s
                 if now - then >= self.plan.period_s or is_last:
                     figures = rig.figures()
-                    period = Period(now - began, now - then, figures - last,
-                                    self._behind(figures), rig.rate)  # fmt: skip
+                    behind = self._behind(figures.sent, figures.received)
+                    period = Period(now - began, now - then, figures - last, behind, rig.rate)
                     result.add(period.figures, period.seconds, period.backlog)
                     show(period)
                     last, then = figures, now
@@ -156,16 +156,15 @@ class WorkloadRun:
                 self._beaten_s = now
                 rig.beat()
             if self.sustainable is not None and now - self._paced_s >= PACE_S:
-                figures = rig.figures()
-                received = figures.received // max(self.settings.subscriptions_per_topic, 1)
-                if not self.settings.subscriptions_per_topic:
-                    received = figures.sent
-                rig.pace(self.sustainable.after(now - self._paced_s, figures.sent, received))
+                sent, received = rig.messages()
+                copies = self.settings.subscriptions_per_topic
+                each = received // copies if copies else sent
+                rig.pace(self.sustainable.after(now - self._paced_s, sent, each))
                 self._paced_s = now
             yield now
 
-    def _behind(self, figures: Figures) -> int:
-        return max(0, self.settings.subscriptions_per_topic * figures.sent - figures.received)
+    def _behind(self, sent: int, received: int) -> int:
+        return max(0, self.settings.subscriptions_per_topic * sent - received)
 
     def _backlog(self, rig: Rig, tell: Tell) -> Iterator[bool]:
         """At each look, whether a backlog is still built or drained."""
@@ -174,12 +173,12 @@ class WorkloadRun:
             size = max(1, self.settings.message_size)
             tell(f"consumers stop until {wanted:,} bytes are behind")
             rig.pause()
-            while self._behind(rig.figures()) * size < wanted:
+            while self._behind(*rig.messages()) * size < wanted:
                 yield True
             tell("consumers drain what is behind")
             rig.resume()
             left = max(DRAINED, int((1 - self.settings.backlog_drain_ratio) * wanted / size))
-            while self._behind(rig.figures()) > left:
+            while self._behind(*rig.messages()) > left:
                 yield True
             tell("drained")
         while True:

@@ -25,7 +25,6 @@ BODY_BYTES_MAX = 4 << 20
 KEYS = 10_000  # distinct ones, as the benchmark has them
 NO_KEY, KEYED = "NO_KEY", ("KEY_ROUND_ROBIN", "RANDOM_NANO")
 
-Count = Annotated[int, Meta(ge=1)]
 Some = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 

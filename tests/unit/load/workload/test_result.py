@@ -39,7 +39,7 @@ def durations(*milliseconds: float) -> Durations:
 
 def figures(sent: int, received: int) -> Figures:
     return Figures(
-        sent=sent, sent_bytes=sent * 4, failed=3, received=received, received_bytes=received * 4,
+        sent=sent, failed=3, received=received,
         publish=durations(1, 2), delay=durations(0.5), end_to_end=durations(4, 4, 4),
     )  # fmt: skip
 
