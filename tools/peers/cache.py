@@ -17,7 +17,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from hashlib import sha256
 from pathlib import Path
 
 APACHE_VERSION = "5.5.0"
@@ -73,6 +74,12 @@ def kept(folder: str, make: Callable[[Path], None]) -> Path:
         if not target.is_dir():  # another process may have been first
             raise
     return target
+
+
+def kept_of(name: str, files: Iterable[Path], make: Callable[[Path], None]) -> Path:
+    """The same, for what is made of these files: anew when what is in them changed."""
+    digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    return kept(f"{name}-{digest}", make)
 
 
 def fetch_dependencies(folder: str, pom: Path, properties: dict[str, str]) -> Path:

@@ -5,17 +5,15 @@ cargo_program(Path("tests/compat/rust"), "rmq-compat")   # .../rust-0123456789ab
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
-from tools.peers.cache import kept, ran, tool
+from tools.peers.cache import kept_of, ran, tool
 
 
 def cargo_program(project: Path, name: str) -> Path:
     """Built once; minutes, most of it the client."""
     files = [project / "Cargo.toml", project / "Cargo.lock", *sorted(project.glob("src/*.rs"))]
-    digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
 
     def build(folder: Path) -> None:
         source = folder / "source"
@@ -27,4 +25,4 @@ def cargo_program(project: Path, name: str) -> Path:
         shutil.move(source / "target" / "debug" / name, folder / name)
         shutil.rmtree(source)
 
-    return kept(f"{project.name}-{digest[:12]}", build) / name
+    return kept_of(project.name, files, build) / name

@@ -9,10 +9,9 @@ A program is built for this machine, with the checksums of Go's own data base.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from pathlib import Path
 
-from tools.peers.cache import kept, ran, tool
+from tools.peers.cache import kept, kept_of, ran, tool
 
 # Nobody asks these programs for their commit, and git refuses a tree of another user's.
 BUILD = ["build", "-buildvcs=false", "-trimpath"]
@@ -31,10 +30,9 @@ def installed(module: str, version: str) -> Path:
 def compiled(source: Path) -> Path:
     """The command of a folder with go.mod, go.sum and one package."""
     name = source.name.replace("_", "-")
-    texts = [path.read_bytes() for path in sorted(source.iterdir()) if path.is_file()]
-    digest = sha256(b"\0".join(texts)).hexdigest()[:12]
+    files = [path for path in sorted(source.iterdir()) if path.is_file()]
 
     def build(folder: Path) -> None:
         ran([tool("go"), *BUILD, "-o", str(folder / name), "."], source)
 
-    return kept(f"{name}-{digest}", build) / name
+    return kept_of(name, files, build) / name

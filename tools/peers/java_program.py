@@ -7,20 +7,17 @@ With it are compiled the files beside it that it uses; anew when one of the fold
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
-from tools.peers.cache import HERE, kept, ran, tool
+from tools.peers.cache import HERE, kept_of, ran, tool
 
 JAVA_LOAD = HERE / "java_load"
 
 
 def compiled(main: Path, jars: Path) -> Path:
-    texts = [path.read_bytes() for path in sorted(main.parent.glob("*.java"))]
-    digest = sha256(b"\0".join(texts)).hexdigest()[:12]
 
     def build(folder: Path) -> None:
         ran([tool("javac"), "-d", str(folder), "-cp", f"{jars}/*", "-sourcepath", str(main.parent),
              "-implicit:class", str(main)])  # fmt: skip
 
-    return kept(f"{main.stem}-{digest}", build)
+    return kept_of(main.stem, sorted(main.parent.glob("*.java")), build)

@@ -7,22 +7,20 @@ No script of a package is run.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
-from tools.peers.cache import kept, ran, tool
+from tools.peers.cache import kept_of, ran, tool
 
 FILES = ("package.json", "package-lock.json")
 
 
 def npm_modules(project: Path) -> Path:
     """The folder node_modules of what the two files of the project name; fetched once."""
-    digest = hashlib.sha256(b"".join((project / name).read_bytes() for name in FILES)).hexdigest()
 
     def install(folder: Path) -> None:
         for name in FILES:
             shutil.copy(project / name, folder)
         ran([tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
 
-    return kept(f"{project.name}-{digest[:12]}", install) / "node_modules"
+    return kept_of(project.name, [project / name for name in FILES], install) / "node_modules"
