@@ -145,6 +145,16 @@ cdef inline void begin_json(Writer* writer, int32_t code, int32_t opaque,
     writer.at = put_json_end(at)
 
 
+cdef inline void begin_request(Writer* writer, uint8_t* out, const char* head,
+                               int32_t opaque) noexcept nogil:
+    """JSON, which every client reads; the head goes as far as the opaque."""
+    writer.start = out
+    writer.binary = False
+    writer.any_field = False
+    writer.at = put_number(rmq_put(out + FRAME_PREFIX_BYTES, head), opaque)
+    writer.at = put_json_end(writer.at)
+
+
 cdef inline void begin(Writer* writer, uint8_t* out, uint8_t serialize_type, int32_t code,
                        int32_t opaque, const Text* remark) noexcept nogil:
     writer.start = out
@@ -304,12 +314,8 @@ cdef uint32_t write_pushed_reply_header(uint8_t* out,
     cdef Writer writer
     cdef Text yes = text_of(<const uint8_t*>b"true", 4)
     cdef Text no = text_of(<const uint8_t*>b"false", 5)
-    writer.start = out
-    writer.binary = False
-    writer.any_field = False
-    writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":326,"flag":0,"language":"PYTHON",')
-    writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
-    writer.at = put_json_end(writer.at)
+    begin_request(&writer, out, b'{"code":326,"flag":0,"language":"PYTHON","opaque":',
+                  fields.opaque)
     put_text_field(&writer, b"producerGroup", &fields.producer_group)
     put_text_field(&writer, b"topic", &fields.topic)
     put_text_field(&writer, b"defaultTopic", &fields.default_topic)
@@ -333,12 +339,8 @@ cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexce
     cdef Text key = fields.unique_key
     if key.bytes == NULL:
         key = text_of(<const uint8_t*>b"", 0)
-    writer.start = out
-    writer.binary = False
-    writer.any_field = False
-    writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":39,"flag":2,"language":"PYTHON",')
-    writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
-    writer.at = put_json_end(writer.at)
+    begin_request(&writer, out, b'{"code":39,"flag":2,"language":"PYTHON","opaque":',
+                  fields.opaque)
     put_text_field(&writer, b"topic", &half_topic)
     put_number_field(&writer, b"tranStateTableOffset", fields.queue_offset)
     put_number_field(&writer, b"commitLogOffset", fields.log_offset)
