@@ -15,7 +15,7 @@ from cext.base.check cimport check
 from cext.base.status cimport Status
 from cext.load.histogram cimport Histogram
 from cext.load.peer cimport Peer, peer_room, peer_take_slot
-from cext.load.records cimport UNIQUE_BITS, Walk, unique_number, walk_records
+from cext.load.records cimport Walk, since_number, unique_number, walk_records
 from cext.load.resting_loop cimport REST_NS, RestingLoop
 from cext.load.tally cimport CODE_CORRUPT, tally_add
 from cext.load.template cimport FrameSet
@@ -23,7 +23,6 @@ from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED
 from cext.wire.reply_reader cimport ReplyFrame, reply_number
 
 cdef enum:
-    UNIQUE_MASK = (1 << UNIQUE_BITS) - 1
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
 
 
@@ -88,15 +87,14 @@ cdef class Consumer(RestingLoop):
     cdef void count_end_to_end(self, const uint8_t* records, uint32_t length) noexcept nogil:
         """Of records that are right; one without a number is left out."""
         cdef uint32_t at = 0, total
-        cdef int64_t due_ns
+        cdef int64_t number
         cdef Walk one
         while at < length:
             total = load_u32(records + at)
             walk_records(records + at, total, 0, False, &one)
-            due_ns = unique_number(&one)
-            if due_ns >= 0:
-                self.end_to_end.record(<int64_t>((<uint64_t>self.last_answer_ns
-                                                  - <uint64_t>due_ns) & UNIQUE_MASK))
+            number = unique_number(&one)
+            if number >= 0:
+                self.end_to_end.record(since_number(number, self.last_answer_ns))
             at += total
 
     cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil:

@@ -25,5 +25,10 @@ cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_of
 # The number that a generator of ours writes as the last twelve hex digits of a message's UNIQ_KEY
 # (producer.pxd), of the last record of a walk; -1: there is no such key.
 cdef int64_t unique_number(const Walk* walk) noexcept nogil
+# ns from the moment that such a number is the low bits of, at most 39 hours ago, until now;
+# negative where it is yet to come.
+cdef inline int64_t since_number(int64_t number, int64_t now_ns) noexcept nogil:
+    cdef uint64_t passed = <uint64_t>now_ns - <uint64_t>number
+    return <int64_t>(passed << (64 - UNIQUE_BITS)) >> (64 - UNIQUE_BITS)
 # The same walk for records of several queues (a pop's), whose offsets stand in any order.
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t
 
 from cext.base.status cimport Status
 from cext.load.pop_acks cimport ACK_BITS_TEXT, AckRow, AckTexts, ack_bits_text, next_ack_row
-from cext.load.records cimport Walk, unique_number, walk_records
+from cext.load.records cimport Walk, since_number, unique_number, walk_records
 
 
 def ack_rows(bytes starts not None, bytes offsets not None):
@@ -44,3 +44,8 @@ def unique_number_of(bytes data not None):
     cdef Walk walk
     walk_records(<const uint8_t*>data, len(data), 0, False, &walk)
     return unique_number(&walk)
+
+
+def since_number_ns(number, now_ns):
+    """From a unique number's moment until now."""
+    return since_number(number, now_ns)

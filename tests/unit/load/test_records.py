@@ -7,7 +7,7 @@ What this cannot show: that brokers lay their records out so; tests/compat pulls
 import pytest
 from support.stored_records import V2, record
 
-from cext.testing.load_probe import records_walked, unique_number_of
+from cext.testing.load_probe import records_walked, since_number_ns, unique_number_of
 
 
 def test_records_of_every_shape_are_walked():
@@ -60,3 +60,10 @@ def test_the_number_of_a_unique_key_is_found_wherever_it_stands():
     assert unique_number_of(record(1)) == -1
     assert unique_number_of(record(1, properties=key[:30])) == -1
     assert unique_number_of(record(1, properties=key.replace(b"BEEF", b"BEEf"))) == -1
+
+
+@pytest.mark.parametrize("now_ns", [10**12, 1 << 48, (5 << 48) + 7, (1 << 62) + 12_345])
+def test_the_time_since_a_number_holds_on_a_machine_that_is_up_for_years(now_ns: int) -> None:
+    low = (1 << 48) - 1
+    for passed in (0, 1, 3_000_000, 38 * 3600 * 10**9, -1, -5000):
+        assert since_number_ns((now_ns - passed) & low, now_ns) == passed
