@@ -8,19 +8,23 @@ on every master, then waited for at the name server.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.admin import topic_fields
 from rmq.client.blocking.cluster import Cluster, Route
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.load.frames import Queue
 
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
+TOPICS_AT_ONCE = 64
+CREATING, WAITING = "creating topics", "waiting for routes"
+
+Progress = Callable[[str, int, int], None]  # stage, done, of so many
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -31,18 +35,19 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def find_queues(
-    namesrv: str, topics: Iterable[str], create_queues: int, readable: bool = False
-) -> list[Target]:
+    namesrv: str, topics: Iterable[str], create_queues: int, readable: bool = False,
+    progress: Progress = lambda stage, done, total: None,
+) -> list[Target]:  # fmt: skip
     """All queues of the topics that may be written (or read), missing topics created first."""
     topics = list(topics)
     with Cluster(namesrv) as cluster:
         known = {topic: _route(cluster, topic) for topic in topics}
         missing = [topic for topic in topics if known[topic] is None]
-        for topic in missing:
-            create_topic(cluster, topic, create_queues)
+        makers = _create(cluster, missing, create_queues, progress) if missing else []
         targets: list[Target] = []
-        for topic in topics:
-            route = known[topic] or _await_route(cluster, topic)
+        for at, topic in enumerate(topics):
+            progress(WAITING, at, len(topics))
+            route = known[topic] or _await_route(cluster, topic, makers)
             for queue in route.readable() if readable else route.writable():
                 address = route.brokers[queue.broker_name].master
                 assert address is not None  # readable and writable list masters only
@@ -102,15 +107,34 @@ def _route(cluster: Cluster, topic: str) -> Route | None:
         raise
 
 
-def _await_route(cluster: Cluster, topic: str) -> Route:
+def _create(cluster: Cluster, topics: Sequence[str], queues: int, progress: Progress) -> list[str]:
+    """On every master; the brokers' names. RemoteError: one refuses."""
+    masters = cluster.masters()
+    for start in range(0, len(topics), TOPICS_AT_ONCE):
+        progress(CREATING, start, len(topics))
+        names = topics[start : start + TOPICS_AT_ONCE]
+        rows = [topic_fields(name, queues, queues, PERM_READ | PERM_WRITE, False) for name in names]
+        for broker in masters:
+            replies = cluster.ask_all(broker.name, RequestCode.UPDATE_AND_CREATE_TOPIC, rows)
+            for name, reply in zip(names, replies, strict=True):
+                if reply.code != ResponseCode.SUCCESS:
+                    remark = reply.remark or "no reason given"
+                    raise RemoteError(reply.code, f"{broker.name}, topic {name}: {remark}")
+    return [broker.name for broker in masters]
+
+
+def _await_route(cluster: Cluster, topic: str, brokers: list[str]) -> Route:
+    """With queues of all these brokers."""
     until = time.monotonic() + ROUTE_SECONDS_MAX
     while time.monotonic() < until:
         route = _route(cluster, topic)
-        if route is not None and route.writable():
-            return route
+        if route is not None:
+            found = {queue.broker_name for queue in route.writable()}
+            if found.issuperset(brokers):
+                return route
         time.sleep(0.1)
     raise RemoteError(
         ResponseCode.TOPIC_NOT_EXIST,
         f"{cluster.name_servers[0]} does not show {topic} {ROUTE_SECONDS_MAX:.0f} s after "
-        "its creation",
+        f"its creation on {', '.join(brokers)}",
     )
