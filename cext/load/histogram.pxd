@@ -14,7 +14,8 @@ cdef enum:
     BUCKETS = (VALUE_BITS - SUB_BITS + 1) << SUB_BITS
 
 
-# One thread at a time: the loop records without the GIL, Python reads between two runs of the loop.
+# One thread records, without the GIL. Who reads meanwhile may miss the last durations, or have one
+# in a bucket and not in the sum.
 cdef class Histogram:
     cdef uint64_t buckets[BUCKETS]   # how often each bucket was hit
     cdef uint64_t total              # sum of buckets

@@ -91,5 +91,9 @@ cdef class Histogram:
         return self.smallest
 
     @property
+    def total_ns(self):
+        return self.sum
+
+    @property
     def mean(self):
         return self.sum / self.total if self.total else 0.0

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct Slot:
     int64_t started_ns           # when it was sent, or should have been (open loop)
+    int64_t went_ns              # when it was sent; of a producer's
     int32_t opaque               # 0: the slot is free
     int32_t next_free            # next in the free list, or in the order of sending; -1 ends it
 

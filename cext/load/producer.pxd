@@ -4,7 +4,7 @@
 # comes. Open loop (rate > 0): request k is due at start + k / rate whatever the broker does; its
 # latency counts from that moment, so a broker that stalls for a second shows a second and not one
 # slow request (no coordinated omission). What was due and found no free slot is sent late, and
-# counted late. How late it went is counted apart.
+# counted late. How late it went, and how long it took from then on, are counted apart.
 #
 # The number in a message's unique key is the moment at which it was due, or else sent: monotonic
 # nanoseconds, of which a key has the low 48 bits, and more than that of the message before. So a
@@ -32,10 +32,11 @@ cdef class Producer(EventLoop):
     cdef uint64_t unique         # least number of the next unique key
     # since reset_stats()
     cdef readonly Histogram delay  # ns from when a request was due until it went (open loop)
+    cdef readonly Histogram service  # ns from when a request went until its answer
     cdef uint64_t requests       # sent
     cdef uint64_t acked          # answered with code 0
     cdef uint64_t bytes_sent
 
     cdef bint sent_all(self) noexcept nogil
-    cdef bint put_request(self, Peer* peer, int64_t started_ns) noexcept nogil
+    cdef bint put_request(self, Peer* peer, int64_t started_ns, int64_t now) noexcept nogil
     cdef void fill(self, Peer* peer, int64_t now) noexcept nogil

@@ -32,6 +32,7 @@ cdef class Producer(EventLoop):
         self.rate = rate
         self.limit = limit
         self.delay = Histogram()
+        self.service = Histogram()
         self.open_peers(sockets, REPLY_BYTES_MAX, <uint64_t>window * frames.max_bytes, window,
                         in_order)
         self.reset_stats()
@@ -53,7 +54,7 @@ cdef class Producer(EventLoop):
                 return False
         return True
 
-    cdef bint put_request(self, Peer* peer, int64_t started_ns) noexcept nogil:
+    cdef bint put_request(self, Peer* peer, int64_t started_ns, int64_t now) noexcept nogil:
         """Renders the next frame into the peer's output; False when its window is full."""
         cdef uint8_t* out
         cdef uint32_t length
@@ -66,6 +67,7 @@ cdef class Producer(EventLoop):
         slot = peer_take(peer, started_ns)
         if slot < 0:
             return False
+        peer.slots[slot].went_ns = now
         self.unique = max(self.unique, <uint64_t>started_ns)
         length = self.frames.render(self.next_frame, peer.slots[slot].opaque, self.unique, 0, out)
         peer.output_end += length
@@ -80,7 +82,7 @@ cdef class Producer(EventLoop):
         return True
 
     cdef void fill(self, Peer* peer, int64_t now) noexcept nogil:
-        while not self.sent_all() and self.put_request(peer, now):
+        while not self.sent_all() and self.put_request(peer, now, now):
             pass
 
     cdef void begin(self, int64_t now) noexcept nogil:
@@ -107,7 +109,7 @@ cdef class Producer(EventLoop):
             peer = &self.peers[self.next_peer]
             self.next_peer = self.next_peer + 1 if self.next_peer + 1 < self.peer_count else 0
             started_ns = self.start_ns + <int64_t>(<double>self.due_sent * 1e9 / self.rate)
-            if peer.fd >= 0 and self.put_request(peer, started_ns):
+            if peer.fd >= 0 and self.put_request(peer, started_ns, now):
                 self.due_sent += 1
                 self.delay.record(now - started_ns)
                 tried = 0
@@ -129,6 +131,7 @@ cdef class Producer(EventLoop):
         if reply.header.code == 0:
             self.acked += 1
             self.latency.record(now - peer.slots[slot].started_ns)
+            self.service.record(now - peer.slots[slot].went_ns)
         else:
             tally_add(&self.failures, reply.header.code, 1)
 
@@ -157,6 +160,7 @@ cdef class Producer(EventLoop):
         """Starts counting from now; open requests stay open and count when they are answered."""
         self.requests = self.acked = self.bytes_sent = 0
         self.delay.clear()
+        self.service.clear()
         self.reset_shared_stats()
 
     def stats(self):
