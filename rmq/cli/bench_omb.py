@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -19,17 +20,22 @@ import click
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster
+from rmq.cli.store_places import progress_bar
 from rmq.errors import ConfigError
 from rmq.operations.texts import counted
+from rmq.system.descriptors import raise_limit
 
 if TYPE_CHECKING:
-    from rmq.load.workload.rig import Figures
+    from rmq.load.workload.durations import Durations
+    from rmq.load.workload.figures import Figures
     from rmq.load.workload.run import Measured, Period
     from rmq.load.workload.settings import Settings
 
 STANDARD_OUTPUT = Path("-")
 PERCENTS = (50.0, 99.0, 99.9)
-HEAD = (f"{'time':>8}  {'published/s':>12}  {'failed/s':>8}  {'consumed/s':>12}  {'behind':>12}"
+OWN_FILES = 64  # of the limit of open files: what is no connection of the load
+HEAD = (f"{'time':>8}  {'wanted/s':>12}  {'published/s':>12}  {'failed/s':>8}"
+        f"  {'consumed/s':>12}  {'behind':>12}"
         f"  {'publish ms p50/p99/p99.9/max':>36}"
         f"  {'end to end ms p50/p99/p99.9/max':>36}")  # fmt: skip
 
@@ -62,8 +68,9 @@ def omb(
 
     Topics of its own are created and, at the end, deleted. A producer of the file is a connection
     with WINDOW open requests, a consumer one with an open pull for each of its queues. Without a
-    producerRate the pace is looked for that consumers keep up with, as the benchmark does. The
-    result is a JSON file of the benchmark's form; latencies count from when a message was due.
+    producerRate the pace is looked for that consumers keep up with, as the benchmark does. Publish
+    latencies count from when a message went, as the benchmark's; end to end from when it was due.
+    The result is a JSON file of the benchmark's form. Ctrl-C ends the measured time and keeps it.
     """
     from rmq.load.workload.run import Plan, WorkloadRun
     from rmq.load.workload.settings import read_settings
@@ -71,18 +78,23 @@ def omb(
     if out is not None and len(workloads) > 1:
         raise click.UsageError("--out is for one workload; without it each has a file of its own")
     place_of_results(out)
-    plan = Plan(duration, warmup, interval, window, driver, pids)
+    plan = Plan(duration, warmup, interval, window, driver, pids, raise_limit()[1] - OWN_FILES)
     found = [(path, *read_settings(path)) for path in workloads]
+    runs = [WorkloadRun(settings, namesrv, plan) for _, settings, _ in found]
     echo = partial(click.echo, err=out == STANDARD_OUTPUT)
-    for path, settings, unknown in found:
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for run, (path, settings, unknown) in zip(runs, found, strict=True):
         if unknown:
             click.echo(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
         echo(f"{settings.name or path.stem}: {described(settings)}\n{HEAD}")
-        run = WorkloadRun(settings, namesrv, plan)
-        measured = run.measure(show=lambda period: echo(row(period)), tell=tell)
+        measured = run.measure(lambda period: echo(row(period)), tell, progress_bar)
         for line in (whole_row(measured), *remarks(measured)):
             echo(line)
         keep(measured, out or place(path, driver))
+        if measured.error is not None:
+            raise measured.error
+        if measured.is_interrupted:
+            break
 
 
 def described(settings: Settings) -> str:
@@ -105,29 +117,35 @@ def tell(what: str) -> None:
 
 
 def row(period: Period) -> str:
-    figures, seconds = period.figures, period.seconds
     return (
-        f"{period.elapsed_s:>6.0f} s  {figures.sent / seconds:>12,.0f}  "
-        f"{figures.failed / seconds:>8,.0f}  {figures.received / seconds:>12,.0f}  "
-        f"{period.backlog:>12,}{latencies(figures)}"
+        f"{period.elapsed_s:>6.0f} s  {period.rate:>12,.0f}{rates(period.figures)}  "
+        f"{period.backlog:>12,}{latencies(period.figures)}"
+    )
+
+
+def rates(figures: Figures) -> str:
+    failed = figures.failed_sends.total()
+    return "".join(
+        f"  {count / figures.seconds:>{width},.0f}"
+        for count, width in ((figures.sent, 12), (failed, 8), (figures.received, 12))
     )
 
 
 def latencies(figures: Figures) -> str:
-    return "".join(
-        "  {:>36}".format(
-            "/".join(
-                f"{value / 1e6:.2f}" for value in (*each.percentiles_ns(PERCENTS), each.maximum_ns)
-            )
-            if each.count
-            else "-"
-        )
-        for each in (figures.publish, figures.end_to_end)
-    )
+    return "".join(f"  {in_ms(each):>36}" for each in (figures.publish, figures.end_to_end))
+
+
+def in_ms(durations: Durations) -> str:
+    if not durations.count:
+        return "-"
+    values = (*durations.percentiles_ns(PERCENTS), durations.maximum_ns)
+    return "/".join(f"{value / 1e6:.2f}" for value in values)
 
 
 def place_of_results(out: Path | None) -> None:
     """ConfigError: nothing can be written there; better known now than in half an hour."""
+    if out == STANDARD_OUTPUT:
+        return
     folder = out.parent if out is not None else Path()
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder}: no folder that can be written to; say where with --out")
@@ -142,28 +160,38 @@ def keep(measured: Measured, out: Path) -> None:
     if out == STANDARD_OUTPUT:
         click.echo(text)
         return
-    out.write_text(f"{text}\n")
+    try:
+        out.write_text(f"{text}\n")
+    except OSError as error:
+        click.echo(text)
+        reason = f"{out} cannot be written ({error.strerror}): the result is above"
+        raise ConfigError(reason) from None
     click.echo(f"result in {out}")
 
 
 def whole_row(measured: Measured) -> str:
-    whole, seconds = measured.whole, measured.seconds
-    return (
-        f"{'whole':>8}  {whole.sent / seconds:>12,.0f}  {whole.failed / seconds:>8,.0f}  "
-        f"{whole.received / seconds:>12,.0f}  {'':>12}{latencies(whole)}"
-    )
+    whole = measured.whole
+    return f"{'whole':>8}  {'':>12}{rates(whole)}  {'':>12}{latencies(whole)}"
 
 
 def remarks(measured: Measured) -> list[str]:
-    from rmq.load.report import code_name
+    from rmq.load.report import failure_texts
 
     whole = measured.whole
     found = [
-        f"failures       {count:,} x {code_name(code)}" for code, count in measured.failures.items()
+        ("messages", f"{measured.sent:,} published, {measured.received:,} consumed since the start")
     ]
+    if whole.delay.maximum_ns:
+        percents = "/".join(f"p{percent:g}" for percent in PERCENTS)
+        found.append(("publish", f"{in_ms(whole.due)} ms ({percents}/max) from when it was due"))
+    for what, failures in (("sends", whole.failed_sends), ("pulls", whole.failed_pulls)):
+        if failures:
+            found.append(("failures", f"of {what}: {failure_texts(failures)}"))
+    if measured.overdue:
+        found.append(("overdue", f"{measured.overdue:,} messages were due and not yet sent"))
     if measured.unanswered:
-        found.append(f"unanswered     {measured.unanswered:,} at the end")
+        found.append(("unanswered", f"{measured.unanswered:,} messages"))
     if measured.cpu_seconds is not None and whole.sent:
         cost = measured.cpu_seconds / whole.sent * 1e6
-        found.append(f"cpu            {cost:.2f} CPU-s per million messages published")
-    return found
+        found.append(("cpu", f"{cost:.2f} CPU-s per million messages published"))
+    return [f"{name:<14} {text}" for name, text in found]

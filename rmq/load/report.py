@@ -6,6 +6,7 @@ cpu            1.12 CPU-s per million messages (pids 4711)
 latency us     p50 118.3  p90 140.1  p99 211.7  p99.9 390.2  p99.99 801.5  max 1202.7
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from cext.load.histogram import Histogram
@@ -30,6 +31,13 @@ def code_name(code: int) -> str:
         return ResponseCode(code).name
     except ValueError:
         return "unknown"
+
+
+def failure_texts(failures: Mapping[int, int]) -> str:
+    """By code."""
+    return ", ".join(
+        f"{code} ({code_name(code)}): {count:,}" for code, count in sorted(failures.items())
+    )
 
 
 def latency_microseconds(latency: Histogram) -> dict[str, float]:
@@ -77,11 +85,7 @@ def as_text(result: Result, pids: list[int], verb: str = "acked") -> str:
     if result.unanswered:
         lines.append(f"{'unanswered':<14} {result.unanswered:,} requests")
     if result.failures:
-        shown = ", ".join(
-            f"{code} ({code_name(code)}): {count:,}"
-            for code, count in sorted(result.failures.items())
-        )
-        lines.append(f"{'failures':<14} {shown}")
+        lines.append(f"{'failures':<14} {failure_texts(result.failures)}")
     if result.cpu_per_million is not None:
         shown = " ".join(str(pid) for pid in pids)
         lines.append(

@@ -3,7 +3,11 @@
 settings          what a file says, checked
 sustainable_rate  the pace at which consumers keep up, where a file names none (producerRate: 0)
 durations         counts of a histogram: those of a period are the difference of two
-rig               producers and consumers, a thread each, and what they have done so far
+figures           what was done up to a moment, or in a period
+publisher         the producers of one broker, and their thread
+subscription      the consumers of a group at one broker, and their thread
+topics            topics and groups of one run, made and deleted
+rig               producers and consumers at all brokers, and what they have done so far
 run               warm-up, backlog, measured time
 result            the JSON that the benchmark writes
 """

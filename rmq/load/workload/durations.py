@@ -36,7 +36,7 @@ class Durations:
     @staticmethod
     def of(histogram: Histogram) -> Durations:
         counts = np.frombuffer(histogram.counts, np.uint64).astype(np.int64)
-        return Durations(counts, histogram.mean * histogram.count)
+        return Durations(counts, histogram.total_ns)
 
     @staticmethod
     def of_all(histograms: Iterable[Histogram]) -> Durations:

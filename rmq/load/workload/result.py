@@ -1,12 +1,13 @@
 """Result: what the OpenMessaging benchmark writes of a run (benchmark-framework, TestResult.java).
 
 publishRate, consumeRate and their like have an entry for each period; names that begin with
-`aggregated` are of the whole. Rates are a second's, latencies ms, publishDelayLatency us. A latency
-counts from when a message was due, to the answer or, endToEnd, to the consumer; the benchmark's own
-endToEnd counts from when it went.
+`aggregated` are of the whole. Rates are a second's, latencies ms, publishDelayLatency us. As in the
+benchmark (WorkerStats.java), publishLatency counts from when a message went to its answer, and
+publishDelayLatency from when it was due until it went. endToEndLatency counts from when it was due
+until a consumer had it; the benchmark's from when it went.
 
     result = RunResult(settings, "rmq")
-    result.add(figures_of_the_period, seconds=10.0, backlog=17)
+    result.add(figures_of_the_period, backlog=17)
     result.end(figures_of_the_whole)
     result.members          {"workload": .., "publishRate": [49_998.7], ..}
 """
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rmq.load.workload.durations import Durations
-from rmq.load.workload.rig import Figures
+from rmq.load.workload.figures import Figures
 from rmq.load.workload.settings import Settings
 
 PERCENTS = {"50pct": 50.0, "75pct": 75.0, "95pct": 95.0, "99pct": 99.0, "999pct": 99.9,
@@ -35,16 +36,22 @@ class RunResult:
             "topics": settings.topics, "partitions": settings.partitions_per_topic,
             "producersPerTopic": settings.producers_per_topic,
             "consumersPerTopic": settings.consumer_per_subscription,
-            "publishRate": [], "publishErrorRate": [], "consumeRate": [], "backlog": [],
         }  # fmt: skip
+        self._lists: dict[str, list[float]] = {
+            "publishRate": [], "publishErrorRate": [], "consumeRate": [], "backlog": [],
+            **{name: [] for part in LATENCIES for name in _names(part)},
+        }  # fmt: skip
+        self.members.update(self._lists)
 
-    def add(self, period: Figures, seconds: float, backlog: int) -> None:
+    def add(self, period: Figures, backlog: int) -> None:
+        seconds = period.seconds
         entries = {
-            "publishRate": period.sent / seconds, "publishErrorRate": period.failed / seconds,
+            "publishRate": period.sent / seconds,
+            "publishErrorRate": period.failed_sends.total() / seconds,
             "consumeRate": period.received / seconds, "backlog": backlog,
         }  # fmt: skip
         for name, value in (*entries.items(), *_latencies(period)):
-            self.members.setdefault(name, []).append(value)
+            self._lists[name].append(value)
 
     def end(self, whole: Figures) -> None:
         for name, value in _latencies(whole):
@@ -61,11 +68,13 @@ class RunResult:
 def _latencies(figures: Figures) -> Iterator[tuple[str, float]]:
     for name, part in LATENCIES.items():
         durations: Durations = getattr(figures, part)
-        yield f"{name}Avg", durations.mean_ns / _unit(name)
         values = durations.percentiles_ns(list(PERCENTS.values()))
-        for suffix, value in zip(PERCENTS, values, strict=True):
-            yield name + suffix, _number(name, value)
-        yield f"{name}Max", _number(name, durations.maximum_ns)
+        numbers = [_number(name, value) for value in (*values, durations.maximum_ns)]
+        yield from zip(_names(name), (durations.mean_ns / _unit(name), *numbers), strict=True)
+
+
+def _names(latency: str) -> list[str]:
+    return [latency + suffix for suffix in ("Avg", *PERCENTS, "Max")]
 
 
 def _unit(name: str) -> float:

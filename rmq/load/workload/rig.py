@@ -1,109 +1,115 @@
-"""Rig: the producers and consumers of a workload, each in a thread of its own, and what they did.
+"""Rig: the producers and consumers of a workload at all brokers, each in a thread of its own.
 
-A broker (each shard of one is a broker) has one producer with a connection for each of the file's
-producers, and for each subscription one consumer with a connection for each of its consumers; as
-the benchmark's driver for RocketMQ does, all topics of a broker go over the same ones.
+A broker (each shard of one is a broker) has one publisher with a connection for each of the file's
+producers, and one subscription for each of the file's, with a connection for each of its consumers;
+as the benchmark's driver for RocketMQ does, all topics of a broker go over the same ones.
 
 Signed messages do not say when they were due (rmq/load/frames.py): with an account, nothing is
 counted from end to end.
 
-    with Rig(settings, targets, window=1024) as rig:
-        rig.start(rate=50_000.0)
+    with Rig(settings, targets, "bench-omb", window=1024, rate=50_000.0) as rig:
+        rig.start()
         rig.pace(60_000.0); rig.pause(); rig.resume()
         before = rig.figures(); ...; rig.figures() - before
+        rig.stop()
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
+import time
 from collections import Counter
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from cext.load.consumer import Consumer
-from cext.load.producer import Producer
 from rmq.client.blocking import credentials
-from rmq.client.blocking.connection import Connection
-from rmq.errors import UnreachableError
+from rmq.errors import ConfigError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
-from rmq.load.run import DRAIN_US, connect
 from rmq.load.workload.durations import Durations
+from rmq.load.workload.figures import Figures
+from rmq.load.workload.publisher import Publisher
 from rmq.load.workload.settings import Settings
+from rmq.load.workload.subscription import Subscription
 
-SLICE_US = 20_000  # between two looks at what is wanted
 PULL_MESSAGES = 32
-GROUP = "bench-omb"
+SEND_INTERVAL_S = 60.0  # a broker closes a connection that has been silent for two minutes
+WINDOW_BYTES = 256 << 20  # of output, of all connections
+HEADER_BYTES = 1024  # of a send: about
+DRAIN_S = 5.0  # at the end, consumers get what was published so long
+LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Since the start, or of a period: the difference of two."""
+class Sizes:
+    """What the file asks for, or what there is room for. Of one broker."""
 
-    sent: int  # and acknowledged
-    failed: int
-    received: int
-    publish: Durations  # from when a message was due
-    delay: Durations  # from when a message was due until it went
-    end_to_end: Durations
+    producers: int
+    consumers: int  # of each subscription
+    window: int  # open requests of a producer
 
-    def __sub__(self, other: Figures) -> Figures:
-        names = [field.name for field in fields(self)]
-        return Figures(*(getattr(self, name) - getattr(other, name) for name in names))
+    @staticmethod
+    def of(settings: Settings, brokers: int, queues: int, rate: float, window: int) -> Sizes:
+        """Of a broker with so many queues, where each has an equal share of the rate."""
+        busy = max(1, int(rate / brokers * SEND_INTERVAL_S))
+        producers = min(settings.producers_per_topic, busy)
+        room = WINDOW_BYTES // (brokers * producers) // (settings.message_size + HEADER_BYTES)
+        return Sizes(
+            producers=producers,
+            consumers=min(settings.consumer_per_subscription, queues),
+            window=max(1, min(window, room)),
+        )
+
+    def connections(self, subscriptions: int) -> int:
+        return self.producers + subscriptions * self.consumers
 
 
 class Rig:
-    """UnreachableError, RemoteError: of a broker that is not there, or refuses."""
+    def __init__(
+        self, settings: Settings, targets: list[control.Target], group: str, window: int,
+        rate: float, connections_max: int, tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """group: what names of groups begin with; rate: messages a second; tell: what is less than
+        the file says.
 
-    def __init__(self, settings: Settings, targets: list[control.Target], window: int) -> None:
+        UnreachableError: of a broker that is not there. ConfigError: more connections are
+        needed."""
         self.settings = settings
-        self.payload = settings.payload()
-        self.window = window
-        self.brokers: dict[str, list[Queue]] = {}
+        self.rate = rate
+        self._payload = settings.payload()
+        self._brokers: dict[str, list[Queue]] = {}
         for target in targets:
-            self.brokers.setdefault(target.address, []).append(target.queue)
-        self.shares = {  # of the rate
-            address: len(queues) / len(targets) for address, queues in self.brokers.items()
+            self._brokers.setdefault(target.address, []).append(target.queue)
+        self._shares = {  # of the rate
+            address: len(queues) / len(targets) for address, queues in self._brokers.items()
         }
-        self.producers: list[tuple[str, Producer]] = []  # by address
-        self.consumers: list[tuple[str, Consumer]] = []
-        self.rate = 0.0
-        self.unanswered = 0
-        self._subscribed: list[tuple[Connection, str, set[str]]] = []
-        self._threads: list[threading.Thread] = []
-        self._ended = threading.Event()
-        self._going = threading.Event()  # consumers pull
-        self._going.set()
+        self.publishers: list[Publisher] = []
+        self.subscriptions: list[Subscription] = []
+        self._sending: list[threading.Thread] = []
+        self._pulling: list[threading.Thread] = []
+        self._sent_all, self._ended, self._going = (threading.Event() for _ in range(3))
+        self._going.set()  # consumers pull
         self._errors: list[BaseException] = []
-        self._open = contextlib.ExitStack()
+        self._connect(self._sizes(window, connections_max, tell), group)
 
     def __enter__(self) -> Rig:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.stop()
-        self._open.close()
+        self._end()
 
     # ---- what is done
 
-    def start(self, rate: float) -> None:
-        """At so many messages a second."""
-        self.rate = rate
-        for address in self.brokers:
-            for number in range(self.settings.subscriptions_per_topic):
-                consumer = self._consumer(address, f"{GROUP}-{number:03d}")
-                self.consumers.append((address, consumer))
-        for address in self.brokers:
-            producer = self._producer(address, rate * self.shares[address])
-            self.producers.append((address, producer))
-        for address, consumer in self.consumers:
-            self._thread(self._pull, address, consumer)
-        for address, producer in self.producers:
-            self._thread(self._send, address, producer)
+    def start(self) -> None:
+        for subscription in self.subscriptions:
+            self._pulling.append(self._thread(subscription.run, self._ended, self._going))
+        for publisher in self.publishers:
+            self._sending.append(self._thread(publisher.run, self._sent_all))
 
     def pace(self, rate: float) -> None:
         self.rate = rate
+        for publisher in self.publishers:
+            publisher.pace(rate * self._shares[publisher.address])
 
     def pause(self) -> None:
         """Consumers pull no more."""
@@ -112,100 +118,131 @@ class Rig:
     def resume(self) -> None:
         self._going.set()
 
-    def beat(self) -> None:
-        """Tells brokers again of subscriptions; they forget who has been silent for two minutes."""
-        for connection, group, topics in self._subscribed:
-            control.subscribe(connection, group, topics)
-
     def check(self) -> None:
         """Raises what ended a thread."""
         if self._errors:
             raise self._errors[0]
 
     def stop(self) -> None:
-        """Nothing new is sent; what is open is waited for, some seconds."""
-        self._ended.set()
-        self._going.set()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        """Nothing new is sent; what is open, and what consumers have not got yet, is waited for,
+        some seconds each."""
+        self._sent_all.set()
+        _join(self._sending)
+        self.resume()
+        until = time.monotonic() + DRAIN_S
+        while self.behind() and not self._errors and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        self._end()
+
+    def _end(self) -> None:
+        for event in (self._sent_all, self._ended, self._going):
+            event.set()
+        _join(self._sending)
+        _join(self._pulling)
 
     # ---- what was done
 
     def messages(self) -> tuple[int, int]:
         """Sent and received since the start: what is looked at often."""
-        sent = sum(producer.stats()["messages"] for _, producer in self.producers)
-        return sent, sum(consumer.stats()["messages"] for _, consumer in self.consumers)
+        sent = sum(each.producer.stats()["messages"] for each in self.publishers)
+        return sent, sum(each.received for each in self.subscriptions)
+
+    def behind(self) -> int:
+        """So many messages consumers have not got yet."""
+        sent, received = self.messages()
+        return max(0, self.settings.subscriptions_per_topic * sent - received)
+
+    @property
+    def overdue(self) -> int:
+        """When it was stopped: due and not sent."""
+        return sum(publisher.overdue for publisher in self.publishers)
+
+    @property
+    def unanswered(self) -> int:
+        """When it was stopped."""
+        return sum(publisher.unanswered for publisher in self.publishers)
 
     def figures(self) -> Figures:
+        seconds = time.monotonic()
         sent, received = self.messages()
+        producers = [publisher.producer for publisher in self.publishers]
+        failed_sends, failed_pulls = Counter[int](), Counter[int]()
+        for producer in producers:
+            failed_sends.update(producer.stats()["failures"])
+        for subscription in self.subscriptions:
+            failed_pulls.update(subscription.failures)
         return Figures(
+            seconds=seconds,
             sent=sent,
-            failed=sum(sum(each.stats()["failures"].values()) for _, each in self.producers),
             received=received,
-            publish=Durations.of_all(each.latency for _, each in self.producers),
-            delay=Durations.of_all(each.delay for _, each in self.producers),
-            end_to_end=Durations.of_all(each.end_to_end for _, each in self.consumers),
+            failed_sends=failed_sends,
+            failed_pulls=failed_pulls,
+            publish=Durations.of_all(producer.service for producer in producers),
+            delay=Durations.of_all(producer.delay for producer in producers),
+            due=Durations.of_all(producer.latency for producer in producers),
+            end_to_end=sum((each.end_to_end for each in self.subscriptions), Durations.none()),
         )
 
-    def failures(self) -> dict[int, int]:
-        """By code, since the start, of sends and of pulls."""
-        found: Counter[int] = Counter()
-        for _, producer in self.producers:
-            found.update(producer.stats()["failures"])
-        for _, consumer in self.consumers:
-            found.update(consumer.stats()["failures"])
-        return dict(found)
+    # ---- made at the start
 
-    # ---- threads
+    def _sizes(
+        self, window: int, connections_max: int, tell: Callable[[str], None]
+    ) -> dict[str, Sizes]:
+        settings = self.settings
+        found = {
+            address: Sizes.of(settings, len(self._brokers), len(queues), self.rate, window)
+            for address, queues in self._brokers.items()
+        }
+        needed = sum(each.connections(settings.subscriptions_per_topic) for each in found.values())
+        if needed > connections_max:
+            raise ConfigError(
+                f"{needed:,} connections are needed and {max(0, connections_max):,} can be open: "
+                "raise the limit of open files (ulimit -n)"
+            )
+        producers = min(each.producers for each in found.values())
+        if producers < settings.producers_per_topic:
+            tell(f"{producers:,} of {settings.producers_per_topic:,} producers: "
+                 f"more would be silent for {SEND_INTERVAL_S:.0f} s and closed")  # fmt: skip
+        least = min(each.window for each in found.values())
+        if least < window:
+            tell(f"{least:,} open requests of each producer, not {window:,}: "
+                 f"{WINDOW_BYTES >> 20} MiB are for all")  # fmt: skip
+        return found
 
-    def _thread(self, work: Any, *given: Any) -> None:
+    def _connect(self, sizes: dict[str, Sizes], group: str) -> None:
+        signed_by = credentials.present()
+        for address, queues in self._brokers.items():
+            for number in range(self.settings.subscriptions_per_topic):
+                name = group_name(group, number)
+                frames = pull_frames(queues, name, PULL_MESSAGES, credentials=signed_by)
+                consumers = sizes[address].consumers
+                self.subscriptions.append(
+                    Subscription(address, frames, consumers, is_timed=signed_by is None)
+                )
+        for address, queues in self._brokers.items():
+            keys = self.settings.keys(len(queues))
+            shape = SendShape(payload=self._payload, keys=keys, credentials=signed_by)
+            size, rate = sizes[address], self.rate * self._shares[address]
+            frames = send_frames(queues, shape)
+            self.publishers.append(Publisher(address, frames, size.producers, size.window, rate))
+
+    def _thread(self, run: Callable[..., None], *events: threading.Event) -> threading.Thread:
         def guarded() -> None:
             try:
-                work(*given)
+                run(*events)
             except BaseException as error:
                 self._errors.append(error)
 
         thread = threading.Thread(target=guarded, daemon=True)
         thread.start()
-        self._threads.append(thread)
+        return thread
 
-    def _send(self, address: str, producer: Producer) -> None:
-        rate = self.rate
-        while not self._ended.is_set() and producer.run(SLICE_US):
-            if rate != self.rate:
-                rate = self.rate
-                producer.pace(rate * self.shares[address])
-        if not self._ended.is_set():
-            raise UnreachableError(f"{address} closed the connections of all producers")
-        self.unanswered += producer.finish(DRAIN_US)
 
-    def _pull(self, address: str, consumer: Consumer) -> None:
-        while not self._ended.is_set():
-            if not self._going.wait(SLICE_US / 1e6):
-                continue
-            if not consumer.run(SLICE_US):
-                raise UnreachableError(f"{address} closed the connections of a subscription")
+def group_name(group: str, number: int) -> str:
+    return f"{group}-{number:03d}"
 
-    # ---- loops
 
-    def _producer(self, address: str, rate: float) -> Producer:
-        queues, keys = self.brokers[address], self.settings.keys()
-        if keys:
-            each = max(len(keys), len(queues))
-            keys = tuple(keys[number % len(keys)] for number in range(each))
-        shape = SendShape(payload=self.payload, keys=keys, credentials=credentials.present())
-        sockets = [connect(address) for _ in range(self.settings.producers_per_topic)]
-        return Producer(send_frames(queues, shape), sockets, self.window, rate)
-
-    def _consumer(self, address: str, group: str) -> Consumer:
-        queues = self.brokers[address]
-        connection = self._open.enter_context(Connection(address))
-        topics = {queue.topic for queue in queues}
-        control.subscribe(connection, group, topics)
-        self._subscribed.append((connection, group, topics))
-        frames = pull_frames(queues, group, PULL_MESSAGES, credentials=credentials.present())
-        count = min(self.settings.consumer_per_subscription, len(queues))
-        sockets = [connect(address) for _ in range(count)]
-        ranges: list[tuple[int, int | None]] = [(0, None)] * len(queues)  # the topics are new
-        return Consumer(frames, sockets, ranges, end_to_end=credentials.present() is None)
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+    threads.clear()

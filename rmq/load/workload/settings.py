@@ -20,12 +20,16 @@ from rmq.errors import ConfigError
 from rmq.load.frames import body_pattern
 
 TOPICS_MAX = 100_000
-QUEUES_MAX = 200_000  # of all topics: each has a template of about 1 KB, and one for each group
+TEMPLATES_MAX = 400_000  # of about 1 KB: each queue has one to send, and one for each subscription
 BODY_BYTES_MAX = 4 << 20
+RATE_MAX = 1_000_000_000
+BACKLOG_GB_MAX = 1_000_000
+MINUTES_MAX = 10_000_000
 KEYS = 10_000  # distinct ones, as the benchmark has them
 NO_KEY, KEYED = "NO_KEY", ("KEY_ROUND_ROBIN", "RANDOM_NANO")
 
 Some = Annotated[int, Meta(ge=0)]
+Minutes = Annotated[float, Meta(ge=0, le=MINUTES_MAX)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -38,19 +42,20 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     producers_per_topic: Annotated[int, Meta(ge=1, le=10_000)] = 1
     subscriptions_per_topic: Annotated[int, Meta(ge=0, le=1000)] = 0
     consumer_per_subscription: Annotated[int, Meta(ge=1, le=10_000)] = 1
-    producer_rate: Some = 0  # messages a second; 0: what consumers keep up with
-    name: str = ""
+    # Messages a second; 0: what consumers keep up with.
+    producer_rate: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
+    name: str | None = None
     key_distributor: str = NO_KEY
     use_randomized_payloads: bool = False
     random_bytes_ratio: Share = 0.0
     randomized_payload_pool_size: Some = 0  # one payload has the same size and entropy as many
     payload_file: str | None = None
-    consumer_backlog_size_gb: Annotated[float, Meta(ge=0)] = msgspec.field(
+    consumer_backlog_size_gb: Annotated[float, Meta(ge=0, le=BACKLOG_GB_MAX)] = msgspec.field(
         default=0.0, name="consumerBacklogSizeGB"
     )
     backlog_drain_ratio: Share = 1.0
-    test_duration_minutes: Annotated[float, Meta(ge=0)] = 0  # 0: until it is interrupted
-    warmup_duration_minutes: Annotated[float, Meta(ge=0)] = 1
+    test_duration_minutes: Minutes = 0  # 0: until it is interrupted
+    warmup_duration_minutes: Minutes = 1
 
     def payload(self) -> bytes:
         """Of a message: random bytes, then zeros; or text."""
@@ -59,11 +64,13 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         some = int(self.message_size * self.random_bytes_ratio)
         return random.Random(1).randbytes(some).ljust(self.message_size, b"\0")
 
-    def keys(self) -> tuple[str, ...]:
-        """That messages take turns with; none of the benchmark's kinds sends to a queue by it."""
+    def keys(self, queues: int) -> tuple[str, ...]:
+        """That messages take turns with, as many to each of so many queues; none of the benchmark's
+        kinds sends to a queue by its key."""
         if self.key_distributor == NO_KEY:
             return ()
-        return tuple(f"{number:07d}" for number in range(KEYS))
+        turns = -(-KEYS // queues)  # rounded up
+        return tuple(f"{number % KEYS:07d}" for number in range(turns * queues))
 
 
 def read_settings(path: Path) -> tuple[Settings, list[str]]:
@@ -76,10 +83,12 @@ def read_settings(path: Path) -> tuple[Settings, list[str]]:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from None
     queues = settings.topics * settings.partitions_per_topic
-    if queues > QUEUES_MAX:
+    templates = queues * (1 + settings.subscriptions_per_topic)
+    if templates > TEMPLATES_MAX:
         raise ConfigError(
-            f"{path}: {settings.topics:,} topics of {settings.partitions_per_topic:,} queues are "
-            f"more than {QUEUES_MAX:,} queues, which is what one load generator carries"
+            f"{path}: {queues:,} queues with {settings.subscriptions_per_topic:,} subscriptions: "
+            f"one load generator carries {TEMPLATES_MAX:,} queues, each counted once for producers "
+            "and once for each subscription"
         )
     if settings.key_distributor not in (NO_KEY, *KEYED):
         known = ", ".join((NO_KEY, *KEYED))

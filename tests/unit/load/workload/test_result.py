@@ -4,10 +4,12 @@ Method: the names are written down here from the benchmark's source. What this c
 figures are those of a run (tests/process/test_omb_workloads.py).
 """
 
+from collections import Counter
+
 from cext.load.histogram import Histogram
 from rmq.load.workload.durations import Durations
+from rmq.load.workload.figures import Figures
 from rmq.load.workload.result import RunResult
-from rmq.load.workload.rig import Figures
 from rmq.load.workload.settings import Settings
 
 SUFFIXES = ("Avg", "50pct", "75pct", "95pct", "99pct", "999pct", "9999pct", "Max")
@@ -37,17 +39,19 @@ def durations(*milliseconds: float) -> Durations:
     return Durations.of(histogram)
 
 
-def figures(sent: int, received: int) -> Figures:
+def figures(sent: int, received: int, seconds: float = 10.0) -> Figures:
     return Figures(
-        sent=sent, failed=3, received=received,
-        publish=durations(1, 2), delay=durations(0.5), end_to_end=durations(4, 4, 4),
+        seconds=seconds, sent=sent, received=received, failed_sends=Counter({2: 1, 14: 2}),
+        failed_pulls=Counter({2: 7}), publish=durations(1, 2), delay=durations(0.5),
+        due=durations(1.5, 2), end_to_end=durations(4, 4, 4),
     )  # fmt: skip
 
 
 def test_it_has_the_members_of_the_benchmark() -> None:
     result = RunResult(SETTINGS, "rmq")
-    result.add(figures(1000, 900), seconds=10.0, backlog=100)
-    result.add(figures(500, 600), seconds=5.0, backlog=0)
+    assert all(result.members[name] == [] for name in LISTS)  # also of a run without a row
+    result.add(figures(1000, 900), backlog=100)
+    result.add(figures(500, 600, 5.0), backlog=0)
     result.end(figures(1500, 1500))
     members = result.members
     assert set(members) == HEAD | LISTS | WHOLE

@@ -41,11 +41,16 @@ def test_a_file_of_the_benchmark_is_read(tmp_path: Path) -> None:
         test_duration_minutes=15, warmup_duration_minutes=1,
     )  # fmt: skip
     assert unknown == []
-    assert len(settings.payload()) == 1024 and settings.keys() == ()
+    assert len(settings.payload()) == 1024 and settings.keys(16) == ()
 
 
 def test_what_nobody_knows_is_passed_over_by_name(tmp_path: Path) -> None:
     assert read_settings(written(tmp_path, FILE + "later: 1\nodd: x\n"))[1] == ["later", "odd"]
+
+
+def test_a_workload_needs_no_name(tmp_path: Path) -> None:
+    nameless = FILE.replace("name: 1 producer / 1 consumers on 1 topic", "name:")
+    assert read_settings(written(tmp_path, nameless))[0].name is None
 
 
 def test_a_random_payload_is_as_random_as_it_is_told(tmp_path: Path) -> None:
@@ -57,8 +62,9 @@ def test_a_random_payload_is_as_random_as_it_is_told(tmp_path: Path) -> None:
 
 def test_keys_are_there_when_they_are_asked_for(tmp_path: Path) -> None:
     for kind in ("KEY_ROUND_ROBIN", "RANDOM_NANO"):
-        keys = read_settings(written(tmp_path, f"{FILE}keyDistributor: {kind}\n"))[0].keys()
+        keys = read_settings(written(tmp_path, f"{FILE}keyDistributor: {kind}\n"))[0].keys(48)
         assert len(set(keys)) == 10_000
+        assert len(keys) == 209 * 48  # each queue has as many turns as the others
 
 
 @pytest.mark.parametrize(
@@ -71,9 +77,13 @@ def test_keys_are_there_when_they_are_asked_for(tmp_path: Path) -> None:
         (FILE.replace("topics: 1\n", "topics: 0\n"), r"\$.topics"),
         (FILE.replace("topics: 1\n", "topics: many\n"), r"\$.topics"),
         (FILE.replace("16", "70000"), r"\$.partitionsPerTopic"),
-        (FILE.replace("topics: 1\n", "topics: 100000\n"), "more than 200,000 queues"),
+        (FILE.replace("topics: 1\n", "topics: 100000\n"), "1,600,000 queues with 2 subscriptions"),
         (FILE.replace("1024", "99999999"), r"\$.messageSize"),
         (FILE.replace("50000", "-1"), r"\$.producerRate"),
+        (FILE.replace("50000", "10000000000000000"), r"\$.producerRate"),
+        (FILE.replace("SizeGB: 0", "SizeGB: .inf"), r"\$.consumerBacklogSizeGB"),
+        (FILE.replace("SizeGB: 0", "SizeGB: .nan"), r"\$.consumerBacklogSizeGB"),
+        (FILE.replace("Minutes: 15", "Minutes: .inf"), r"\$.testDurationMinutes"),
         (FILE + "backlogDrainRatio: 2\n", r"\$.backlogDrainRatio"),
         (FILE + "keyDistributor: BY_MOON\n", "BY_MOON: one of NO_KEY, KEY_ROUND_ROBIN"),
         (FILE.replace("SizeGB: 0", "SizeGB: 1").replace("50000", "0"), "needs a producerRate"),
