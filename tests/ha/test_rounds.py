@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT
+from support.tree_process import environment
 from support.waiting import wait_until
 
 from tests.ha import network
@@ -68,9 +69,8 @@ def test_nothing_lives_on_when_the_test_is_killed(tmp_path: Path) -> None:
         "with SingleBroker(Path(sys.argv[1])) as cluster:\n"
         "    print(cluster.nodes['a'].process.pid, flush=True); time.sleep(600)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])}
     killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT,
-                              stdout=subprocess.PIPE, env=environment)  # fmt: skip
+                              stdout=subprocess.PIPE, env=environment())  # fmt: skip
     assert killed.stdout is not None
     broker = int(killed.stdout.readline())
     assert Path(f"/proc/{broker}").exists()

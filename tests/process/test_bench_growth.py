@@ -5,26 +5,17 @@ mode of one dimension. Pages in full: tests/unit/bench/test_growth_page.py.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT
-from support.waiting import HANG_S
+from support.tree_process import run_python
 
 
 @pytest.mark.timeout(900)
 def test_a_quick_run_of_one_dimension_makes_points_and_a_page(tmp_path: Path) -> None:
     results = tmp_path / "growth.json"
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "bench/growth.py", "--quick", "--only", "properties", "--dir", tmp_path,
-         "--json", results],
-        env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
-        timeout=HANG_S,
-    )  # fmt: skip
+    done = run_python("bench/growth.py", "--quick", "--only", "properties", "--dir", tmp_path,
+                      "--json", results)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(results.read_text())["dimensions"]
     assert list(found) == ["properties"]

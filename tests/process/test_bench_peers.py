@@ -6,26 +6,18 @@ makers: tests/compat.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT
-from support.waiting import HANG_S
+from support.tree_process import run_python
 
 
 @pytest.mark.timeout(900)
 def test_a_quick_run_of_ours_makes_turns_and_a_page(tmp_path: Path) -> None:
     results = tmp_path / "peers.json"
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "bench/peers.py", "--quick", "--peers", "rmq", "--only",
-         "single-256,pull-256,tail-256", "--dir", tmp_path, "--json", results],
-        env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
-        timeout=HANG_S,
-    )  # fmt: skip
+    done = run_python("bench/peers.py", "--quick", "--peers", "rmq", "--only",
+                      "single-256,pull-256,tail-256", "--dir", tmp_path,
+                      "--json", results)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(results.read_text())
     for row, paced in zip(found["rows"], (1, 0, 1), strict=True):

@@ -5,16 +5,11 @@ both servers. What this cannot show: that goals are met; nothing here is timed.
 """
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from support.waiting import HANG_S
-
-ROOT = Path(__file__).resolve().parents[2]
+from support.tree_process import run_python
 
 
 @pytest.mark.timeout(900)
@@ -23,11 +18,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
     results = tmp_path / "results.json"
 
     def measure(*options: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "bench/run.py", "--quick", "--dir", tmp_path, "--json", results,
-             *options], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
-            capture_output=True, text=True, timeout=HANG_S,
-        )  # fmt: skip
+        return run_python("bench/run.py", "--quick", "--dir", tmp_path, "--json", results, *options)
 
     run = measure()
     rows = json.loads(results.read_text())["rows"]

@@ -6,14 +6,10 @@ Kafka nor Chromium. What this cannot show: those rows, and that goals are met: n
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT
-from support.waiting import HANG_S
+from support.tree_process import run_python
 
 for module in ("pyarrow", "uvicorn", "starlette", "jinja2", "httpx"):
     pytest.importorskip(module)
@@ -24,13 +20,8 @@ OUTCOMES = {"scan_parquet": 2, "browse": 1, "help": 1}
 @pytest.mark.timeout(900)
 def test_a_quick_run_measures_scans_pages_and_commands(tmp_path: Path) -> None:
     results = tmp_path / "tables.json"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "bench/tables.py", "--quick", "--only", ",".join(OUTCOMES), "--dir",
-         tmp_path, "--json", results],
-        env={**os.environ, "PYTHONPATH": path}, cwd=ROOT, capture_output=True, text=True,
-        timeout=HANG_S,
-    )  # fmt: skip
+    done = run_python("bench/tables.py", "--quick", "--only", ",".join(OUTCOMES), "--dir",
+                      tmp_path, "--json", results)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(results.read_text())["rows"]
     assert [row["name"] for row in rows] == [

@@ -5,22 +5,18 @@ the bare C floor. What this cannot show: that the numbers are good; nothing here
 """
 
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from support.broker_process import broker_process
+from support.source_tree import ROOT
+from support.tree_process import run_python
 from support.waiting import HANG_S
 
 from rmq.demo.ports import free_port
-
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
 
@@ -48,11 +44,10 @@ def floor(request, floor_program, tmp_path):
 
 
 def rmq_bench(*arguments, check=True):
-    command = [sys.executable, "-m", "rmq", "bench", *map(str, arguments)]
-    return subprocess.run(
-        command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, check=check,
-        timeout=HANG_S,
-    )  # fmt: skip
+    done = run_python("-m", "rmq", "bench", *arguments)
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 @pytest.mark.parametrize(
@@ -145,9 +140,6 @@ def test_a_malformed_frame_closes_only_its_connection(floor):
 
 
 def test_an_unknown_row_of_the_table_is_refused():
-    failed = subprocess.run(
-        [sys.executable, "bench/run.py", "--only", "nonsense"],
-        env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
-    )  # fmt: skip
+    failed = run_python("bench/run.py", "--only", "nonsense")
     assert failed.returncode == 2
     assert "nonsense" in failed.stderr and "single" in failed.stderr

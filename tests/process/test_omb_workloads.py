@@ -7,7 +7,6 @@ What this cannot show: that the figures are good.
 """
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
-from support.source_tree import ROOT
+from support.tree_process import environment, run_python
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin
@@ -38,10 +37,6 @@ WORKLOAD = {
 }  # fmt: skip
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory):
     with broker_process(tmp_path_factory.mktemp("omb"), (*SMALL, "--shards", "2")) as process:
@@ -56,23 +51,16 @@ def workload(folder: Path, **changes: object) -> Path:
 
 
 def words(namesrv: str, *given: object) -> list[str]:
-    return [sys.executable, "-m", "rmq", "bench", "omb", "-n", namesrv, *map(str, given)]
+    return ["-m", "rmq", "bench", "omb", "-n", namesrv, *map(str, given)]
 
 
 def run(namesrv: str, folder: Path, *given: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words(namesrv, *given),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-    )
+    return run_python(*words(namesrv, *given), cwd=folder)
 
 
 def start(namesrv: str, folder: Path, *given: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        words(namesrv, *given), cwd=folder, env=environment(),
+        [sys.executable, *words(namesrv, *given)], cwd=folder, env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support import tree_process
 from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.console_process import console_process
 from support.machine import is_shard
-from support.source_tree import ROOT
 from support.stopping import signal_process
 from support.waiting import wait_until
 
@@ -54,7 +54,7 @@ def serving(folder: Path, *options: str) -> Iterator[BrokerProcess]:
     begin = f"cd {shlex.quote(str(folder))} && umask 000 && ulimit -c {2 * CORE_KIB}"
     before = ["/bin/sh", "-c", f'{begin} && exec "$0" "$@"']
     words = ["-c", str(config), "--shards", "2", "--set", "rmqLogLevel=DEBUG", *options]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = tree_process.environment()
     with broker_process(folder, words, environment, before) as broker, account(ADMIN):
         shards = shards_of(broker)
         try:
@@ -155,7 +155,7 @@ def test_no_process_that_has_secrets_leaves_a_core_file(tmp_path: Path, leaves: 
 @leaves_core_files_here
 def test_nor_does_the_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who logs in gives it his password."""
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")
+    monkeypatch.setenv("PYTHONPATH", tree_process.environment()["PYTHONPATH"])
     monkeypatch.chdir(tmp_path)
     with console_process(tmp_path, "127.0.0.1:1") as console:
         limits = (CORE_KIB << 10, resource.getrlimit(resource.RLIMIT_CORE)[1])

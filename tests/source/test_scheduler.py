@@ -1,7 +1,6 @@
 """The queue of test files from which the workers of `make test` take the next one."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst
 from support.source_tree import ROOT
+from support.tree_process import environment
 from support.waiting import HANG_S
 from xdist.remote import Producer
 
@@ -187,7 +187,7 @@ def test_a_worker_that_is_lost_fails_one_test_and_the_run_goes_on(way: str, tmp_
             *["-o", "faulthandler_timeout=30", "-o", "faulthandler_exit_on_timeout=true", "."],
         ],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT}"},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=HANG_S,

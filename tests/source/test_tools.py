@@ -7,6 +7,7 @@ from pathlib import Path
 
 from support.source_tree import ROOT
 from support.tools import load_tool
+from support.tree_process import environment
 
 NEED = ROOT / "tools" / "need.sh"
 
@@ -52,8 +53,7 @@ def test_a_skipped_test_fails_a_run_that_may_not_skip(tmp_path: Path) -> None:
     for more, code in ((["--no-skips"], 1), (["--no-skips", "-n", "2"], 1), ([], 0)):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "conftest", *more, "test_x.py"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
-            capture_output=True, text=True,
+            cwd=tmp_path, env=environment(), capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         assert ("1 skipped: install what they name" in done.stdout) == bool(code)

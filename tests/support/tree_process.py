@@ -1,0 +1,27 @@
+"""Tree process: Python programs, each in a process of its own, that import what is in this tree,
+wherever they are started and whatever is installed.
+
+    done = run_python("bench/run.py", "--quick")
+    done.returncode, done.stdout
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **more}
+
+
+def run_python(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd, env=environment(), capture_output=True, text=True, timeout=HANG_S,
+    )  # fmt: skip
