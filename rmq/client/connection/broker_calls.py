@@ -21,7 +21,7 @@ from cext.client.reply import Reply
 from rmq.client.connection.caller import Caller
 from rmq.client.connection.heartbeats import Heartbeats
 from rmq.client.connection.notices import Notices
-from rmq.client.parameters import java_name
+from rmq.client.parameters import java_name, public_values
 from rmq.codes import RequestCode, ResponseCode
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -112,10 +112,11 @@ class BrokerCalls:
 
 
 def _settings(consumer: Any) -> dict[str, str]:
-    """The parameters that are plain values, by RocketMQ's names."""
+    """The parameters that are plain values, by RocketMQ's names. Whoever may look at the group sees
+    them: no secrets."""
     return {
         java_name(name): str(value)
-        for name, value in vars(consumer.parameters).items()
+        for name, value in public_values(consumer.parameters).items()
         if isinstance(value, (int, str))
     }
 

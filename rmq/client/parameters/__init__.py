@@ -8,7 +8,7 @@ is written from these classes by `python -m rmq.client.parameters`; a test compa
 Times are milliseconds, sizes bytes, unless the text says otherwise.
 """
 
-from rmq.client.parameters.base import ClientParameters, java_name, parameter
+from rmq.client.parameters.base import ClientParameters, java_name, parameter, public_values
 from rmq.client.parameters.consumer import (
     BROADCASTING,
     CLUSTERING,
@@ -29,4 +29,5 @@ __all__ = [
     "TransactionProducerParameters",
     "java_name",
     "parameter",
+    "public_values",
 ]

@@ -23,8 +23,18 @@ P = TypeVar("P", bound="ClientParameters")
 
 def parameter(default: Any, text: str, java: str = "", *, is_secret: bool = False) -> Any:
     """A field with its meaning; `java` where the name in Java is not the camel case of ours. A
-    secret is in no repr()."""
-    return field(default=default, repr=not is_secret, metadata={"text": text, "java": java})
+    secret is in no repr(), and in nothing that others are told (public_values)."""
+    metadata = {"text": text, "java": java, "is_secret": is_secret}
+    return field(default=default, repr=not is_secret, metadata=metadata)
+
+
+def public_values(parameters: ClientParameters) -> dict[str, Any]:
+    """What may be told to others, by name."""
+    return {
+        each.name: getattr(parameters, each.name)
+        for each in dataclasses.fields(parameters)
+        if not each.metadata.get("is_secret")
+    }
 
 
 @dataclass(kw_only=True)

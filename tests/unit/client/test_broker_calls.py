@@ -90,6 +90,21 @@ def test_it_says_what_it_does(broker: RunningBroker) -> None:
     assert rates["consumeFailedMsgs"] == 0
 
 
+def test_secrets_are_told_to_nobody(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "calls-secret", 1)
+    secrets = {
+        "secret_key": "wagon-7313", "security_token": "lamp-4471", "tls_key_password": "reed-9028"
+    }  # fmt: skip
+    with consumer_of(address, "calls-secret", Kept(), access_key="alice", **secrets) as consumer:
+        consumer.subscribe("calls-secret")
+        fields = {"consumerGroup": "calls-secret", "clientId": consumer.client_id}
+        info = ask(broker, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    assert info["properties"]["accessKey"] == "alice"
+    told = fastjson.dumps(info).decode()
+    assert [secret for secret in secrets.values() if secret in told] == []
+
+
 def test_a_pull_consumer_answers_as_well(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     (queue,) = create(address, "calls-pull", 1)
