@@ -152,6 +152,32 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
     serves_everything_after_a_restart(tmp_path, journal)
 
 
+def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_written(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """The levels go on where the log does, also when the broker is stopped in good order."""
+    options = [*SMALL_FILES, "--flush", "sync", "--set", "messageDelayLevel=5s"]
+
+    async def delay(client: BrokerClient) -> None:
+        assert (await client.send("t", b"now")).code == 0
+        assert (await client.send("t", b"later", i="DELAY\x011\x02")).code == 0
+        faults.fail("pwrite", errno.EIO, path="commitlog/")
+        await wait_in_log(broker, "poisoned: pwrite")
+
+    with broker_process(tmp_path, options, faults.environment()) as broker:
+        with_client(broker, delay)
+        assert broker.stop() == 0
+
+    async def comes(client: BrokerClient) -> None:
+        await client.heartbeat("g", "t")
+        while len(found := await client.pulled("g", "t")) < 2:
+            await asyncio.sleep(0.05)
+        assert [message.body for message in found] == [b"now", b"later"]
+
+    with broker_process(tmp_path, options) as broker:
+        with_client(broker, comes)
+
+
 async def wait_in_log(broker: BrokerProcess, text: str) -> None:
     await until(lambda: text in broker.log())
 

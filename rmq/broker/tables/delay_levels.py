@@ -127,11 +127,13 @@ class DelayLevels:
             self._waiting = None
 
     async def stop(self) -> None:
-        """Ends the delivery and writes the last offsets. The store is synced after this."""
+        """Ends the delivery and writes the last offsets. StoreError: what was delivered last cannot
+        be brought to the disk, and is delivered again at the next start."""
         for task in self._tasks.values():
             task.cancel()
-        offsets, _ = self._core.delay_offsets(1)
+        offsets, end = self._core.delay_offsets(1)
         if offsets != self._saved:
+            await asyncio.to_thread(self._core.sync_log, end)
             await self._write(offsets)
         await asyncio.to_thread(self._file.settle)
 
