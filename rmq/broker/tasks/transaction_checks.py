@@ -128,15 +128,18 @@ class Transactions:
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
             return None
-        del self._aside[key]
-        self._context.core.set_option("transactions_set_aside", len(self._aside))
-        return self._store(names.HALF_TOPIC, message, message.properties)
+        place = self._store(names.HALF_TOPIC, message, message.properties)
+        self._forget_aside(key)  # not before: who asks again after a failure is to find it
+        return place
 
     def check_again(self, message: StoredMessage) -> None:
         """323: the half message is open again and was never asked about."""
-        self._aside.pop(message.properties.get("UNIQ_KEY", ""), None)
-        self._context.core.set_option("transactions_set_aside", len(self._aside))
         self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
+        self._forget_aside(message.properties.get("UNIQ_KEY", ""))
+
+    def _forget_aside(self, key: str) -> None:
+        self._aside.pop(key, None)
+        self._context.core.set_option("transactions_set_aside", len(self._aside))
 
     def _offset(self, topic: str, minimum: int, maximum: int) -> int:
         offset = self._context.core.query_offset(GROUP.encode(), topic.encode(), 0)

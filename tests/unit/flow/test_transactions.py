@@ -13,6 +13,7 @@ from support.waiting import pass_seconds, until
 
 from rmq.base import clock
 from rmq.broker.broker import Broker
+from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_message, tags_code
 from rmq.format.remoting import Command, field_texts
@@ -326,6 +327,25 @@ async def test_a_late_commit_of_what_was_set_aside_still_counts(tmp_path: Path) 
         assert asked.fields["transactionId"] == "U"
         assert records(broker, HALF)[-1].properties["TRANSACTION_CHECK_TIMES"] == "1"
         assert (await client.call(323, msgId=came[0].message_id)).code == 1
+
+
+@in_loop
+async def test_a_late_commit_that_could_not_be_stored_counts_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, **QUICK, transactionCheckMax=1) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"late")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+
+        def full(*_: object) -> None:
+            raise StoreError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.transactions, "_store", full)
+            assert (await client.call(37, **end(half, 8))).code == 1
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"late"]
 
 
 @in_loop
