@@ -14,6 +14,7 @@ from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_order cimport (
     ORDER_ILLEGAL,
+    ORDER_OTHER_POP,
     OrderBlock,
     order_ack,
     order_blocks,
@@ -122,11 +123,17 @@ cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_
     cdef PopPair* pair = pair_find(&s.pops, topic, group, group_length)
     cdef OrderBlock* block
     cdef int64_t following, until = 0
-    if offset < offset_query(&s.tables.offsets, topic.name, topic.name_length, group, group_length,
-                             queue_id):
+    cdef int64_t committed = offset_query(&s.tables.offsets, topic.name, topic.name_length, group,
+                                          group_length, queue_id)
+    if offset < committed:
         return True                             # acknowledged before
     block = order_find(pair, queue_id) if pair != NULL else NULL
-    following = order_ack(block, offset, pop_ms) if block != NULL else offset + 1
+    if block != NULL:
+        following = order_ack(block, offset, pop_ms)
+    elif offset == committed:
+        following = offset + 1
+    else:       # The batch went with the process that gave it out: what lies before comes again.
+        following = ORDER_OTHER_POP
     if following == ORDER_ILLEGAL:
         return False
     s.pops.acks += 1

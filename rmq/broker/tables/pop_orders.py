@@ -9,17 +9,19 @@
     oc  how often a message came before     l  time of the pop           a   attempt id
 
 The blocks are the reactor's (cext/flow/pop/pop_order.pxd); this file is written from a copy every
-flushConsumerOffsetInterval ms when they have changed. The form is Apache's.
+flushConsumerOffsetInterval ms when they have changed, and when the log is on the disk up to the
+messages they name: a block that outlived them would be taken for one of others. The form is
+Apache's.
 """
 
 import asyncio
 import logging
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import PopCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls, PopCalls
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.errors import StoreError
 from rmq.names import group_fault, topic_fault
@@ -39,10 +41,14 @@ def order_file(config_directory: Path) -> JsonFile:
     )
 
 
+class CoreCalls(PopCalls, DelayCalls, LogCalls, Protocol):
+    """What is used here of the core."""
+
+
 class PopOrders:
     """Owned by the control thread; the blocks themselves by the reactor."""
 
-    def __init__(self, core: PopCalls, config_directory: Path) -> None:
+    def __init__(self, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
         self._file = order_file(config_directory)
         self._written = 0  # version of the reactor's blocks that the file holds
@@ -83,8 +89,14 @@ class PopOrders:
         for topic, group, queue_id, block in self._core.pop_orders():
             rows = table.setdefault(f"{topic.decode()}@{group.decode()}", {})
             rows[str(queue_id)] = unpacked(block)
-        await asyncio.to_thread(self._file.save, {"table": table})
+        end = self._core.delay_offsets()[1]  # of all that is in the log now
+        await asyncio.to_thread(self._save, end, table)
         self._written = version
+
+    def _save(self, end: int, table: dict[str, dict[str, Any]]) -> None:
+        """In a thread. StoreError: the log cannot be brought to the disk."""
+        self._core.sync_log(end)
+        self._file.save({"table": table})
 
 
 def packed(row: dict[str, Any]) -> bytes:

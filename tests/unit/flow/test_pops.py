@@ -352,6 +352,24 @@ async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> Non
 
 
 @in_loop
+async def test_an_ack_passes_over_nothing_when_its_batch_is_not_known_any_more(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 5)
+        await ack(client, "g", *await pop(client, "g", "t", order="true", maxMsgNums=1))
+        some = await pop(client, "g", "t", order="true", maxMsgNums=3)
+    for file in (tmp_path / "config").glob("consumerOrderInfo.json*"):
+        file.unlink()  # killed before it was written
+    async with served(tmp_path) as (_, client):
+        await ack(client, "g", some[2])
+        again = await pop(client, "g", "t", order="true", maxMsgNums=2)
+        assert numbers(again) == [1, 2]
+        await ack(client, "g", *again)
+        assert numbers(await pop(client, "g", "t", order="true")) == [3, 4]
+
+
+@in_loop
 async def test_a_new_group_may_begin_at_the_end(tmp_path: Path) -> None:
     async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port, "c", 1) as client:
         await fill(client, 5)
