@@ -46,9 +46,17 @@ cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noe
             + (length > 0 and properties[length - 1] != PROPERTY_SEPARATOR))
 
 
+cdef inline int32_t without_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
+    """The length of properties, and of a separator behind a zero: at the end of the log that could
+    be a byte that was never written (log_scan.pyx)."""
+    return length + (length > 0 and properties[length - 1] == 0)
+
+
 cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t length) noexcept nogil:
     length = record_crc_strip(properties, length)
-    return with_checksum(properties, length) if s.turn.options.record_crc else <int32_t> length
+    if s.turn.options.record_crc:
+        return with_checksum(properties, length)
+    return without_checksum(properties, length)
 
 
 cdef inline int32_t close_properties(Appender s, const Message* m, uint8_t* properties,
@@ -62,6 +70,11 @@ cdef inline int32_t close_properties(Appender s, const Message* m, uint8_t* prop
         checksum[0] = closed <= PROPERTIES_BYTES_MAX or not m.stored
         if checksum[0]:
             properties[length] = PROPERTY_SEPARATOR     # or the checksum's first byte, in a moment
+            length = closed
+    if not checksum[0]:
+        closed = without_checksum(properties, length)
+        if closed > length and (closed <= PROPERTIES_BYTES_MAX or not m.stored):
+            properties[length] = PROPERTY_SEPARATOR
             length = closed
     return length if length + <int32_t> m.spare <= PROPERTIES_BYTES_MAX else TOO_LARGE
 

@@ -5,6 +5,7 @@ checksum of enabledAppendPropCRC. Each test looks for the longest properties tha
 then for the message at the end of its way; and that one byte more is refused, with nothing stored.
 """
 
+import shutil
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -58,12 +59,12 @@ async def longest(take: Callable[[int], Awaitable[int]], low: int = 30000) -> in
 # ---- batches and single sends
 
 
-@pytest.mark.parametrize("end", ["\x02", "x"])
+@pytest.mark.parametrize("end", ["\x02", "x", "\0"])
 @pytest.mark.parametrize("checksums", [True, False])
 def test_a_batch_is_stored_whole_or_refused_whole(
     tmp_path: Path, checksums: bool, end: str
 ) -> None:
-    room = MAX - (CHECKSUM + (end == "x")) * checksums
+    room = MAX - (CHECKSUM + (end != "\x02")) * checksums - (end == "\0" and not checksums)
     with running_shard(tmp_path, record_crc=checksums) as shard:
         shard.topic("t")
         shard.group("g", "t")
@@ -79,7 +80,25 @@ def test_a_batch_is_stored_whole_or_refused_whole(
         assert (reply.code, len(reply.fields["msgId"].split(","))) == (0, 3)
         found = messages(client.ask(pull("g", "t")))
         assert [each.body for each in found] == [b"a", b"b", b"c"]
-        assert found[1].properties["PAD"] == "x" * (room - 4 - (end == "\x02"))
+        pad = "x" * (room - 4 - (end != "x")) + end.replace("\x02", "").replace("x", "")
+        assert found[1].properties["PAD"] == pad
+
+
+def test_a_batch_whose_properties_end_in_a_zero_is_whole_after_a_kill(tmp_path: Path) -> None:
+    """Behind the last record there are zeros, too."""
+    (tmp_path / "live").mkdir()
+    with running_shard(tmp_path / "live") as shard:
+        shard.topic("t")
+        packed = [item(b"a", ""), item(b"b", "NAME\x01value\0")]
+        reply = shard.connect().ask(send("t", b"".join(packed), code=320, m="true"))
+        assert reply.code == 0
+        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+    with running_shard(tmp_path / "killed") as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        found = messages(shard.connect().ask(pull("g", "t")))
+        assert [each.body for each in found] == [b"a", b"b"]
+        assert found[1].properties["NAME"] == "value\0"
 
 
 @in_loop
