@@ -6,7 +6,15 @@ from posix.fcntl cimport O_CREAT, O_RDWR
 from cext.base.byteorder cimport load_i64, load_u32, store_i64, store_u32
 from cext.base.checksum cimport crc32
 from cext.base.status cimport IO_ERROR, OK
-from cext.base.sysio cimport allocate, close_file, file_size, open_file, read_at, write_at
+from cext.base.sysio cimport (
+    allocate,
+    close_file,
+    file_size,
+    open_file,
+    read_at,
+    sync_data,
+    write_at,
+)
 
 cdef enum:
     MAGIC = 0x726D7150
@@ -68,6 +76,8 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     cdef const uint8_t* slot
     cdef int64_t serial, best = 0
     cdef int error = 0, i, status
+    cdef bint beyond[SLOTS]         # it speaks of what the log does not have (any more)
+    cdef bint any_beyond = False
     memset(file, 0, sizeof(PositionFile))
     memset(newest, 0, sizeof(TimerPosition))
     memset(page, 0, sizeof(page))
@@ -91,11 +101,30 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
             file.damaged += 1
         if serial > file.serial:
             file.serial = serial
+        beyond[i] = serial > 0 and one.log_end > log_end
+        any_beyond = any_beyond or beyond[i]
         if serial > best and one.log_end <= log_end:
             best = serial
             file.found = True
             newest[0] = one
+    if any_beyond and forget(file, beyond, newest) != OK:
+        position_close(file)
+        return IO_ERROR
     return OK
+
+
+cdef int forget(PositionFile* file, const bint* beyond, const TimerPosition* newest) noexcept nogil:
+    """The log grows past their end again: then they would count, with what is not delivered."""
+    cdef uint8_t slot[SLOT_BYTES]
+    cdef int i, error = 0
+    cdef int status = OK
+    memset(slot, 0, SLOT_BYTES)
+    if file.found:
+        encode(newest, file.serial, slot)
+    for i in range(SLOTS):
+        if beyond[i] and status == OK:
+            status = write_at(file.fd, slot, SLOT_BYTES, slot_at(i), &file.last_errno, NULL)
+    return status if status != OK else sync_data(file.fd, &error)
 
 
 cdef void position_close(PositionFile* file) noexcept nogil:

@@ -3,13 +3,14 @@
 import base64
 import itertools
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import driven_clock
 from support.broker_client import BrokerClient
-from support.live_broker import entries, live_broker, records, served
+from support.live_broker import entries, live_broker, open_core, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
@@ -418,6 +419,36 @@ async def test_a_damaged_position_repeats_nothing_while_a_copy_is_whole(
         assert not whole or len(bodies(broker)) == 7
     if (how == "zeroed up to" and length) or not whole:
         assert f"{position} is damaged" in caplog.text
+
+
+def log_ends(position: Path) -> list[int]:
+    """What the slots of the file say that they need of the log (timer_position.pyx)."""
+    data = position.read_bytes()
+    slots = [data[at : at + 88] for at in (0, 512, 4096)]
+    return [int.from_bytes(slot[56:64], "big") for slot in slots if any(slot)]
+
+
+@in_loop
+async def test_a_position_beyond_the_log_does_not_count_when_the_log_has_grown(
+    tmp_path: Path,
+) -> None:
+    """A power cut took the deliveries that it speaks of."""
+    live, cut = tmp_path / "live", tmp_path / "cut"
+    position = Path("rmqTimers", "position")
+    async with served(live) as (broker, client):
+        await client.send("t", b"make")
+        await client.send("t", b"timed", i=after(0.1))
+        shutil.copytree(live, cut)
+        end = broker.core.log_range()[1]
+        await until(lambda: len(bodies(broker)) == 2)
+        await until(lambda: max(log_ends(live / position)) > end)
+        shutil.copy(live / position, cut / position)
+    _, core = open_core(cut)
+    core.start()
+    core.stop()
+    assert max(log_ends(cut / position), default=0) <= end
+    async with live_broker(cut) as broker:
+        await until(lambda: bodies(broker) == [b"make", b"timed"])
 
 
 @in_loop
