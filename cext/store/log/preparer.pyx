@@ -39,7 +39,9 @@ cdef inline bint wants_segment(PreparerState* state) noexcept nogil:
 
 
 cdef void remove_dropped(PreparerState* state) noexcept nogil:
-    """Removes every dropped segment, oldest first; keeps one as a spare if it is needed now."""
+    """Removes dropped segments, oldest first; keeps one as a spare if it is needed now. One that
+    cannot be removed is tried again at the next wake-up, and those behind it wait: a log with a
+    gap is no log at the next start."""
     cdef LogLink* link = state.link
     cdef int64_t start
     cdef int error
@@ -51,7 +53,8 @@ cdef void remove_dropped(PreparerState* state) noexcept nogil:
         elif segment_remove(link.directory, start, &error) == Status.OK:
             state.removed += 1
         else:
-            state.failures += 1     # the file stays; the next start finds it and serves it again
+            state.failures += 1
+            return
         store_release_u64(&link.drops_popped, link.drops_popped + 1)
 
 

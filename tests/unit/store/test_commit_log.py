@@ -510,6 +510,27 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
     assert preparer.counters()["removed"] == 1
 
 
+def test_segments_are_removed_in_order_also_when_one_cannot_be(directory, log):
+    """A gap between those that stay would be no log at the next start."""
+    fill(log, 4)
+    Flusher(log).flush()
+    preparer = Preparer(log)
+    preparer.step()
+    assert [log_drop_first_segment(log) for _ in range(2)] == [Status.OK] * 2
+    first = file_of(directory, 0)
+    first.unlink()
+    first.mkdir()  # which no unlink removes
+    for _ in range(2):
+        preparer.step()
+        assert file_of(directory, 1).exists()
+    assert preparer.counters()["removed"] == 0
+    first.rmdir()
+    first.touch()
+    preparer.step()
+    assert not first.exists() and not file_of(directory, 1).exists()
+    assert preparer.counters()["removed"] == 2
+
+
 def test_a_segment_that_is_not_durable_is_not_dropped(log):
     fill(log, 2)
     assert log_drop_first_segment(log) == Status.NOT_READY
