@@ -30,6 +30,7 @@ GROUP_BYTES_MAX = 255  # of any group
 # What a client may name; longer names come from stores and other brokers.
 TOPIC_CHARACTERS_MAX = 127
 RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
+TOPIC_QUEUES_MAX = 65535  # of one topic; ours, so that no request walks 2^31 queues
 GROUP_CHARACTERS_MAX = 120
 CLIENT_ID_CHARACTERS_MAX = 512  # ours; clients send ip@pid#nanoseconds and may add a unit name
 

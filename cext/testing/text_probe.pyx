@@ -17,6 +17,7 @@ from cext.wire.text cimport (
     text_is_true,
     text_of,
 )
+from cext.wire.topic_name cimport is_topic_name
 
 
 cdef Text text_from(bytes data, bint escaped):
@@ -86,3 +87,7 @@ def base64url_decoded(bytes text not None) -> bytes | None:
     cdef int32_t written = base64url_read(<const uint8_t*> <char*> out, <uint32_t> len(out),
                                           <uint8_t*> <char*> out)
     return bytes(out[:written]) if written >= 0 else None
+
+
+def topic_named(bytes name not None) -> bool:
+    return is_topic_name(<const uint8_t*>name, <uint32_t>len(name))

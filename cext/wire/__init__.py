@@ -18,4 +18,5 @@ end_transaction, recall_request.
     revive_entry        check points and acks of pops, as the revive log holds them
     ha_stream           what a master and its slaves say on the HA port
     signature           who has signed a request
+    topic_name          which names a topic may have
 """

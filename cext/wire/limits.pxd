@@ -20,5 +20,7 @@ cdef enum:
     # Of what a client may name; longer names come from stores and other brokers.
     TOPIC_CHARACTERS_MAX = 127
     RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
+    # Of one topic; a limit of ours, so that no request walks 2^31 queues.
+    TOPIC_QUEUES_MAX = 65535
     # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
     DELAY_LEVELS_MAX = 18

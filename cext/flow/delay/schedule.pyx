@@ -34,7 +34,7 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.log.record cimport RecordView, record_parse
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.store.queues.outside_address cimport is_outside_address
-from cext.wire.limits cimport DELAY_LEVELS_MAX
+from cext.wire.limits cimport DELAY_LEVELS_MAX, TOPIC_QUEUES_MAX
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.system_topics cimport (
     HALF_TOPIC,
@@ -43,6 +43,7 @@ from cext.wire.system_topics cimport (
     SCHEDULE_TOPIC_BYTES,
 )
 from cext.wire.text cimport text_equals, text_i32
+from cext.wire.topic_name cimport is_topic_name
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -50,7 +51,7 @@ cdef extern from "<stdio.h>" nogil:
 cdef enum:
     ENTRIES_AT_ONCE = 64
     RETRY_MS = 100              # after the store refused, and between looks for a missing topic
-    WANTED_MAX = 50             # looks for a missing topic before its message is dropped
+    LOOKS_A_REQUEST = 10        # for it; control is asked to make it once in so many
     JUMP_MS = 5                 # a smaller step of the wall clock is none
     FETCH_POLL_MS = 2
     PASSED = 1                  # deliver_record(): the record is useless, go on behind it
@@ -268,15 +269,16 @@ cdef int drop(DelayService s, int32_t level, int64_t offset, const QueueEntry* e
 
 cdef int want_topic(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                     const SendProperties* found, int32_t queue_id) noexcept nogil:
-    """The real topic was deleted meanwhile: control makes it again, the level looks again soon."""
+    """The real topic was deleted meanwhile: control makes it again, the level looks again soon, for
+    as long as control cannot (its disk is full, say)."""
     cdef DelayLevel* l = &s.schedule.levels[level]
-    l.wanted += 1
-    if l.wanted > WANTED_MAX:
-        l.wanted = 0
-        return drop(s, level, offset, entry, b"its topic is gone and cannot be made")
-    if l.wanted % 10 == 1:
+    if (not is_topic_name(found.real_topic.bytes, found.real_topic.length)
+            or queue_id >= TOPIC_QUEUES_MAX):
+        return drop(s, level, offset, entry, b"there can be no such topic and queue")
+    if l.wanted == 0:
         link_push(&s.turn.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
+    l.wanted = (l.wanted + 1) % LOOKS_A_REQUEST
     return NOT_FOUND
 
 

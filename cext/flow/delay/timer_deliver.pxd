@@ -8,7 +8,7 @@
 
 At most DELIVER_MAX messages and DELIVER_BYTES_MAX bytes a turn (delay_service.pxd), so that a
 million due at once delay a send by a fraction of a millisecond. A message whose topic is gone waits
-aside while control makes the topic (WANT_TOPIC), 5 s at most; the others go on.
+aside while control makes the topic (WANT_TOPIC); the others go on.
 """
 from libc.stdint cimport int32_t, int64_t
 

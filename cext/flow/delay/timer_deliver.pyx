@@ -35,7 +35,7 @@ from cext.store.timers.timer_heap cimport (
     timer_heap_push,
     timer_offset,
 )
-from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_QUEUES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, SendProperties, append_number
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.system_topics cimport (
@@ -47,13 +47,14 @@ from cext.wire.system_topics cimport (
     TIMER_TOPIC_BYTES,
 )
 from cext.wire.text cimport text_equals, text_i32, text_i64, text_of
+from cext.wire.topic_name cimport is_topic_name
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
     PARK_MS = 100               # between looks for a missing topic
-    LOOKS_MAX = 50              # for it, before its message is dropped
+    LOOKS_A_REQUEST = 10        # control is asked to make it once in so many
     PARKED = 2                  # of flags, with the looks so far from bit 8 on
     ADDED_BYTES_MAX = 128       # TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES
     PASSED = 1                  # the entry is done with, nothing was delivered
@@ -131,12 +132,14 @@ cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
 
 cdef int park(DelayService s, TimerClock* clock, const TimerEntry* entry,
               const SendProperties* found, int32_t queue_id) noexcept nogil:
-    """The real topic was deleted meanwhile: control makes it again, the message waits aside."""
+    """The real topic was deleted meanwhile: control makes it again, the message waits aside, for as
+    long as control cannot (its disk is full, say)."""
     cdef TimerEntry later = entry[0]
     cdef uint32_t looks = entry.flags >> 8
-    if looks >= LOOKS_MAX:
-        return drop(s, entry, b"its topic is gone and cannot be made")
-    if looks % 10 == 0:
+    if (not is_topic_name(found.real_topic.bytes, found.real_topic.length)
+            or queue_id >= TOPIC_QUEUES_MAX):
+        return drop(s, entry, b"there can be no such topic and queue")
+    if looks == 0:
         link_push(&s.turn.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
     if not entry.flags & PARKED:
@@ -144,7 +147,8 @@ cdef int park(DelayService s, TimerClock* clock, const TimerEntry* entry,
         if key_before(&entry.key, &clock.parked):
             clock.parked = entry.key
     later.key.due_ms = clock.now_ms + PARK_MS
-    later.flags = PARKED | (looks + 1) << 8 | (entry.flags & (TIMER_ROLL | TIMER_FRESH))
+    later.flags = (PARKED | (looks + 1) % LOOKS_A_REQUEST << 8
+                   | (entry.flags & (TIMER_ROLL | TIMER_FRESH)))
     timer_heap_pop(&clock.heap)
     timer_heap_push(&clock.heap, &later)
     return ASIDE

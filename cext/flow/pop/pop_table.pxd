@@ -74,7 +74,7 @@ cdef struct Pops:
     int32_t merging                 # not 0: one of them is taken
     bint appended                   # check points were written since the last write-out
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
-    int32_t wanted                  # looks that found a retry topic missing, in a row
+    int32_t wanted                  # looks that found a retry topic missing, since control knows
     Readahead readahead             # of the revive log and of what comes again
     # Settings.
     int32_t retry_share             # popFromRetryProbability, percent

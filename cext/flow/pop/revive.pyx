@@ -60,6 +60,7 @@ from cext.wire.system_topics cimport (
     TOPIC_RETRY,
 )
 from cext.wire.text cimport Text, text_equals, text_of
+from cext.wire.topic_name cimport is_topic_name
 
 cdef enum:
     READ_TURN = 1024            # entries of one turn
@@ -67,7 +68,9 @@ cdef enum:
     REVIVE_BYTES = 524288       # bytes of one turn (one message more, whatever its size)
     RETRY_MS = 100              # after the store refused, and between looks for a missing topic
     FETCH_POLL_MS = 2
-    WANTED_MAX = 300            # looks for a retry topic before its messages are dropped
+    # Looks of all queues for a retry topic; control is asked to make it once in so many. A prime:
+    # queues that take turns are all asked for.
+    LOOKS_A_REQUEST = 11
     RETRY_NAME_MAX = 768
 
 cdef const char* FIRST_POP[1]
@@ -242,7 +245,8 @@ cdef bint has_come_again(const RecordView* view) noexcept nogil:
 
 
 cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil:
-    """Where the pair's messages come again. OK, or NOT_READY: control makes the topic."""
+    """Where the pair's messages come again. OK; NOT_READY: control makes the topic, as soon as it
+    can; NOT_FOUND: there can be no topic of that name."""
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef uint32_t length, behind = 0
     cdef bint v2 = s.pops.retry_v2
@@ -260,9 +264,11 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
         s.pops.wanted = 0
         target[0].pop_retry_of = pair
         return OK
-    if s.pops.wanted % 10 == 0:
+    if not is_topic_name(name, length):
+        return NOT_FOUND
+    if s.pops.wanted == 0:
         link_push(&s.turn.link, WANT_TOPIC, 1, name, length)
-    s.pops.wanted += 1
+    s.pops.wanted = (s.pops.wanted + 1) % LOOKS_A_REQUEST
     s.pops.look_ms = s.turn.now_ms + RETRY_MS
     return NOT_READY
 
@@ -368,15 +374,14 @@ cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* me
     if point.done & all_done == all_done or point.pair.use.removed:
         return OK
     status = find_target(s, point.pair, &target)
-    if status != OK:
-        if s.pops.wanted < WANTED_MAX:
-            return status
-        s.pops.wanted = 0
+    if status == NOT_FOUND:
         s.pops.unreadable += 1
         log_event(s.turn, NULL,
                   b"messages that were popped and not acknowledged are dropped: their "
-                  b"retry topic cannot be made")
+                  b"retry topic would have a name that no topic may have")
         return OK
+    if status != OK:
+        return status
     for i in range(point.count):
         if point.done >> i & 1:
             continue

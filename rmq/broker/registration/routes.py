@@ -15,11 +15,11 @@ from typing import Any
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.registration.route_question import first_route
-from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.codes import PERM_READ
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import LOGIC_QUEUE_BROKER
 
 log = logging.getLogger("rmq.broker.routes")
@@ -68,7 +68,7 @@ def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
         name = row.get("brokerName") if isinstance(row, dict) else None
         count = row.get("readQueueNums") if isinstance(row, dict) else None
         perm = row.get("perm", 0) if isinstance(row, dict) else None
-        if (not isinstance(name, str) or not isinstance(count, int) or count > QUEUES_MAX
+        if (not isinstance(name, str) or not isinstance(count, int) or count > TOPIC_QUEUES_MAX
                 or not isinstance(perm, int)):  # fmt: skip
             raise ProtocolError(f"a route with {row!r:.100}")
         if perm & PERM_READ:
@@ -81,5 +81,5 @@ def _logic_queues(topic: str, mappings: Any) -> list[MessageQueue]:
         _, count = max((int(row["epoch"]), int(row["totalQueues"])) for row in mappings.values())
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ProtocolError(f"a route with {mappings!r:.100}") from None
-    count = min(count, QUEUES_MAX)
+    count = min(count, TOPIC_QUEUES_MAX)
     return [MessageQueue(topic, LOGIC_QUEUE_BROKER, queue_id) for queue_id in range(count)]

@@ -16,12 +16,12 @@ from rmq.broker.name_checks import check_topic
 from rmq.broker.requests import logic_queues
 from rmq.broker.store.key_index import Found, IndexQueries
 from rmq.broker.store.queue_reader import QueueReader
-from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
 ENTRIES_MAX = 10_000  # of one answer to 321; ours
@@ -46,7 +46,7 @@ def queue_of(command: Command) -> tuple[str, int]:
     """The topic and queue id of a request, checked."""
     topic = check_topic(command.require("topic"))
     queue_id = command.int_field("queueId")
-    if not 0 <= queue_id <= QUEUES_MAX:
+    if not 0 <= queue_id <= TOPIC_QUEUES_MAX:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER, f"queueId {queue_id} of topic {topic} is out of range"
         )

@@ -25,7 +25,6 @@ from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topic_config import (
     FILTER_TYPES,
     PERM_MAX,
-    QUEUES_MAX,
     TopicConfig,
 )
 from rmq.broker.tables.topics import TopicTable
@@ -35,6 +34,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
 TOPICS_MAX = 10_000  # of one request 18; ours
@@ -87,8 +87,8 @@ def _requested(context: Context, command: Command) -> TopicConfig:
         raise ProtocolError(f"topicFilterType is {filter_type[:50]!r}, not SINGLE_TAG or MULTI_TAG")
     return TopicConfig(
         topic,
-        _limited(command, "readQueueNums", QUEUES_MAX),
-        _limited(command, "writeQueueNums", QUEUES_MAX),
+        _limited(command, "readQueueNums", TOPIC_QUEUES_MAX),
+        _limited(command, "writeQueueNums", TOPIC_QUEUES_MAX),
         _limited(command, "perm", PERM_MAX),
         order=command.bool_field("order", False),
         filter_type=filter_type,

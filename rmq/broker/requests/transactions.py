@@ -14,13 +14,14 @@ from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.store.durability import NOT_SYNCED, durable
-from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.transaction_checks import OFFSET_DIGITS_MAX, Transactions
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format.message import decode_message, decode_message_id
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
 _HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
@@ -52,7 +53,7 @@ def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Rep
     message, _ = decode_message(record)
     topic = message.properties.get("REAL_TOPIC", "")
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
-    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
+    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > TOPIC_QUEUES_MAX:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
     context.access.require(request.asker, topic, PUB)
     if message.properties.get("PGROUP") == request.command.require("producerGroup"):

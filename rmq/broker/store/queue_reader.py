@@ -25,7 +25,7 @@ from rmq.codes import BORNHOST_V6_FLAG
 from rmq.format.store_files import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rmq.format.time_search import search_offset
 
-QUEUE_DIGITS_MAX = 5  # of a queue id; QUEUES_MAX of topic_config.py has no more
+QUEUE_DIGITS_MAX = 5  # of a queue id; TOPIC_QUEUES_MAX has no more
 _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _I64 = struct.Struct(">q")

@@ -25,10 +25,11 @@ from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, QueueCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.message_delay_level import parse_levels
-from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.config import Settings
+from rmq.limits import TOPIC_QUEUES_MAX
 
 log = logging.getLogger("rmq.broker.delay_levels")
 
@@ -156,7 +157,7 @@ class DelayLevels:
         """A message is due whose topic was deleted: the topic comes back, the reactor waits."""
         if topic in self._tasks:
             return
-        if names.topic_fault(topic) or not 0 < queues <= QUEUES_MAX:
+        if names.topic_fault(topic) or not 0 < queues <= TOPIC_QUEUES_MAX:
             log.error("delayed messages for topic %.300r, queue %d: no legal place", topic,
                       queues - 1)  # fmt: skip
             return

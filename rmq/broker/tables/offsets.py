@@ -37,8 +37,8 @@ from rmq.broker.core_seam import DelayCalls, LogCalls, OffsetCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
-from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.errors import StoreError
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.offsets")
@@ -144,7 +144,7 @@ class OffsetTable:
                 queue_id, value = int(queue), int(offset)
             except (TypeError, ValueError):
                 queue_id, value = -1, -1
-            if not 0 <= queue_id <= QUEUES_MAX or not 0 <= value <= OFFSET_MAX:
+            if not 0 <= queue_id <= TOPIC_QUEUES_MAX or not 0 <= value <= OFFSET_MAX:
                 log.error(
                     "%s: %s queue %.20r offset %.30r is skipped: not whole numbers in range",
                     origin, key, queue, offset,

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, PopCalls
-from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.errors import StoreError
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.pop_orders")
@@ -68,7 +68,7 @@ class PopOrders:
     def _load_one(self, topic: str, group: str, queue: Any, row: Any) -> None:
         try:
             queue_id = int(queue)
-            if not 0 <= queue_id < QUEUES_MAX:
+            if not 0 <= queue_id < TOPIC_QUEUES_MAX:
                 raise ValueError(queue_id)
             self._core.put_pop_order(topic.encode(), group.encode(), queue_id, packed(row))
         except (TypeError, ValueError, AttributeError, KeyError, struct.error, StoreError) as error:

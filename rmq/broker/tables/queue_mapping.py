@@ -25,8 +25,8 @@ from typing import Annotated
 
 import msgspec
 
-from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.format import fastjson
+from rmq.limits import TOPIC_QUEUES_MAX
 
 GLOBAL_SCOPE = "__global__"
 ITEMS_MAX = 65536  # of a topic on a broker; ours
@@ -78,7 +78,7 @@ class QueueMapping(msgspec.Struct, frozen=True, rename="camel"):
 
     topic: str
     bname: str  # the broker's name
-    total_queues: Annotated[int, msgspec.Meta(ge=0, le=QUEUES_MAX)]
+    total_queues: Annotated[int, msgspec.Meta(ge=0, le=TOPIC_QUEUES_MAX)]
     epoch: Int64 = 0
     scope: str = GLOBAL_SCOPE
     dirty: bool = False
@@ -150,7 +150,7 @@ def chain_fault(chain: Chain) -> str:
     if not chain:
         return "it has no items"
     for item in chain:
-        if item.gen < 0 or not 0 <= item.queue_id < QUEUES_MAX or item.start_offset < 0:
+        if item.gen < 0 or not 0 <= item.queue_id < TOPIC_QUEUES_MAX or item.start_offset < 0:
             return f"gen {item.gen}, queueId or startOffset is out of range"
         if item.end_offset != -1 and item.end_offset < item.start_offset:
             return f"gen {item.gen} ends before it starts"

@@ -18,10 +18,9 @@ from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.name_checks import check_topic
 from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rmq.errors import ProtocolError
+from rmq.limits import TOPIC_QUEUES_MAX
 
 PERM_MAX = PERM_READ | PERM_WRITE | PERM_INHERIT
-
-QUEUES_MAX = 65535  # of one topic; a limit of ours, so that no request walks 2^31 queues
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
@@ -67,8 +66,8 @@ class TopicConfig(msgspec.Struct, frozen=True):
             raise ProtocolError("member attributes of a topic is not an object")
         return cls(
             name=check_topic(text_member(members, "topicName")),
-            read_queues=int_member(members, "readQueueNums", 16, 0, QUEUES_MAX),
-            write_queues=int_member(members, "writeQueueNums", 16, 0, QUEUES_MAX),
+            read_queues=int_member(members, "readQueueNums", 16, 0, TOPIC_QUEUES_MAX),
+            write_queues=int_member(members, "writeQueueNums", 16, 0, TOPIC_QUEUES_MAX),
             perm=int_member(members, "perm", PERM_READ | PERM_WRITE, 0, PERM_MAX),
             order=bool_member(members, "order", False),
             filter_type=text_member(members, "topicFilterType", "SINGLE_TAG"),

@@ -33,11 +33,11 @@ from rmq.broker.tables.deleted_topics import DeletedTopics
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.registered_topics import RegisteredTopics
 from rmq.broker.tables.stamps import Stamps
-from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
-from rmq.limits import DELAY_LEVELS_MAX
+from rmq.limits import DELAY_LEVELS_MAX, TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.topics")
@@ -382,7 +382,7 @@ class TopicTable:
                 f"topic[{name}] does not exist, and it may not be created in the image of "
                 f"{default_name[:300]!r}: create it first",
             )
-        queues = max(0, min(queues_requested, default.write_queues, QUEUES_MAX))
+        queues = max(0, min(queues_requested, default.write_queues, TOPIC_QUEUES_MAX))
         return TopicConfig(
             name,
             queues,
@@ -393,7 +393,7 @@ class TopicTable:
 
     async def create_retry(self, group: str, queues: int, unit_mode: bool = False) -> TopicConfig:
         flag = _UNIT_SUB_FLAG if unit_mode else 0
-        queues = max(0, min(queues, QUEUES_MAX))
+        queues = max(0, min(queues, TOPIC_QUEUES_MAX))
         return await self.create(
             TopicConfig(names.retry_topic(group), queues, queues, _READ_WRITE, sys_flag=flag)
         )
@@ -535,6 +535,6 @@ def _queues_of(queues: Iterable[tuple[bytes, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for topic, queue_id in queues:
         name = os.fsdecode(topic)
-        if queue_id < QUEUES_MAX and not names.topic_fault(name):
+        if queue_id < TOPIC_QUEUES_MAX and not names.topic_fault(name):
             found[name] = max(found.get(name, 0), queue_id + 1)
     return found

@@ -15,9 +15,10 @@ from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, chosen, flag, long_text, pairs, text, topic_name, whole
 from rmq.console.page import page, url
-from rmq.console.pages.topics import PERM_CHOICES, QUEUES_MAX, page_of
+from rmq.console.pages.topics import PERM_CHOICES, page_of
 from rmq.console.section import section
 from rmq.errors import RmqError
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import CLIENT_PRODUCER_GROUP
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.texts import counted
@@ -171,9 +172,10 @@ UPDATE = Change(
     "/topic/update", "Change a topic", "Change it",
     (
         TOPIC,
-        Field("read_queues", "Queues that are read", whole(1, QUEUES_MAX), "number",
+        Field("read_queues", "Queues that are read", whole(1, TOPIC_QUEUES_MAX), "number",
               help="On each broker. Fewer: messages in those that go are read no more."),
-        Field("write_queues", "Queues that new messages go to", whole(1, QUEUES_MAX), "number"),
+        Field("write_queues", "Queues that new messages go to", whole(1, TOPIC_QUEUES_MAX),
+              "number"),
         Field("perm", "Permission", chosen(*PERMS), "select", choices=PERM_CHOICES),
         Field("order", "Ordered: a fixed set of queues", flag, "checkbox", is_required=False),
     ),

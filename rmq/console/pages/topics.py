@@ -21,12 +21,12 @@ from rmq.console.page import page, url
 from rmq.console.paging import Paging
 from rmq.console.section import section
 from rmq.errors import RmqError, UnreachableError
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import is_dead_letter, is_retry, is_system
 from rmq.operations.texts import counted
 from rmq.operations.topic_changes import MESSAGE_TYPES, PERMS, described, perm_text
 
 KINDS = ("topics", "retry", "dead letters", "system")
-QUEUES_MAX = 65535
 PERM_CHOICES = (("rw", "read and write"), ("r", "read"), ("w", "write"))
 
 
@@ -131,7 +131,7 @@ CREATE = Change(
     "/topic/create", "Create a topic", "Create it",
     (
         Field("topic", "Name", topic_name, help="Letters, digits, % | - and _"),
-        Field("queues", "Queues on each broker", whole(1, QUEUES_MAX), "number", default="8"),
+        Field("queues", "Queues on each broker", whole(1, TOPIC_QUEUES_MAX), "number", default="8"),
         Field("message_type", "Message type", chosen(*MESSAGE_TYPES), "select",
               choices=(("", "not said"), *((each, each) for each in MESSAGE_TYPES)),
               is_required=False, help="Proxies and clients of RocketMQ 5 look at it."),

@@ -12,6 +12,7 @@ from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
 from rmq.base import clock
+from rmq.errors import StoreError
 from rmq.format.message import tags_code
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
@@ -167,6 +168,24 @@ async def test_a_deleted_topic_comes_back_for_what_is_due(tmp_path: Path) -> Non
         set_delay(100)
         await until(lambda: records(broker, "u", 1))
         assert records(broker, "u", 1)[0].body == b"later"
+
+
+@in_loop
+async def test_a_level_waits_as_long_as_a_topic_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full_disk(*_: object) -> None:
+        raise StoreError("config/topics.json cannot be written: No space left on device")
+
+    async with served(tmp_path, messageDelayLevel="1h") as (broker, client):
+        await client.send("t", b"later", 3, i="DELAY\x011\x02")
+        assert await broker.topics.delete("t")
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.topics, "create", full_disk)
+            broker.core.set_delay_levels([100], broker.core.delay_offsets(1)[0])
+            await pass_seconds(broker.core, 20)
+        assert broker.core.stats()["delayed_dropped"] == 0
+        await until(lambda: records(broker, "t", 3))
 
 
 @in_loop

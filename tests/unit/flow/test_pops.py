@@ -34,6 +34,7 @@ from support.waiting import pass_seconds, until
 from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
 
@@ -157,6 +158,22 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
         found = [popped(reply, "g", "t") for reply in replies if reply.code == 0]
         assert numbers([one for some in found for one in some]) == list(range(50))
         assert {reply.code for reply in replies} <= {0, 210}
+
+
+@in_loop
+async def test_what_is_not_acknowledged_waits_as_long_as_its_retry_topic_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full_disk(*_: object) -> None:
+        raise StoreError("config/topics.json cannot be written: No space left on device")
+
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 2)
+        assert len(await pop(client, "g", "t", invisibleTime=1000)) == 2
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.topics, "create", full_disk)
+            await pass_seconds(broker.core, 60)
+        assert numbers(await pop_all(client, "g", "t", 2)) == [0, 1]
 
 
 @in_loop

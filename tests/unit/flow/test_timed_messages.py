@@ -16,6 +16,7 @@ from support.waiting import pass_seconds, until
 
 from rmq.base import clock
 from rmq.broker.broker import Broker
+from rmq.errors import StoreError
 from rmq.format.message import StoredMessage, encode_properties, tags_code
 from rmq.offline.checker import check_store
 
@@ -36,6 +37,10 @@ def after(seconds: float, **more: str) -> str:
 
 def at(due_ms: int, **more: str) -> str:
     return encode_properties({"TIMER_DELIVER_MS": str(due_ms), **more}).decode()
+
+
+async def full_disk(*_: object) -> None:
+    raise StoreError("config/topics.json cannot be written: No space left on device")
 
 
 def bodies(broker: Broker, topic: str = "t", queue: int = 0) -> list[bytes]:
@@ -269,6 +274,22 @@ async def test_a_deleted_topic_comes_back_and_holds_up_no_other(tmp_path: Path) 
         await until(lambda: records(broker, "u", 3) and len(bodies(broker)) == 2)
         assert broker.topics.require("u").write_queues == 4
         assert broker.core.stats()["timers_dropped"] == 0
+
+
+@in_loop
+async def test_a_message_waits_as_long_as_its_topic_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        await client.send("u", b"later", 3, i=at(now_ms() + HOUR_MS))
+        assert await broker.topics.delete("u")
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.topics, "create", full_disk)
+            broker.core.set_option("clock_skew_ms", HOUR_MS)
+            await pass_seconds(broker.core, 20)
+        assert broker.core.stats()["timers_dropped"] == 0
+        await until(lambda: records(broker, "u", 3))
 
 
 @in_loop
