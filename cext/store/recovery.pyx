@@ -615,6 +615,8 @@ cdef class Recovery:
             self.everything = True
             self.begin("S1", 0)
         else:
+            if not clean and self.checkpoint.own_valid:
+                self.log.forget_pages(self.checkpoint.synced_offset)
             self.choose_start(clean)
             if not self.from_table and self.start > self.log_min:
                 self.read_ends()

@@ -178,6 +178,28 @@ def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_writte
         with_client(broker, comes)
 
 
+def test_a_start_asks_the_disk_whether_it_has_what_a_killed_process_has_written(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """Nobody has been told of a write-back that failed. The kernel tells it once: the first start
+    says so and ends, the next one takes what is there."""
+    journal = Journal()
+    with broker_process(tmp_path, SMALL_FILES) as broker:
+        load(broker, journal, 1, lambda: len(journal.acked) > 100)
+        broker.stop(signal.SIGKILL)
+    faults.fail("fdatasync", errno.EIO, path="commitlog/", count=1)
+    reason = f"{os.strerror(errno.EIO)}: what a killed process has written did not reach the disk"
+    environment = faults.environment()
+    with (
+        pytest.raises(AssertionError, match=reason),
+        broker_process(tmp_path, SMALL_FILES, environment),
+    ):
+        pass
+    assert faults.hits(0) == 1
+    faults.clear()
+    serves_everything_after_a_restart(tmp_path, journal)
+
+
 async def wait_in_log(broker: BrokerProcess, text: str) -> None:
     await until(lambda: text in broker.log())
 

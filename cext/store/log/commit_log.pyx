@@ -9,6 +9,7 @@ that write_out() is always one pwrite to one file.
     >>> log.load(); log.set_end(0)
 """
 
+import mmap
 import os
 import re
 from pathlib import Path
@@ -556,6 +557,25 @@ cdef class CommitLog:
         self.marks.appended = self.ring_low = end
         store_release_i64(&self.marks.written, end)
         return len(starts)
+
+    def forget_pages(self, int64_t since):
+        """What is read from now on is the disk's, of all that may not have been synced: the log from
+        `since` on. After a write-back that failed the kernel takes its pages for written, and shows
+        them until it needs the memory. StoreError: one has failed that nobody has been told of."""
+        cdef int64_t start
+        for start in range(max(self.link.min_offset, since - since % self.segment_bytes),
+                           self.active_end, self.segment_bytes):
+            fd = os.open(self.path_of(start), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(fd)
+                at = max(0, since - start)
+                os.posix_fadvise(fd, at - at % mmap.PAGESIZE, 0, os.POSIX_FADV_DONTNEED)
+            except OSError as error:
+                raise StoreError(
+                    f"{self.path_of(start)}: {error.strerror}: what a killed process has written "
+                    "did not reach the disk; the next start takes what did") from None
+            finally:
+                os.close(fd)
 
     cpdef int set_end(self, int64_t end, bint zero_rest=True) except -1:
         """The log ends at `end`: everything behind is gone for ever, all marks become `end`, and

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -23,7 +24,9 @@ from support.logs import (
     open_log,
     record_at,
 )
+from support.page_cache import filesystem_of, is_cached
 from support.sanitized import SANITIZED
+from support.waiting import HANG_S
 
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
@@ -490,6 +493,22 @@ def test_any_file_can_be_read_by_a_job(filled, tmp_path):
 def test_a_stopped_reader_refuses_jobs(filled):
     filled[2].stop()
     assert disk_read(filled[2], [(0, 1000)], 4096)[0] == Status.CLOSED
+
+
+def test_forgotten_pages_are_read_from_the_disk(directory, log):
+    if "tmpfs" in filesystem_of(directory):
+        pytest.skip("nothing can be forgotten of files that are in memory alone: set TMPDIR")
+    fill(log, 3)
+    Flusher(log).flush()
+    log.close()
+    again = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    again.load()
+    files = [file_of(directory, number) for number in range(2)]
+    assert all(is_cached(file, SEGMENT_BYTES) for file in files)
+    end = time.monotonic() + HANG_S
+    while is_cached(files[1], SEGMENT_BYTES):  # a page in use for a moment stays
+        assert time.monotonic() < end
+        again.forget_pages(SEGMENT_BYTES + 5)
 
 
 # ---- retention ----------------------------------------------------------------------------------
