@@ -29,6 +29,7 @@ from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
 from rmq.operations.replica_sets import controllers_of, replica_sets
+from rmq.scaling.replacement import command_of_master
 
 COLUMNS = columns("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END",
                   "LAG", "BEHIND MS")  # fmt: skip
@@ -307,10 +308,10 @@ def _controlled(replicas: Replicas, name: str) -> ReplicaSet:
     if not replicas.controllers:
         raise ConfigError(
             f"no controller leads {name}: brokerRole says who is master. To switch by hand, stop "
-            "the slave and start its store as the master, under the same name: rmq broker --store "
-            f"DIR --set brokerName={name} --set brokerRole=SYNC_MASTER; then empty the store of "
-            "the old master, and make it a slave: rmq broker --replica-of HOST. With `rmq broker "
-            "--controller HOST:PORT` a controller does it, or say where it is: --controller"
+            f"the slave and start its store as the master: {command_of_master(name)}. Then empty "
+            "the store of the old master, and make it a slave: rmq broker --replica-of HOST. With "
+            "`rmq broker --controller HOST:PORT` a controller does it; if there is one, say where "
+            "it is: --controller"
         )
     found = replicas.sets([name])
     if not found:

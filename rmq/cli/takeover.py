@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -81,7 +82,7 @@ def takeover(
     goes on as before; start it again, and it goes on with what is copied.
 
     The settings of the new master are in STORE/takeover.conf, and from the next time on it is
-    started with: rmq broker -c STORE/takeover.conf
+    started with: rmq broker -c STORE/takeover.conf (and --insecure, if that was given here)
     """
     from rmq.takeover import earlier_copy
     from rmq.takeover.old_master import OldMaster
@@ -256,12 +257,12 @@ def _become(
     from rmq.takeover.carried import carried, write
 
     path = root / FILE
+    words = ["broker", "-c", str(path), *(["--insecure"] if insecure else [])]
     write(path, carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own)
     _say(
         f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. This "
         "becomes the broker now; from the next time on, or should it not start: "
-        f"rmq broker -c {path}"
+        + shlex.join(["rmq", *words])
     )
     sys.stderr.flush()
-    arguments = [sys.executable, "-m", "rmq", "broker", "-c", str(path)]
-    os.execv(sys.executable, [*arguments, *(["--insecure"] if insecure else [])])
+    os.execv(sys.executable, [sys.executable, "-m", "rmq", *words])

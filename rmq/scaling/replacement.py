@@ -29,6 +29,18 @@ def replace(state: ClusterState, name: str) -> Plan:
     return plan
 
 
+def command_of_master(name: str) -> str:
+    """What starts a slave's store as the master's.
+
+    A start without --replica-of does not read rmqReplicaOf.json (rmq/cli/replica_of.py).
+    """
+    return (
+        f"rmq broker --store DIR --bind ADDRESS -n NAMESRV --set brokerName={name} "
+        "--set brokerRole=SYNC_MASTER --set rmqReplicaAddresses=HOST, with -c security.conf or "
+        "--insecure, and with the settings of config/rmqReplicaOf.json in the store"
+    )
+
+
 def _hand(plan: Plan, name: str, what: str, before: str | None, after: str) -> None:
     plan.steps.append(Step(name, what, before, after))
 
@@ -53,8 +65,7 @@ def _by_a_slave(plan: Plan, broker: BrokerState, broker_id: int, address: str) -
     name = broker.name
     gone = broker.addresses.get(MASTER, "its master")
     _hand(plan, name, f"slave {broker_id} at {address}", "slave",
-          "master: stop it, then rmq broker --store DIR --set brokerName="
-          f"{name} --set brokerRole=SYNC_MASTER -n NAMESRV")  # fmt: skip
+          f"master: stop it, then {command_of_master(name)}")  # fmt: skip
     _hand(plan, name, "a new replica", None,
           f"on its machine: rmq broker --replica-of {address} --store DIR")  # fmt: skip
     plan.notes.append(

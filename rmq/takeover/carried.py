@@ -17,6 +17,8 @@ CARRIED = (
     # what a slave has in common with it
     "brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "maxMessageSize", "namesrvAddr",
     "messageDelayLevel",
+    # who may copy its log
+    "rmqReplicaAddresses",
     # what an acknowledgement promises, and how long messages are kept
     "flushDiskType", "fileReservedTime", "deleteWhen", "mappedFileSizeConsumeQueue",
     # topics and groups

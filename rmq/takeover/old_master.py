@@ -70,6 +70,12 @@ NOTED = {
     "own: pops that nobody acknowledges do not come again",
     "messageStorePlugIn": "what its store plug-in keeps elsewhere does not come along",
 }
+# One that waits for slaves has none yet: every send would be answered SLAVE_NOT_AVAILABLE.
+NO_SLAVES_YET = (
+    "brokerRole=SYNC_MASTER: the new master starts as ASYNC_MASTER, because no slave follows it "
+    "yet. Allow its slaves (--set rmqReplicaAddresses=..); once they follow, set "
+    "brokerRole=SYNC_MASTER in takeover.conf and restart it"
+)
 
 
 class Presence(Enum):
@@ -95,11 +101,14 @@ class OldMaster:
         for key, reason in REFUSED.items():
             if self.settings.get(key) == "true":
                 raise ConfigError(f"{self.address} has {key}=true: {reason}")
-        return [
+        notes = [
             f"{key}={self.settings[key]}: {reason}"
             for key, reason in NOTED.items()
             if self.settings.get(key) not in (None, "", "false")
         ]
+        if self.settings.get("brokerRole") == "SYNC_MASTER":
+            notes.append(NO_SLAVES_YET)
+        return notes
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ the old one: tests/compat/test_takeover.py.
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -149,18 +150,24 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
 
 
 def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
-    process = machine.take_over("--yes", "--stop-command", f"kill {machine.old.pid}")
-    machine.said(" is ready ")
+    process = machine.take_over(
+        "--yes", "--stop-command", f"kill {machine.old.pid}", "--bind", "127.0.0.1", "--insecure",
+        "--set", "rmqReplicaAddresses=127.0.0.9",
+    )  # fmt: skip
+    said = re.search(r"rmq (broker -c .+)", machine.said(" is ready "))
     process.terminate()
     assert process.wait(HANG_S) == 0
-    command = [*RMQ, "broker", "-c", str(machine.folder / "new" / "takeover.conf")]
-    again = Child("again", command, machine.folder)
+    assert said is not None
+    words = shlex.split(said[1])  # what it says starts it, with the consent that was given
+    assert words[2:] == [str(machine.folder / "new" / "takeover.conf"), "--insecure"]
+    again = Child("again", [*RMQ, *words], machine.folder)
     again.start()
     try:
         again.wait_ready(HANG_S)
         settings = OldMaster(machine.address).settings
         assert (settings["brokerName"], settings["brokerId"]) == ("broker-a", "0")
         assert settings["mappedFileSizeCommitLog"] == str(1 << 20)
+        assert settings["rmqReplicaAddresses"] == "127.0.0.9"
     finally:
         again.stop()
 
@@ -197,6 +204,10 @@ def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machi
         old.settings[name] = value
         with pytest.raises(ConfigError, match=text):
             old.check()
+    old = OldMaster(lasting.address)
+    assert old.check() == []
+    old.settings["brokerRole"] = "SYNC_MASTER"
+    assert "starts as ASYNC_MASTER" in " ".join(old.check())
     store = lasting.folder / "old"  # of a master
     for words, text in (
         (("--from", lasting.address, "--store", str(store)), "was no copy"),

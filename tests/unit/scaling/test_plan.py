@@ -273,6 +273,9 @@ def test_a_replacement_points_to_the_replicas() -> None:
     assert "rmq broker --replica-of a:10911" in said(broker("a"))
     slave = broker("a", None, addresses=both, permissions={"s:10911": 6})
     assert "slave 1 at s:10911" in said(slave) and "--replica-of s:10911" in said(slave)
+    # What a slave of another machine, and its clients, reach, by the name that they know.
+    for option in ("--bind ", "brokerName=a ", "rmqReplicaAddresses=", "rmqReplicaOf.json"):
+        assert option in said(slave)
     assert "rmq replica add a" in said(changed(slave, controllers=("c:9878",)))
     assert "rmq store restore" in said(broker("a", None))
     assert "rmq store restore" in said(broker("b"))
