@@ -72,7 +72,7 @@ def deliver(
               show_default=True, help="The folder of settings.")  # fmt: skip
 @destination
 def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
-    """Make units of a broker and a name server, and settings.
+    """Make units of a broker, a name server and a controller, and settings.
 
     \b
     rmq generate systemd --out rmq-units

@@ -6,7 +6,7 @@
     helm                the chart: Chart.yaml, values, templates
     dashboard, panels   Grafana's dashboard, and what is in it
     alerts              Prometheus' rules
-    server_settings     broker.conf and namesrv.conf of all of these
+    server_settings     broker.conf, namesrv.conf, controller.conf of these
     accounts            first passwords
     checks              names, sizes and paths as users give them
     template            a text with places for values; they lie in the folder templates

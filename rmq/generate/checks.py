@@ -67,7 +67,8 @@ def path_for_units(text: str) -> str:
         if path == hidden or path.startswith(f"{hidden}/"):
             raise ValueError(
                 f"{path}: services do not see {hidden} (ProtectHome=); install into /opt/rmq: "
-                "python3 -m venv /opt/rmq && /opt/rmq/bin/pip install rmq"
+                "python3 -m venv /opt/rmq && /opt/rmq/bin/pip install . (in a checkout; elsewhere "
+                "a wheel)"
             )
     return path
 

@@ -1,4 +1,5 @@
-"""Server settings: broker.conf and namesrv.conf, as samples of a machine and in containers.
+"""Server settings: broker.conf, namesrv.conf and controller.conf, as samples of a machine; of the
+first two those of containers, too.
 
 In containers every server listens on all addresses of its own, so accounts are asked for: their
 passwords come in the environment, from a file or a Secret that only the operator reads.
@@ -58,6 +59,9 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
     def namesrv_conf(self) -> str:
         return filled("namesrv.conf", {"config": self.config, "access": self.namesrv_access})
+
+    def controller_conf(self) -> str:
+        return filled("controller.conf", {"config": self.config, "access": self.namesrv_access})
 
 
 def in_containers(cluster: str, broker: str, namesrv: str, *, insecure: bool) -> ServerSettings:

@@ -1,4 +1,4 @@
-"""systemd: units of a broker and a name server, and the settings they name.
+"""systemd: units of a broker, a name server and a controller, and the settings they name.
 
 The store is below /var/lib/rmq, which systemd makes and gives to the user.
 """
@@ -9,7 +9,7 @@ from rmq.generate.output import GeneratedFile
 from rmq.generate.server_settings import ServerSettings
 from rmq.generate.template import filled
 
-UNITS = ("rmq-broker.service", "rmq-namesrv.service")
+UNITS = ("rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service")
 
 
 def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
@@ -20,4 +20,5 @@ def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
         *(GeneratedFile(name, filled(f"systemd/{name}", values)) for name in UNITS),
         GeneratedFile("broker.conf", settings.broker_conf()),
         GeneratedFile("namesrv.conf", settings.namesrv_conf()),
+        GeneratedFile("controller.conf", settings.controller_conf()),
     ]

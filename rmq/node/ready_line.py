@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -46,7 +47,7 @@ async def print_ready(
     if broker is None:
         print_line(
             f"is ready in {seconds_since_start():.2f} s: name server {own}. "
-            f"Try: rmq broker{_option(own)}"
+            f"Try: {_command()} broker{_option(own)}"
         )
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
@@ -158,13 +159,23 @@ def print_line(text: str) -> None:
     service_manager.tell(service_manager.READY)
 
 
+def _command() -> str:
+    """`rmq`; where a shell finds none, or another one, the path of the one that runs."""
+    running = Path(sys.argv[0])
+    if running.name != "rmq" or not running.exists():  # python -m rmq
+        return "rmq"
+    found = shutil.which("rmq")
+    is_found = found is not None and running.samefile(found)
+    return "rmq" if is_found else shlex.quote(str(running.absolute()))
+
+
 def _option(address: str) -> str:
     return "" if address == DEFAULT else f" -n {shlex.quote(address)}"
 
 
 def _try_sends(address: str) -> str:
-    option = _option(address)
-    return f"Try: rmq send greetings hello{option} && rmq consume greetings{option}"
+    option, rmq = _option(address), _command()
+    return f"Try: {rmq} send greetings hello{option} && {rmq} consume greetings{option}"
 
 
 def _try_name_server(addresses: list[str]) -> str:
@@ -176,7 +187,7 @@ def _try_name_server(addresses: list[str]) -> str:
         except CallError:
             continue
         if host in ("127.0.0.1", "localhost", "::1"):
-            return "Try: rmq namesrv" + ("" if port == 9876 else f" --port {port}")
+            return f"Try: {_command()} namesrv" + ("" if port == 9876 else f" --port {port}")
     return "Start a name server there, or name another with -n HOST:PORT."
 
 

@@ -133,3 +133,22 @@ def test_a_name_server_elsewhere_that_does_not_answer_is_named_with_another_advi
         line = line_of(broker)
     assert f"nobody answers at 127.0.0.2:{port}, nobody answers at 127.0.0.3:{port};" in line
     assert "Try: " not in line and "-n HOST:PORT" in line
+
+
+@pytest.mark.parametrize("is_on_path", [True, False])
+def test_what_is_advised_is_found_by_a_shell(tmp_path: Path, is_on_path: bool) -> None:
+    script = tmp_path / "rmq"  # as pip makes one
+    text = "import sys\nfrom rmq.__main__ import main\nsys.exit(main())\n"
+    script.write_text(f"#!{sys.executable}\n{text}")
+    script.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}" if is_on_path else "/usr/bin:/bin"
+    process = subprocess.Popen(
+        [script, "namesrv", "--port", "0"], env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        advice = line_of(process).partition("Try: ")[2].split()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=HANG_S)
+    assert advice[:2] == ["rmq" if is_on_path else str(script), "broker"]

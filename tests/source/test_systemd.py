@@ -28,7 +28,7 @@ def parsed(name: str) -> configparser.RawConfigParser:
 
 
 def test_there_is_a_unit_for_each_server() -> None:
-    assert UNITS == ["rmq-broker.service", "rmq-namesrv.service"]
+    assert UNITS == ["rmq-broker.service", "rmq-controller.service", "rmq-namesrv.service"]
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -132,7 +132,7 @@ def test_systemd_finds_little_that_is_open(name: str, tmp_path: Path) -> None:
 
 
 def test_the_samples_load_listen_here_only_and_every_key_does_something(tmp_path: Path) -> None:
-    for name in ("broker.conf", "namesrv.conf"):
+    for name in ("broker.conf", "namesrv.conf", "controller.conf"):
         (tmp_path / name).write_text(MADE[name])
         settings = load_properties(tmp_path / name, server=name.removesuffix(".conf"))
         settle_addresses(settings, insecure=False)

@@ -23,7 +23,10 @@ def test_all_files_are_printed_or_one() -> None:
     done = rmq("generate", "systemd")
     assert done.returncode == 0, done.stderr
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("==> ")]
-    assert names == ["rmq-broker.service", "rmq-namesrv.service", "broker.conf", "namesrv.conf"]
+    assert names == [
+        "rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service", "broker.conf",
+        "namesrv.conf", "controller.conf",
+    ]  # fmt: skip
     for name in names:
         alone = rmq("generate", "systemd", name)
         assert alone.returncode == 0 and alone.stdout in done.stdout
