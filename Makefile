@@ -32,7 +32,7 @@ help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
 	@echo 'make run          a broker with a name server on 127.0.0.1, store in ./store'
 	@echo 'make wheel        a wheel of this Python in dist/, of what make build compiled; make sdist'
-	@echo 'make test         all tests but the two sets below'
+	@echo 'make test         all tests but those of test-compat, test-slow, test-ha and test-wheel'
 	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
 	@echo 'make test-compat  official clients of Java, Go and Node, proxy, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
