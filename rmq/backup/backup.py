@@ -40,7 +40,7 @@ from rmq.backup.state_copy import read_state, write_state
 from rmq.base import clock
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ConfigError, StoreError
-from rmq.offline.report import Progress, no_progress
+from rmq.progress import Progress, no_progress
 
 CURE = (
     "A backup before this one is whole. Make room (or choose another directory) and run it "

@@ -32,7 +32,7 @@ from rmq.backup.segment_scan import SegmentScan, begins_with_record, scan_segmen
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError, StoreError
 from rmq.format.store_files import Blank, Segment, numbered_files, record_at
-from rmq.offline.report import Progress
+from rmq.progress import Progress
 
 CURE = "Make another backup in a new directory; this one stays as it is"
 

@@ -31,7 +31,8 @@ from rmq.backup.verification import check_file, check_segment
 from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ConfigError, StoreCorruptError
-from rmq.offline.report import Progress, Report, no_progress
+from rmq.offline.report import Report
+from rmq.progress import Progress, no_progress
 
 WORK = "restoring"
 CURE = "Make room or choose another directory, and restore again"

@@ -20,7 +20,8 @@ from rmq.backup import copy_lock, manifest
 from rmq.backup.byte_copy import crc32_of
 from rmq.backup.manifest import FileCopy, SegmentCopy
 from rmq.format.store_files import Blank, Damage, End, Record, Segment, scan_segment
-from rmq.offline.report import Progress, Report, no_progress
+from rmq.offline.report import Report
+from rmq.progress import Progress, no_progress
 
 
 def verify(directory: Path, progress: Progress = no_progress) -> Report:

@@ -50,6 +50,7 @@
     output, table       what is printed in each form; rows under named columns
     broker_figures      the columns of top and broker status
     errors              what a command says of an error, and its exit code
+    signals, streams    what ends a command as Ctrl-C does; output that nobody reads any more
 
 A command prints; what it prints comes from rmq/operations, rmq/client, rmq/offline, rmq/backup,
 rmq/system and others.

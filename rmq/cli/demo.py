@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from rmq.cli.signals import end_as_ctrl_c
+
 
 @click.group()
 def demo() -> None:
@@ -42,12 +44,11 @@ def cluster(
     ports of loopback, and end with this one. Kill what you like: it says who is master then, how
     long sends stood still, and what was lost. Exit code 1 when anything was.
     """
-    import signal
     import tempfile
 
     from rmq.demo.run import Options, run_demo
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    end_as_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="rmq-demo-") as own:
         where = directory.expanduser().absolute() if directory is not None else Path(own)
         options = Options(where, replicas, kill_every_s, seconds, interval, by_tls)

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from rmq import __version__
+from rmq.cli.streams import leave
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 # They serve, or are about files: no cluster that was chosen for other commands is theirs.
@@ -132,7 +133,7 @@ def _while_output_is_read() -> Iterator[None]:
     except BrokenPipeError:
         if _is_output_read():
             raise
-        _leave_output()
+        leave(sys.stdout)
         raise click.exceptions.Exit(0) from None
 
 
@@ -227,12 +228,5 @@ def main(arguments: list[str] | None = None) -> Any:
 
         sys.exit(show_error(error, words))
     except BrokenPipeError:  # at the flush
-        _leave_output()
+        leave(sys.stdout)
         sys.exit(0)
-
-
-def _leave_output() -> None:
-    """Its reader has gone; Python would complain of what it cannot write at the exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

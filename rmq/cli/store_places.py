@@ -19,7 +19,7 @@ import click
 if TYPE_CHECKING:
     from rmq.config import Settings
     from rmq.offline.index_check import Shape
-    from rmq.offline.report import Progress
+    from rmq.progress import Progress
 
 config_option = click.option(
     "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -55,7 +55,7 @@ def log_of(settings: Settings, root: Path, each: Path) -> Path | None:
 @contextmanager
 def progress_bar(name: str) -> Iterator[Progress]:
     """A bar on a terminal, else nothing."""
-    from rmq.offline.report import no_progress
+    from rmq.progress import no_progress
 
     if not sys.stderr.isatty():  # without the cost of importing rich
         yield no_progress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import socket
 import sys
 import time
@@ -17,6 +16,7 @@ import click
 from rmq.cli.addresses import with_port
 from rmq.cli.options import parse_pairs
 from rmq.cli.server import bind_options, set_option
+from rmq.cli.signals import end_as_ctrl_c
 
 if TYPE_CHECKING:
     from rmq.takeover.follower import Follower
@@ -89,7 +89,7 @@ def takeover(
     from rmq.takeover.switch import Switch
 
     settings = _checked(parse_pairs(pairs, "--set"))
-    _end_as_ctrl_c()
+    end_as_ctrl_c()  # the old master takes sends again
     old = OldMaster(with_port(master, PORT))
     for note in old.check():
         _say(f"note: {note}")
@@ -131,18 +131,6 @@ def _checked(settings: dict[str, str]) -> dict[str, str]:
             instead = f": use {SETTLED[key]}" if SETTLED[key] else ", which the takeover settles"
             raise click.BadParameter(f"{key}{instead}", param_hint="--set")
     return settings
-
-
-def _end_as_ctrl_c() -> None:
-    """A kill or a closed terminal: the old master takes sends again, as after Ctrl-C. What was to
-    be ignored (nohup) stays so."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
 
 
 def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:

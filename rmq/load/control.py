@@ -8,7 +8,7 @@ on every master, then waited for at the name server.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -19,12 +19,11 @@ from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.load.frames import Queue
+from rmq.progress import Progress, no_progress
 
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
 TOPICS_AT_ONCE = 64
 CREATING, WAITING = "creating topics", "waiting for routes"
-
-Progress = Callable[[str, int, int], None]  # stage, done, of so many
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -36,7 +35,7 @@ class Target(msgspec.Struct, frozen=True):
 
 def find_queues(
     namesrv: str, topics: Iterable[str], create_queues: int, readable: bool = False,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = no_progress,
 ) -> list[Target]:  # fmt: skip
     """All queues of the topics that may be written (or read), missing topics created first."""
     topics = list(topics)

@@ -51,7 +51,8 @@ from rmq.format.store_files import (
 from rmq.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmq.offline.index_check import DEFAULT_SHAPE, IndexChecker, Shape
 from rmq.offline.open_files import OpenFiles
-from rmq.offline.report import Progress, Report, no_progress
+from rmq.offline.report import Report
+from rmq.progress import Progress, no_progress
 
 # Their tag codes are times; of delay levels the times are not known here, and a queue of timed
 # messages that was made anew from the log has codes of tags.

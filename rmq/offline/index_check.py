@@ -28,7 +28,8 @@ from rmq.codes import TRANSACTION_ROLLBACK_TYPE
 from rmq.format.index_file import ENTRY, HEAD, Entry, Header, hashes_of, key_hash, read_header
 from rmq.format.message import decode_properties
 from rmq.format.store_files import Record
-from rmq.offline.report import Progress, Report, no_progress
+from rmq.offline.report import Report
+from rmq.progress import Progress, no_progress
 
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 2**31 - 1

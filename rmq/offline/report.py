@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-
-# Called while it works: (what is being read, how much is done, of how much).
-Progress = Callable[[str, int, int], None]
-
-
-def no_progress(stage: str, done: int, total: int) -> None:
-    """For those who do not want to know."""
 
 
 class Problem(msgspec.Struct):

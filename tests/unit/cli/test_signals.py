@@ -1,0 +1,54 @@
+"""A kill and a closed terminal end a command as Ctrl-C does, also where Ctrl-C is ignored.
+
+Method: a small program of its own, started with signals ignored as a shell's script starts what
+goes on in the background, and as nohup does.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from support.tree_process import environment
+from support.waiting import HANG_S
+
+PROGRAM = """
+import select, sys
+from rmq.cli.signals import end_as_ctrl_c
+end_as_ctrl_c()
+print("works", flush=True)
+try:
+    while not select.select([sys.stdin], [], [], 0.01)[0]:
+        pass
+    print("went on", flush=True)
+except KeyboardInterrupt:
+    print("cleaned up", flush=True)
+"""
+
+
+def started(ignored: str) -> subprocess.Popen[str]:
+    """ignored: by the shell, before the program begins."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f"trap '' {ignored}; exec \"$0\" -c \"$1\"", sys.executable, PROGRAM],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_it_is_interrupted_where_ctrl_c_is_ignored(number: signal.Signals) -> None:
+    with started("INT") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "works\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "cleaned up\n"
+        assert process.wait(HANG_S) == 0
+
+
+def test_nohup_is_heeded() -> None:
+    with started("HUP") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "works\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.communicate(timeout=HANG_S)[0] == "went on\n"

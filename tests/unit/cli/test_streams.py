@@ -1,0 +1,36 @@
+"""What a command says is no more than a try: it goes on, and ends well, where nobody reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.tree_process import environment
+from support.waiting import HANG_S
+
+PROGRAM = """
+import sys
+from rmq.cli.streams import say
+say("first", err=sys.argv[1] == "stderr")
+input()
+for number in range(100):
+    say(f"unread {number}", err=sys.argv[1] == "stderr")
+open(sys.argv[2], "w").write("done")
+"""
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_work_goes_on_where_its_lines_are_read_no_more(name: str, tmp_path) -> None:
+    place, pipes = tmp_path / "place", {name: subprocess.PIPE}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, name, str(place)],
+        stdin=subprocess.PIPE, text=True, env=environment(), **pipes,
+    )  # fmt: skip
+    pipe = getattr(process, name)
+    assert pipe.readline() == "first\n"
+    pipe.close()
+    process.stdin.write("\n")
+    process.stdin.close()
+    assert process.wait(HANG_S) == 0  # 120 where Python cannot flush at the exit
+    assert place.read_text() == "done"
