@@ -8,7 +8,7 @@ on every master, then waited for at the name server.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -23,7 +23,8 @@ from rmq.progress import Progress, no_progress
 
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
 TOPICS_AT_ONCE = 64
-CREATING, WAITING = "creating topics", "waiting for routes"
+LOOK_S = 0.1
+LOOKING, CREATING, WAITING = "looking up routes", "creating topics", "waiting for routes"
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -35,22 +36,24 @@ class Target(msgspec.Struct, frozen=True):
 
 def find_queues(
     namesrv: str, topics: Iterable[str], create_queues: int, readable: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = no_progress, *, are_new: bool = False,
 ) -> list[Target]:  # fmt: skip
-    """All queues of the topics that may be written (or read), missing topics created first."""
+    """All queues of the topics that may be written (or read), missing topics created first.
+    are_new: none of them is there, which is not asked."""
     topics = list(topics)
     with Cluster(namesrv) as cluster:
-        known = {topic: _route(cluster, topic) for topic in topics}
-        missing = [topic for topic in topics if known[topic] is None]
-        makers = _create(cluster, missing, create_queues, progress) if missing else []
-        targets: list[Target] = []
-        for at, topic in enumerate(topics):
-            progress(WAITING, at, len(topics))
-            route = known[topic] or _await_route(cluster, topic, makers)
-            for queue in route.readable() if readable else route.writable():
-                address = route.brokers[queue.broker_name].master
-                assert address is not None  # readable and writable list masters only
-                targets.append(Target(address, Queue(topic, queue.queue_id, queue.broker_name)))
+        routes = {} if are_new else _known_routes(cluster, topics, progress)
+        missing = [topic for topic in topics if topic not in routes]
+        if missing:
+            makers = _create(cluster, missing, create_queues, progress)
+            routes |= _created_routes(cluster, missing, makers, progress)
+    targets: list[Target] = []
+    for topic in topics:
+        route = routes[topic]
+        for queue in route.readable() if readable else route.writable():
+            address = route.brokers[queue.broker_name].master
+            assert address is not None  # readable and writable list masters only
+            targets.append(Target(address, Queue(topic, queue.queue_id, queue.broker_name)))
     if not targets:
         raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topics[0]} may be used")
     return targets
@@ -97,43 +100,71 @@ def subscribe(broker: Connection, group: str, topics: Iterable[str]) -> None:
     broker.call(RequestCode.HEART_BEAT, {}, fastjson.dumps(body))
 
 
-def _route(cluster: Cluster, topic: str) -> Route | None:
-    try:
-        return cluster.route(topic)
-    except RemoteError as error:
-        if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        raise
-
-
-def _create(cluster: Cluster, topics: Sequence[str], queues: int, progress: Progress) -> list[str]:
-    """On every master; the brokers' names. RemoteError: one refuses."""
+def _create(
+    cluster: Cluster, topics: Sequence[str], queues: int, progress: Progress
+) -> frozenset[str]:
+    """On every master, and nowhere else; the brokers' names. RemoteError: one refuses."""
     masters = cluster.masters()
-    for start in range(0, len(topics), TOPICS_AT_ONCE):
+    for start, names in _pieces(topics):
         progress(CREATING, start, len(topics))
-        names = topics[start : start + TOPICS_AT_ONCE]
         rows = [topic_fields(name, queues, queues, PERM_READ | PERM_WRITE, False) for name in names]
         for broker in masters:
-            replies = cluster.ask_all(broker.name, RequestCode.UPDATE_AND_CREATE_TOPIC, rows)
+            assert broker.master is not None  # as masters() has them
+            master = cluster.connect(broker.master)
+            replies = master.ask_all(RequestCode.UPDATE_AND_CREATE_TOPIC, rows)
             for name, reply in zip(names, replies, strict=True):
                 if reply.code != ResponseCode.SUCCESS:
                     remark = reply.remark or "no reason given"
                     raise RemoteError(reply.code, f"{broker.name}, topic {name}: {remark}")
-    return [broker.name for broker in masters]
+    return frozenset(broker.name for broker in masters)
 
 
-def _await_route(cluster: Cluster, topic: str, brokers: list[str]) -> Route:
-    """With queues of all these brokers."""
-    until = time.monotonic() + ROUTE_SECONDS_MAX
-    while time.monotonic() < until:
-        route = _route(cluster, topic)
-        if route is not None:
-            found = {queue.broker_name for queue in route.writable()}
-            if found.issuperset(brokers):
-                return route
-        time.sleep(0.1)
-    raise RemoteError(
+def _known_routes(cluster: Cluster, topics: Sequence[str], progress: Progress) -> dict[str, Route]:
+    """Of those that the name server knows."""
+    found: dict[str, Route] = {}
+    for start, names in _pieces(topics):
+        progress(LOOKING, start, len(topics))
+        for name, route in zip(names, cluster.routes(names), strict=True):
+            if route is not None:
+                found[name] = route
+    return found
+
+
+def _created_routes(
+    cluster: Cluster, topics: Sequence[str], makers: frozenset[str], progress: Progress
+) -> dict[str, Route]:
+    """As soon as all makers are in them."""
+    found: dict[str, Route] = {}
+    for start, names in _pieces(topics):
+        progress(WAITING, start, len(topics))
+        until = time.monotonic() + ROUTE_SECONDS_MAX
+        lacking = dict.fromkeys(names, makers)  # which brokers
+        while True:
+            waiting = list(lacking)
+            for name, route in zip(waiting, cluster.routes(waiting), strict=True):
+                # Also of a broker that takes no sends (brokerPermission), whose queues are none.
+                entries = route.entries if route is not None else ()
+                lacking[name] = makers - {entry.broker_name for entry in entries}
+                if route is not None and not lacking[name]:
+                    found[name] = route
+                    del lacking[name]
+            if not lacking:
+                break
+            if time.monotonic() >= until:
+                raise _not_shown(cluster, *next(iter(lacking.items())))
+            time.sleep(LOOK_S)
+    return found
+
+
+def _not_shown(cluster: Cluster, topic: str, brokers: frozenset[str]) -> RemoteError:
+    return RemoteError(
         ResponseCode.TOPIC_NOT_EXIST,
-        f"{cluster.name_servers[0]} does not show {topic} {ROUTE_SECONDS_MAX:.0f} s after "
-        f"its creation on {', '.join(brokers)}",
+        f"{cluster.name_servers[0]} does not show {topic} of {', '.join(sorted(brokers))} "
+        f"{ROUTE_SECONDS_MAX:.0f} s after its creation there",
     )
+
+
+def _pieces(topics: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """TOPICS_AT_ONCE of them each, and where they begin."""
+    for start in range(0, len(topics), TOPICS_AT_ONCE):
+        yield start, topics[start : start + TOPICS_AT_ONCE]

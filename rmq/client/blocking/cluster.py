@@ -15,10 +15,10 @@ Name servers are asked in the order given until one answers. A Cluster keeps its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
@@ -34,6 +34,8 @@ from rmq.format.signature import Credentials
 
 NO_NAME_SERVER = "a broker or a controller, and no name server?"
 GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
+
+Answer = TypeVar("Answer")
 
 __all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueData", "Route"]
 
@@ -104,10 +106,14 @@ class ClusterView:
         self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b""
     ) -> Command:
         """Asks the first name server that answers."""
+        return self._first_to_answer(lambda address: self.call(address, code, fields, body))
+
+    def _first_to_answer(self, ask: Callable[[str], Answer]) -> Answer:
+        """Of the name servers."""
         failures = []
         for address in self.name_servers:
             try:
-                return self.call(address, code, fields, body)
+                return ask(address)
             except UnreachableError as error:
                 failures.append(str(error))
             except RemoteError as error:
@@ -119,9 +125,10 @@ class ClusterView:
 
     def route(self, topic: str) -> Route:
         """The topic's queues and brokers; RemoteError with code 17 when it has none."""
-        reply = self.name_server_call(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": True}
-        )
+        reply = self.name_server_call(RequestCode.GET_ROUTEINFO_BY_TOPIC, _route_fields(topic))
+        return self._route_of(topic, reply)
+
+    def _route_of(self, topic: str, reply: Command) -> Route:
         route = parse_route(topic, reply.body)
         self._remember(route.brokers)
         return route
@@ -222,6 +229,22 @@ class Cluster(ClusterView):
         """The connection to the master of this broker name."""
         return self.connect(self.address_of(name))
 
+    def routes(self, topics: Sequence[str]) -> list[Route | None]:
+        """As route(), of many at a time, in their order; None: of one that is not there."""
+        rows = [_route_fields(topic) for topic in topics]
+
+        def ask(address: str) -> list[Command]:
+            replies = self.connect(address).ask_all(RequestCode.GET_ROUTEINFO_BY_TOPIC, rows)
+            for reply in replies:
+                if reply.code not in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
+                    raise RemoteError(reply.code, reply.remark or "no reason given")
+            return replies
+
+        return [
+            self._route_of(topic, reply) if reply.code == ResponseCode.SUCCESS else None
+            for topic, reply in zip(topics, self._first_to_answer(ask), strict=True)
+        ]
+
     def ask_all(self, name: str, code: int, rows: Sequence[Mapping[str, Any]]) -> list[Command]:
         """The answers to all rows, in their order, as call_any() gets one."""
         address = self.address_of(name, Purpose.STATE)
@@ -241,3 +264,7 @@ class Cluster(ClusterView):
         if address is not None:
             self._sockets.drop(address)
         return address
+
+
+def _route_fields(topic: str) -> dict[str, Any]:
+    return {"topic": topic, "acceptStandardJsonOnly": True}
