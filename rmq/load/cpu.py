@@ -32,11 +32,22 @@ class CpuMeter:
         self._ticks = {pid: tick_seconds(pid) for pid in self.pids}
 
     def seconds(self) -> float:
+        """ProcessLookupError: one has ended, and nobody knows what it has spent."""
         return sum(self._one(pid) for pid in self.pids)
+
+    def known_seconds(self) -> float | None:
+        """None: there is no process to look at, or one has ended."""
+        try:
+            return self.seconds() if self.pids else None
+        except ProcessLookupError:
+            return None
 
     def _one(self, pid: int) -> float:
         before, after = self._threads[pid], thread_times(pid)
-        by_ticks = tick_seconds(pid) - self._ticks[pid]
+        ticks = _known_ticks(pid)
+        if ticks is None:
+            raise ProcessLookupError(f"process {pid} has ended meanwhile")
+        by_ticks = ticks - self._ticks[pid]
         if before and after and before.keys() <= after.keys():
             by_threads = sum(after.values()) - sum(before.values())
             if by_ticks - by_threads <= _TICK_ERROR_S:
@@ -58,10 +69,14 @@ def thread_times(pid: int) -> dict[str, float]:
 
 def tick_seconds(pid: int) -> float:
     """utime + stime of the whole process, ended threads included; 0 when it is gone."""
+    return _known_ticks(pid) or 0.0
+
+
+def _known_ticks(pid: int) -> float | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return 0.0
+        return None
     fields = text[text.rindex(")") + 2 :].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 

@@ -25,6 +25,7 @@ from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
 from rmq.errors import UnreachableError
 from rmq.format.signature import Credentials
+from rmq.load import open_files
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, ack_names, pop_frames
 
@@ -43,7 +44,7 @@ class Result(msgspec.Struct):
     bytes: int
     failures: dict[int, int]
     latency: Histogram
-    cpu_seconds: float | None = None
+    cpu_seconds: float | None = None  # None: of no process, or of one that has ended
     unanswered: int = 0
     overdue: int = 0
     details: dict[str, Any] = {}
@@ -65,9 +66,10 @@ class Result(msgspec.Struct):
 
 def connect(address: str) -> socket.socket:
     """A non-blocking connection without Nagle's delay; by TLS where that is asked for, which a
-    thread of this process does, beside the loop."""
+    thread of this process does, beside the loop. ConfigError: too many files are open."""
     try:
-        connected = socket.create_connection(split_address(address), CONNECT_TIMEOUT)
+        with open_files.explained():
+            connected = socket.create_connection(split_address(address), CONNECT_TIMEOUT)
     except OSError as error:
         raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -76,7 +78,8 @@ def connect(address: str) -> socket.socket:
         from rmq.client.connection.tls import carried
 
         host = split_address(address)[0]
-        return carried(tls.secured(connected, host, address, encryption.COMMAND), address)
+        with open_files.explained():
+            return carried(tls.secured(connected, host, address, encryption.COMMAND), address)
     connected.setblocking(False)
     return connected
 
@@ -142,7 +145,7 @@ def measure(
         if progress is not None:
             progress(time.monotonic() - start, loop.stats())
     elapsed = time.monotonic() - start
-    cpu = meter.seconds() if pids else None
+    cpu = meter.known_seconds()
     stats = loop.stats()
     result = Result(
         # A run that ended by itself ended with its last answer.

@@ -27,6 +27,7 @@ log = logging.getLogger("rmq.system.descriptors")
 LEAST = 56  # a broker's own, its files, and some clients
 BROKER_OWN = 28  # event loops, threads and open log files of a broker
 CLIENTS_LEAST = 4
+NO_LIMIT = 1 << 30
 # Descriptors that the tables of queue files keep, from this limit on, and fewer below it: see
 # files_kept() in cext/store/queues/queue_files.pyx.
 QUEUE_FILES, FULL_LIMIT, FILES_LEAST = (1024, 256, 64), 16384, 4
@@ -41,6 +42,12 @@ def raise_limit() -> tuple[int, int]:
         except (OSError, ValueError):  # no right to, or more than the kernel takes
             return soft, soft
     return soft, hard
+
+
+def open_files_max() -> int:
+    """As many as this process may have, its limit raised: a number also where there is none."""
+    limit = raise_limit()[1]
+    return NO_LIMIT if limit == resource.RLIM_INFINITY else limit
 
 
 def for_clients(limit: int, used: int, has_broker: bool) -> int:
@@ -58,7 +65,7 @@ def share(namesrv: Settings | None, broker: Settings | None) -> None:
     before, limit = raise_limit()
     left = for_clients(limit, len(list(Path("/proc/self/fd").iterdir())), broker is not None)
     if limit == resource.RLIM_INFINITY:
-        left = 1 << 30
+        left = NO_LIMIT
     if left < CLIENTS_LEAST * 2:
         raise ConfigError(
             f"the limit of open files is {limit}: at least {LEAST} are needed, thousands are usual."

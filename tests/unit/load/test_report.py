@@ -92,6 +92,22 @@ def test_the_meter_sees_what_a_child_burns(program):
         child.communicate("\n")
 
 
+def test_what_an_ended_process_has_spent_is_not_known():
+    with subprocess.Popen(
+        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        child.stdin.write("burn\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "done\n"  # more than 0 s at the start
+        meter = CpuMeter([child.pid, os.getpid()])
+        assert meter.known_seconds() >= 0
+        child.communicate("\n")
+    assert meter.known_seconds() is None
+    with pytest.raises(ProcessLookupError, match=f"{child.pid} has ended"):
+        meter.seconds()
+    assert CpuMeter([]).known_seconds() is None
+
+
 def test_a_pid_that_does_not_exist_is_refused():
     with pytest.raises(ProcessLookupError):
         CpuMeter([2**22 + 1])
