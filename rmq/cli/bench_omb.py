@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -20,20 +19,24 @@ import click
 from rmq.cli.account_options import account_options
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster
+from rmq.cli.signals import end_as_ctrl_c
 from rmq.cli.store_places import progress_bar
+from rmq.cli.streams import say
 from rmq.errors import ConfigError
 from rmq.operations.texts import counted
-from rmq.system.descriptors import raise_limit
+from rmq.system.descriptors import open_files_max
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmq.load.workload.durations import Durations
-    from rmq.load.workload.figures import Figures
-    from rmq.load.workload.run import Measured, Period
+    from rmq.load.workload.figures import Figures, Period
+    from rmq.load.workload.measured import Measured
+    from rmq.load.workload.run import Plan
     from rmq.load.workload.settings import Settings
 
 STANDARD_OUTPUT = Path("-")
 PERCENTS = (50.0, 99.0, 99.9)
-OWN_FILES = 64  # of the limit of open files: what is no connection of the load
 HEAD = (f"{'time':>8}  {'wanted/s':>12}  {'published/s':>12}  {'failed/s':>8}"
         f"  {'consumed/s':>12}  {'behind':>12}"
         f"  {'publish ms p50/p99/p99.9/max':>36}"
@@ -78,19 +81,17 @@ def omb(
     if out is not None and len(workloads) > 1:
         raise click.UsageError("--out is for one workload; without it each has a file of its own")
     place_of_results(out)
-    plan = Plan(duration, warmup, interval, window, driver, pids, raise_limit()[1] - OWN_FILES)
+    plan = Plan(duration, warmup, interval, window, driver, pids, open_files_max())
     found = [(path, *read_settings(path)) for path in workloads]
     runs = [WorkloadRun(settings, namesrv, plan) for _, settings, _ in found]
-    echo = partial(click.echo, err=out == STANDARD_OUTPUT)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    echo = partial(say, err=out == STANDARD_OUTPUT)
+    end_as_ctrl_c()
     for run, (path, settings, unknown) in zip(runs, found, strict=True):
         if unknown:
-            click.echo(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
-        echo(f"{settings.name or path.stem}: {described(settings)}\n{HEAD}")
-        measured = run.measure(lambda period: echo(row(period)), tell, progress_bar)
-        for line in (whole_row(measured), *remarks(measured)):
-            echo(line)
-        keep(measured, out or place(path, driver))
+            say(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
+        echo(f"{settings.name}: {described(settings)}\n{HEAD}")
+        ended = partial(end, path, settings, plan, out, echo)
+        measured = run.measure(lambda period: echo(row(period)), tell, progress_bar, ended)
         if measured.error is not None:
             raise measured.error
         if measured.is_interrupted:
@@ -113,7 +114,7 @@ def described(settings: Settings) -> str:
 
 
 def tell(what: str) -> None:
-    click.echo(f"  {what} ...", err=True)
+    say(f"  {what} ...", err=True)
 
 
 def row(period: Period) -> str:
@@ -155,8 +156,26 @@ def place(workload: Path, driver: str) -> Path:
     return Path(f"{workload.stem}-{driver}-{time.strftime('%Y-%m-%d-%H-%M-%S')}.json")
 
 
-def keep(measured: Measured, out: Path) -> None:
-    text = json.dumps(measured.result.members, indent=2)
+def end(
+    workload: Path, settings: Settings, plan: Plan, out: Path | None, echo: Callable[[str], None],
+    measured: Measured,
+) -> None:  # fmt: skip
+    """The file comes first: nobody may read the lines any more."""
+    from rmq.load.workload.result import result_members
+
+    members = result_members(settings, plan.driver, measured.periods, measured.whole)
+    chosen = out or place(workload, plan.driver)
+    try:
+        keep(json.dumps(members, indent=2), chosen)
+    finally:
+        for line in (whole_row(measured), *remarks(measured, plan)):
+            echo(line)
+    if chosen != STANDARD_OUTPUT:
+        echo(f"result in {chosen}")
+
+
+def keep(text: str, out: Path) -> None:
+    """ConfigError: it cannot be written there, and has been printed."""
     if out == STANDARD_OUTPUT:
         click.echo(text)
         return
@@ -166,7 +185,6 @@ def keep(measured: Measured, out: Path) -> None:
         click.echo(text)
         reason = f"{out} cannot be written ({error.strerror}): the result is above"
         raise ConfigError(reason) from None
-    click.echo(f"result in {out}")
 
 
 def whole_row(measured: Measured) -> str:
@@ -174,12 +192,13 @@ def whole_row(measured: Measured) -> str:
     return f"{'whole':>8}  {'':>12}{rates(whole)}  {'':>12}{latencies(whole)}"
 
 
-def remarks(measured: Measured) -> list[str]:
+def remarks(measured: Measured, plan: Plan) -> list[str]:
     from rmq.load.report import failure_texts
+    from rmq.load.workload.rig import DRAIN_S
 
-    whole = measured.whole
+    whole, settled = measured.whole, measured.settled
     found = [
-        ("messages", f"{measured.sent:,} published, {measured.received:,} consumed since the start")
+        ("messages", f"{settled.sent:,} published, {settled.received:,} consumed since the start")
     ]
     if whole.delay.maximum_ns:
         percents = "/".join(f"p{percent:g}" for percent in PERCENTS)
@@ -191,7 +210,12 @@ def remarks(measured: Measured) -> list[str]:
         found.append(("overdue", f"{measured.overdue:,} messages were due and not yet sent"))
     if measured.unanswered:
         found.append(("unanswered", f"{measured.unanswered:,} messages"))
-    if measured.cpu_seconds is not None and whole.sent:
+    if measured.behind:
+        found.append(("behind", f"{measured.behind:,} messages that consumers did not get "
+                                f"within {DRAIN_S:g} s after the end"))  # fmt: skip
+    if plan.pids and measured.cpu_seconds is None:
+        found.append(("cpu", "not known: a process of --pid has ended"))
+    elif measured.cpu_seconds is not None and whole.sent:
         cost = measured.cpu_seconds / whole.sent * 1e6
         found.append(("cpu", f"{cost:.2f} CPU-s per million messages published"))
     return [f"{name:<14} {text}" for name, text in found]

@@ -15,6 +15,7 @@ from rmq.load.workload.durations import Durations
 @dataclass(frozen=True)
 class Figures:
     seconds: float  # by the monotonic clock; of a period, how long it was
+    wanted: float  # messages that were due
     sent: int  # and acknowledged
     received: int
     failed_sends: Counter[int]  # by code
@@ -31,4 +32,21 @@ class Figures:
     def settled(self, later: Figures) -> Figures:
         """Counts and length as they are; durations and failures as of later, when what was open
         has ended: a stall at the end is among them."""
-        return replace(later, seconds=self.seconds, sent=self.sent, received=self.received)
+        return replace(
+            later, seconds=self.seconds, wanted=self.wanted, sent=self.sent, received=self.received
+        )
+
+
+@dataclass(frozen=True)
+class Period:
+    """One row of what is shown."""
+
+    elapsed_s: float
+    figures: Figures
+    backlog: int  # at its end
+    end: Figures  # since the start
+
+    @property
+    def rate(self) -> float:
+        """Messages a second that were wanted, in the mean."""
+        return self.figures.wanted / self.figures.seconds

@@ -1,41 +1,60 @@
 """Publisher: the producers of one broker: connections that send by one schedule, in one thread.
 
 publisher = Publisher("127.0.0.1:10911", frames, connections=4, window=1024, rate=50_000.0)
-publisher.run(ended)          in a thread, until `ended` is set
-publisher.pace(60_000.0)      from another
+publisher.run(sent_all, ended)        in a thread, until both are set, or all is answered
+publisher.pace(60_000.0)              from another
+publisher.due(time.monotonic())       so many messages were due until now
 """
 
 from __future__ import annotations
 
 import threading
+import time
+from typing import NamedTuple
 
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
 from rmq.errors import UnreachableError
+from rmq.load import open_files
 from rmq.load.run import DRAIN_US, connect
 
 SLICE_US = 20_000  # between two looks at what is wanted
+
+
+class Schedule(NamedTuple):
+    """As the producer goes by it: a new pace begins when its thread has seen it."""
+
+    due: float  # messages, of the schedules before
+    since_s: float  # by the monotonic clock
+    rate: float  # messages a second
 
 
 class Publisher:
     def __init__(
         self, address: str, frames: FrameSet, connections: int, window: int, rate: float
     ) -> None:
-        """UnreachableError: it is not there."""
+        """UnreachableError: it is not there. ConfigError: too many files are open."""
         self.address, self.connections = address, connections
-        self.producer = Producer(
-            frames, [connect(address) for _ in range(connections)], window, rate
-        )
+        self._sockets = [connect(address) for _ in range(connections)]
+        with open_files.explained():
+            self.producer = Producer(frames, self._sockets, window, rate)
         self.overdue = self.unanswered = 0  # when it ended
-        self._rate = self._wanted = rate
+        self._wanted = rate
+        self._schedule = Schedule(0.0, float("inf"), rate)
 
     def pace(self, rate: float) -> None:
         self._wanted = rate
 
-    def run(self, ended: threading.Event) -> None:
-        """What is open is waited for at the end, some seconds. UnreachableError: the broker closed
-        a connection."""
-        while not ended.is_set():
+    def due(self, now_s: float) -> float:
+        """So many messages since the start, be they sent or not."""
+        schedule = self._schedule
+        return schedule.due + schedule.rate * max(0.0, now_s - schedule.since_s)
+
+    def run(self, sent_all: threading.Event, ended: threading.Event) -> None:
+        """What is open is waited for at the end, some seconds, or until `ended`. UnreachableError:
+        the broker closed a connection."""
+        self._begin()
+        while not sent_all.is_set():
             self.producer.run(SLICE_US)
             alive = self.producer.stats()["live_connections"]
             if alive < self.connections:
@@ -43,8 +62,23 @@ class Publisher:
                     f"{self.address} closed the connections of {self.connections - alive} "
                     f"of {self.connections} producers"
                 )
-            if self._rate != self._wanted:
-                self._rate = self._wanted
-                self.producer.pace(self._rate)
-        self.overdue = self.producer.stats()["overdue"]
-        self.unanswered = self.producer.finish(DRAIN_US)
+            if self._schedule.rate != self._wanted:
+                self.producer.pace(self._wanted)
+                self._begin()
+        overdue = self.producer.stats()["overdue"]
+        # Less than that has come due since the last look.
+        self.overdue = overdue if overdue > self._schedule.rate * SLICE_US / 1e6 else 0
+        until = time.monotonic() + DRAIN_US / 1e6
+        while (left := self.producer.finish(SLICE_US)) and not ended.is_set():
+            if time.monotonic() >= until:
+                break
+        self.unanswered = left
+
+    def close(self) -> None:
+        """Once its thread has ended."""
+        for each in self._sockets:
+            each.close()
+
+    def _begin(self) -> None:
+        now = time.monotonic()
+        self._schedule = Schedule(self.due(now), now, self._wanted)

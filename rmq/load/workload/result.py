@@ -6,19 +6,17 @@ benchmark (WorkerStats.java), publishLatency counts from when a message went to 
 publishDelayLatency from when it was due until it went. endToEndLatency counts from when it was due
 until a consumer had it; the benchmark's from when it went.
 
-    result = RunResult(settings, "rmq")
-    result.add(figures_of_the_period, backlog=17)
-    result.end(figures_of_the_whole)
-    result.members          {"workload": .., "publishRate": [49_998.7], ..}
+    result_members(settings, "rmq", periods, whole)
+    {"workload": .., "publishRate": [49_998.7], .., "aggregatedPublishLatencyAvg": 1.2, ..}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rmq.load.workload.durations import Durations
-from rmq.load.workload.figures import Figures
+from rmq.load.workload.figures import Figures, Period
 from rmq.load.workload.settings import Settings
 
 PERCENTS = {"50pct": 50.0, "75pct": 75.0, "95pct": 95.0, "99pct": 99.0, "999pct": 99.9,
@@ -26,43 +24,46 @@ PERCENTS = {"50pct": 50.0, "75pct": 75.0, "95pct": 95.0, "99pct": 99.0, "999pct"
 QUANTILES = (*range(0, 99), *(99 + n / 10 for n in range(10)), 99.95, 99.99, 99.995, 99.999, 100)
 LATENCIES = {"publishLatency": "publish", "publishDelayLatency": "delay",
              "endToEndLatency": "end_to_end"}  # fmt: skip
+RATES = ("publishRate", "publishErrorRate", "consumeRate", "backlog")
 MS, US = 1e6, 1e3  # ns
 
 
-class RunResult:
-    def __init__(self, settings: Settings, driver: str) -> None:
-        self.members: dict[str, Any] = {
-            "workload": settings.name, "driver": driver, "messageSize": settings.message_size,
-            "topics": settings.topics, "partitions": settings.partitions_per_topic,
-            "producersPerTopic": settings.producers_per_topic,
-            "consumersPerTopic": settings.consumer_per_subscription,
-        }  # fmt: skip
-        self._lists: dict[str, list[float]] = {
-            "publishRate": [], "publishErrorRate": [], "consumeRate": [], "backlog": [],
-            **{name: [] for part in LATENCIES for name in _names(part)},
-        }  # fmt: skip
-        self.members.update(self._lists)
+def result_members(
+    settings: Settings, driver: str, periods: Iterable[Period], whole: Figures
+) -> dict[str, Any]:
+    """driver: what the peer is called."""
+    entries = [_entry(period) for period in periods]
+    head = {
+        "workload": settings.name, "driver": driver, "messageSize": settings.message_size,
+        "topics": settings.topics, "partitions": settings.partitions_per_topic,
+        "producersPerTopic": settings.producers_per_topic,
+        "consumersPerTopic": settings.consumer_per_subscription,
+    }  # fmt: skip
+    lists = {name: [entry[name] for entry in entries] for name in _entry_names()}
+    return head | lists | dict(_aggregates(whole))
 
-    def add(self, period: Figures, backlog: int) -> None:
-        seconds = period.seconds
-        entries = {
-            "publishRate": period.sent / seconds,
-            "publishErrorRate": period.failed_sends.total() / seconds,
-            "consumeRate": period.received / seconds, "backlog": backlog,
-        }  # fmt: skip
-        for name, value in (*entries.items(), *_latencies(period)):
-            self._lists[name].append(value)
 
-    def end(self, whole: Figures) -> None:
-        for name, value in _latencies(whole):
-            self.members[_aggregated(name)] = value
-        for name, part in LATENCIES.items():
-            durations: Durations = getattr(whole, part)
-            values = durations.percentiles_ns(QUANTILES)
-            self.members[_aggregated(f"{name}Quantiles")] = {
-                str(float(percent)): _number(name, value)
-                for percent, value in zip(QUANTILES, values, strict=True)
-            }
+def _entry(period: Period) -> dict[str, float]:
+    figures, seconds = period.figures, period.figures.seconds
+    values = (figures.sent / seconds, figures.failed_sends.total() / seconds,
+              figures.received / seconds, period.backlog)  # fmt: skip
+    return dict(zip(RATES, values, strict=True)) | dict(_latencies(figures))
+
+
+def _entry_names() -> list[str]:
+    return [*RATES, *(name for part in LATENCIES for name in _names(part))]
+
+
+def _aggregates(whole: Figures) -> Iterator[tuple[str, Any]]:
+    for name, value in _latencies(whole):
+        yield _aggregated(name), value
+    for name, part in LATENCIES.items():
+        durations: Durations = getattr(whole, part)
+        values = durations.percentiles_ns(QUANTILES)
+        yield _aggregated(f"{name}Quantiles"), {
+            str(float(percent)): _number(name, value)
+            for percent, value in zip(QUANTILES, values, strict=True)
+        }  # fmt: skip
 
 
 def _latencies(figures: Figures) -> Iterator[tuple[str, float]]:

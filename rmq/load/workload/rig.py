@@ -1,13 +1,15 @@
 """Rig: the producers and consumers of a workload at all brokers, each in a thread of its own.
 
 A broker (each shard of one is a broker) has one publisher with a connection for each of the file's
-producers, and one subscription for each of the file's, with a connection for each of its consumers;
-as the benchmark's driver for RocketMQ does, all topics of a broker go over the same ones.
+producers, and one subscription for each of the file's, with a connection for each of its consumers,
+of a group of its own; all topics of a broker go over the same ones. The benchmark's driver for
+RocketMQ has one producer in all, with a connection to each broker, and for each topic, subscription
+and consumer a client with connections of its own, in a group for each topic and subscription.
 
 Signed messages do not say when they were due (rmq/load/frames.py): with an account, nothing is
 counted from end to end.
 
-    with Rig(settings, targets, "bench-omb", window=1024, rate=50_000.0) as rig:
+    with Rig(settings, targets, "bench-omb", sizes, rate=50_000.0) as rig:
         rig.start()
         rig.pace(60_000.0); rig.pause(); rig.resume()
         before = rig.figures(); ...; rig.figures() - before
@@ -20,60 +22,30 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rmq.client.blocking import credentials
-from rmq.errors import ConfigError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.workload.durations import Durations
 from rmq.load.workload.figures import Figures
 from rmq.load.workload.publisher import Publisher
 from rmq.load.workload.settings import Settings
+from rmq.load.workload.sizes import Sizes
 from rmq.load.workload.subscription import Subscription
 
 PULL_MESSAGES = 32
-SEND_INTERVAL_S = 60.0  # a broker closes a connection that has been silent for two minutes
-WINDOW_BYTES = 256 << 20  # of output, of all connections
-HEADER_BYTES = 1024  # of a send: about
 DRAIN_S = 5.0  # at the end, consumers get what was published so long
 LOOK_S = 0.02
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What the file asks for, or what there is room for. Of one broker."""
-
-    producers: int
-    consumers: int  # of each subscription
-    window: int  # open requests of a producer
-
-    @staticmethod
-    def of(settings: Settings, brokers: int, queues: int, rate: float, window: int) -> Sizes:
-        """Of a broker with so many queues, where each has an equal share of the rate."""
-        busy = max(1, int(rate / brokers * SEND_INTERVAL_S))
-        producers = min(settings.producers_per_topic, busy)
-        room = WINDOW_BYTES // (brokers * producers) // (settings.message_size + HEADER_BYTES)
-        return Sizes(
-            producers=producers,
-            consumers=min(settings.consumer_per_subscription, queues),
-            window=max(1, min(window, room)),
-        )
-
-    def connections(self, subscriptions: int) -> int:
-        return self.producers + subscriptions * self.consumers
-
-
 class Rig:
     def __init__(
-        self, settings: Settings, targets: list[control.Target], group: str, window: int,
-        rate: float, connections_max: int, tell: Callable[[str], None],
+        self, settings: Settings, targets: list[control.Target], group: str, sizes: Sizes,
+        rate: float,
     ) -> None:  # fmt: skip
-        """group: what names of groups begin with; rate: messages a second; tell: what is less than
-        the file says.
+        """group: what names of groups begin with; rate: messages a second.
 
-        UnreachableError: of a broker that is not there. ConfigError: more connections are
-        needed."""
+        UnreachableError: of a broker that is not there. ConfigError: too many files are open."""
         self.settings = settings
         self.rate = rate
         self._payload = settings.payload()
@@ -90,13 +62,13 @@ class Rig:
         self._sent_all, self._ended, self._going = (threading.Event() for _ in range(3))
         self._going.set()  # consumers pull
         self._errors: list[BaseException] = []
-        self._connect(self._sizes(window, connections_max, tell), group)
+        self._connect(sizes, group)
 
     def __enter__(self) -> Rig:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._end()
+        self.end()
 
     # ---- what is done
 
@@ -104,7 +76,7 @@ class Rig:
         for subscription in self.subscriptions:
             self._pulling.append(self._thread(subscription.run, self._ended, self._going))
         for publisher in self.publishers:
-            self._sending.append(self._thread(publisher.run, self._sent_all))
+            self._sending.append(self._thread(publisher.run, self._sent_all, self._ended))
 
     def pace(self, rate: float) -> None:
         self.rate = rate
@@ -125,20 +97,25 @@ class Rig:
 
     def stop(self) -> None:
         """Nothing new is sent; what is open, and what consumers have not got yet, is waited for,
-        some seconds each."""
+        some seconds each, or until that is interrupted."""
         self._sent_all.set()
         _join(self._sending)
         self.resume()
         until = time.monotonic() + DRAIN_S
         while self.behind() and not self._errors and time.monotonic() < until:
             time.sleep(LOOK_S)
-        self._end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Threads end and connections close, without more waiting. What interrupts it may do it
+        again."""
         for event in (self._sent_all, self._ended, self._going):
             event.set()
         _join(self._sending)
         _join(self._pulling)
+        for publisher in self.publishers:
+            publisher.close()
+        for subscription in self.subscriptions:
+            subscription.close()
 
     # ---- what was done
 
@@ -146,6 +123,10 @@ class Rig:
         """Sent and received since the start: what is looked at often."""
         sent = sum(each.producer.stats()["messages"] for each in self.publishers)
         return sent, sum(each.received for each in self.subscriptions)
+
+    def due(self, now_s: float) -> float:
+        """So many messages since the start; a moment by the monotonic clock."""
+        return sum(publisher.due(now_s) for publisher in self.publishers)
 
     def behind(self) -> int:
         """So many messages consumers have not got yet."""
@@ -173,6 +154,7 @@ class Rig:
             failed_pulls.update(subscription.failures)
         return Figures(
             seconds=seconds,
+            wanted=self.due(seconds),
             sent=sent,
             received=received,
             failed_sends=failed_sends,
@@ -185,46 +167,20 @@ class Rig:
 
     # ---- made at the start
 
-    def _sizes(
-        self, window: int, connections_max: int, tell: Callable[[str], None]
-    ) -> dict[str, Sizes]:
-        settings = self.settings
-        found = {
-            address: Sizes.of(settings, len(self._brokers), len(queues), self.rate, window)
-            for address, queues in self._brokers.items()
-        }
-        needed = sum(each.connections(settings.subscriptions_per_topic) for each in found.values())
-        if needed > connections_max:
-            raise ConfigError(
-                f"{needed:,} connections are needed and {max(0, connections_max):,} can be open: "
-                "raise the limit of open files (ulimit -n)"
-            )
-        producers = min(each.producers for each in found.values())
-        if producers < settings.producers_per_topic:
-            tell(f"{producers:,} of {settings.producers_per_topic:,} producers: "
-                 f"more would be silent for {SEND_INTERVAL_S:.0f} s and closed")  # fmt: skip
-        least = min(each.window for each in found.values())
-        if least < window:
-            tell(f"{least:,} open requests of each producer, not {window:,}: "
-                 f"{WINDOW_BYTES >> 20} MiB are for all")  # fmt: skip
-        return found
-
-    def _connect(self, sizes: dict[str, Sizes], group: str) -> None:
+    def _connect(self, sizes: Sizes, group: str) -> None:
         signed_by = credentials.present()
         for address, queues in self._brokers.items():
             for number in range(self.settings.subscriptions_per_topic):
                 name = group_name(group, number)
                 frames = pull_frames(queues, name, PULL_MESSAGES, credentials=signed_by)
-                consumers = sizes[address].consumers
                 self.subscriptions.append(
-                    Subscription(address, frames, consumers, is_timed=signed_by is None)
+                    Subscription(address, frames, sizes.consumers, is_timed=signed_by is None)
                 )
         for address, queues in self._brokers.items():
             keys = self.settings.keys(len(queues))
             shape = SendShape(payload=self._payload, keys=keys, credentials=signed_by)
-            size, rate = sizes[address], self.rate * self._shares[address]
-            frames = send_frames(queues, shape)
-            self.publishers.append(Publisher(address, frames, size.producers, size.window, rate))
+            frames, rate = send_frames(queues, shape), self.rate * self._shares[address]
+            self.publishers.append(Publisher(address, frames, sizes.producers, sizes.window, rate))
 
     def _thread(self, run: Callable[..., None], *events: threading.Event) -> threading.Thread:
         def guarded() -> None:

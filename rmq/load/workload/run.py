@@ -3,10 +3,10 @@
 Topics and groups of its own are created, loaded and deleted again. The measured time begins after
 the warm-up; with a backlog it lasts until that is drained, and the file's time after that. A run
 whose measured time is interrupted (Ctrl-C), or ended by a broker that goes away, has the result of
-what there was.
+what there was; an interrupt after that ends the waiting for what is open.
 
     run = WorkloadRun(settings, "127.0.0.1:9876", Plan(duration_s=60.0))
-    measured = run.measure(show=print, tell=print)
+    measured = run.measure(show, tell=print, steps=progress_bar, keep=write)
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from rmq.errors import ConfigError, RmqError
+from rmq.client.blocking import encryption
+from rmq.client.blocking.cluster import Cluster
+from rmq.errors import ConfigError
 from rmq.load.cpu import CpuMeter
-from rmq.load.workload.figures import Figures
-from rmq.load.workload.result import RunResult
+from rmq.load.workload.figures import Figures, Period
+from rmq.load.workload.measured import Measured
 from rmq.load.workload.rig import Rig
 from rmq.load.workload.settings import Settings
+from rmq.load.workload.sizes import Sizes
 from rmq.load.workload.sustainable_rate import SustainableRate
-from rmq.load.workload.topics import Progress, Topics
+from rmq.load.workload.topics import Topics
+from rmq.progress import Progress
 
 TICK_S = 0.1
 PACE_S = 3.0  # a pace that is looked for is tried so long
@@ -43,43 +47,12 @@ class Plan:
     window: int = 1024  # open requests of each producer
     driver: str = "rmq"
     pids: tuple[int, ...] = ()
-    connections_max: int = 1 << 20
-
-
-@dataclass(frozen=True)
-class Period:
-    """One row of what is shown."""
-
-    elapsed_s: float
-    figures: Figures
-    backlog: int
-    rate: float  # that was wanted
-
-
-@dataclass
-class Measured:
-    """As it is filled."""
-
-    result: RunResult
-    first: Figures
-    last: Figures = field(init=False)  # of the last row
-    whole: Figures = field(init=False)
-    rows: int = 0
-    is_interrupted: bool = False
-    error: RmqError | None = None  # that ended it
-    cpu_seconds: float | None = None
-    # Since the start, warm-up and end among it.
-    sent: int = 0
-    received: int = 0
-    unanswered: int = 0
-    overdue: int = 0
-
-    def __post_init__(self) -> None:
-        self.last = self.first
+    files_max: int = 1 << 20  # open ones
 
 
 Show = Callable[[Period], None]
 Tell = Callable[[str], None]
+Keep = Callable[[Measured], None]
 Steps = Callable[[str], contextlib.AbstractContextManager[Progress]]
 
 
@@ -94,68 +67,87 @@ class WorkloadRun:
             self._meter = CpuMeter(list(plan.pids))
         except ProcessLookupError as error:
             raise ConfigError(str(error)) from None
-        self._paced_s = 0.0  # when, monotonic
+        self.first_rate = float(settings.producer_rate or FIRST_RATE)
+        self._paced_s, self._due = 0.0, 0.0  # the last look at the pace; what was due until then
 
-    def measure(self, show: Show, tell: Tell, steps: Steps) -> Measured:
-        """show: each period; tell: what is done in between; steps: of long work.
+    def measure(self, show: Show, tell: Tell, steps: Steps, keep: Keep) -> Measured:
+        """show: each period; tell: what is done in between; steps: of long work; keep: what was
+        measured, before topics are deleted.
 
         RmqError, OSError: of a broker that is not there, refuses, or goes away before anything is
         measured."""
-        with self._rig(tell, steps) as rig:
-            rig.start()
-            self._paced_s = time.monotonic()
-            if self.warmup_s:
-                tell(f"warm-up of {self.warmup_s:g} s")
-                for _ in self._ticks(rig, self.warmup_s):
-                    pass
-            measured = self._measured(rig, show, tell)
-        return measured
-
-    @contextlib.contextmanager
-    def _rig(self, tell: Tell, steps: Steps) -> Iterator[Rig]:
-        """At topics of its own."""
-        plan, settings = self.plan, self.settings
-        rate = float(settings.producer_rate or FIRST_RATE)
-        topics = Topics(self.namesrv, settings)
+        masters, sizes = self._look(tell)
+        topics = Topics(self.namesrv, self.settings, masters)
         try:
             tell(f"creating topics: {len(topics.names):,}")
             with steps("create") as progress:
                 targets = topics.create(progress)
-            with Rig(settings, targets, topics.group, plan.window, rate, plan.connections_max,
-                     tell) as rig:  # fmt: skip
-                yield rig
+            with Rig(self.settings, targets, topics.group, sizes, self.first_rate) as rig:
+                self._warm_up(rig, tell)
+                measured = self._measured(rig, show, tell)
+            keep(measured)
         finally:
-            tell(f"deleting topics: {len(topics.names):,}")
-            try:
-                with steps("delete") as progress:
-                    left = topics.delete(progress)
-            except KeyboardInterrupt:
-                tell(topics.left("interrupted again"))
-                raise
-            for sentence in left:
-                tell(sentence)
+            if topics.are_made:
+                self._delete(topics, tell, steps)
+        return measured
+
+    def _look(self, tell: Tell) -> tuple[list[str], Sizes]:
+        """The masters' addresses. ConfigError: more is needed than there is room for."""
+        plan, settings = self.plan, self.settings
+        with Cluster(self.namesrv) as cluster:
+            masters = [each.master for each in cluster.masters() if each.master is not None]
+        settings.check_templates(len(masters))
+        sizes = Sizes.of(settings, len(masters), self.first_rate, plan.window)
+        by_tls = encryption.client_tls() is not None
+        sizes.check_open_files(settings, len(masters), by_tls, plan.files_max)
+        for sentence in sizes.less(settings, plan.window):
+            tell(sentence)
+        return masters, sizes
+
+    def _delete(self, topics: Topics, tell: Tell, steps: Steps) -> None:
+        """Whatever happens to those who are told."""
+        try:
+            with contextlib.suppress(OSError):
+                tell(f"deleting topics: {len(topics.names):,}")
+            with steps("delete") as progress:
+                left = topics.delete(progress)
+        except KeyboardInterrupt:
+            tell(topics.left("interrupted"))
+            raise
+        for sentence in left:
+            tell(sentence)
+
+    def _warm_up(self, rig: Rig, tell: Tell) -> None:
+        rig.start()
+        self._paced_s = time.monotonic()
+        if self.warmup_s:
+            tell(f"warm-up of {self.warmup_s:g} s")
+            for _ in self._ticks(rig, self.warmup_s):
+                pass
 
     # ---- the measured time
 
     def _measured(self, rig: Rig, show: Show, tell: Tell) -> Measured:
-        measured = Measured(RunResult(self.settings, self.plan.driver), rig.figures())
+        measured = Measured(rig.figures())
         self._meter.start()
         try:
             self._measure_rows(rig, measured, show, tell)
         except KeyboardInterrupt:
             measured.is_interrupted = True
-        except RmqError as error:
+        except Exception as error:
             measured.error = error
-        at_end = rig.figures()
-        if self.plan.pids:
-            measured.cpu_seconds = self._meter.seconds()
-        self._row(rig, measured, show, at_end)
-        rig.stop()
-        settled = rig.figures()
-        measured.whole = (at_end - measured.first).settled(settled - measured.first)
-        measured.result.end(measured.whole)
-        measured.sent, measured.received = settled.sent, settled.received
+        measured.at_end = measured.despite(rig.figures)
+        measured.cpu_seconds = measured.despite(self._meter.known_seconds)
+        measured.despite(lambda: self._row(measured, show, measured.at_end))
+        try:
+            tell("the end: what is open is waited for")
+            rig.stop()
+        except KeyboardInterrupt:
+            measured.is_interrupted = True
+        measured.despite(rig.end)
+        measured.settled = measured.despite(rig.figures)
         measured.unanswered, measured.overdue = rig.unanswered, rig.overdue
+        measured.behind = self._behind(measured.settled)
         return measured
 
     def _measure_rows(self, rig: Rig, measured: Measured, show: Show, tell: Tell) -> None:
@@ -171,18 +163,20 @@ class WorkloadRun:
             if not is_draining and now >= end_s:
                 return
             if now - measured.last.seconds >= self.plan.period_s:
-                self._row(rig, measured, show, rig.figures())
+                self._row(measured, show, rig.figures())
 
-    def _row(self, rig: Rig, measured: Measured, show: Show, figures: Figures) -> None:
+    def _row(self, measured: Measured, show: Show, end: Figures) -> None:
         """Of the time since the last one, unless that is next to nothing and not all there is."""
-        part = figures - measured.last
-        if part.seconds < self.plan.period_s * REST and measured.rows:
+        part = end - measured.last
+        if part.seconds < self.plan.period_s * REST and measured.periods:
             return
-        behind = max(0, self.settings.subscriptions_per_topic * figures.sent - figures.received)
-        measured.result.add(part, behind)
-        show(Period(figures.seconds - measured.first.seconds, part, behind, rig.rate))
-        measured.last = figures
-        measured.rows += 1
+        elapsed_s = end.seconds - measured.first.seconds
+        period = Period(elapsed_s, part, self._behind(end), end)
+        measured.periods.append(period)  # before it is shown, which may be interrupted
+        show(period)
+
+    def _behind(self, figures: Figures) -> int:
+        return max(0, self.settings.subscriptions_per_topic * figures.sent - figures.received)
 
     def _ticks(self, rig: Rig, seconds: float) -> Iterator[float]:
         """Moments, until so many seconds have gone; a pace that is looked for changes meanwhile."""
@@ -195,8 +189,10 @@ class WorkloadRun:
                 sent, received = rig.messages()
                 copies = self.settings.subscriptions_per_topic
                 each = received // copies if copies else sent
-                rig.pace(self.sustainable.after(now - self._paced_s, sent, each))
-                self._paced_s = now
+                due = rig.due(now)
+                seconds, expected = now - self._paced_s, due - self._due
+                rig.pace(self.sustainable.after(seconds, expected, sent, each))
+                self._paced_s, self._due = now, due
             yield now
 
     def _backlog(self, rig: Rig, tell: Tell) -> Iterator[bool]:

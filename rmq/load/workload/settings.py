@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     consumer_per_subscription: Annotated[int, Meta(ge=1, le=10_000)] = 1
     # Messages a second; 0: what consumers keep up with.
     producer_rate: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
-    name: str | None = None
+    name: str | None = None  # of the file, where it says none
     key_distributor: str = NO_KEY
     use_randomized_payloads: bool = False
     random_bytes_ratio: Share = 0.0
@@ -64,6 +64,21 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
         some = int(self.message_size * self.random_bytes_ratio)
         return random.Random(1).randbytes(some).ljust(self.message_size, b"\0")
 
+    def queues(self, masters: int) -> int:
+        """Of a topic, over so many masters: as the file says, and at least one of each."""
+        return masters * max(1, self.partitions_per_topic // masters)
+
+    def check_templates(self, masters: int = 1) -> None:
+        """ConfigError: of more queues than a load generator has memory for."""
+        queues = self.topics * self.queues(masters)
+        if queues * (1 + self.subscriptions_per_topic) > TEMPLATES_MAX:
+            of_masters = f" over {masters:,} masters" if masters > 1 else ""
+            raise ConfigError(
+                f"{queues:,} queues{of_masters} with {self.subscriptions_per_topic:,} "
+                f"subscriptions: one load generator carries {TEMPLATES_MAX:,} queues, each counted "
+                "once for producers and once for each subscription"
+            )
+
     def keys(self, queues: int) -> tuple[str, ...]:
         """That messages take turns with, as many to each of so many queues; none of the benchmark's
         kinds sends to a queue by its key."""
@@ -82,14 +97,10 @@ def read_settings(path: Path) -> tuple[Settings, list[str]]:
         settings = msgspec.convert(content, Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from None
-    queues = settings.topics * settings.partitions_per_topic
-    templates = queues * (1 + settings.subscriptions_per_topic)
-    if templates > TEMPLATES_MAX:
-        raise ConfigError(
-            f"{path}: {queues:,} queues with {settings.subscriptions_per_topic:,} subscriptions: "
-            f"one load generator carries {TEMPLATES_MAX:,} queues, each counted once for producers "
-            "and once for each subscription"
-        )
+    try:
+        settings.check_templates()
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if settings.key_distributor not in (NO_KEY, *KEYED):
         known = ", ".join((NO_KEY, *KEYED))
         raise ConfigError(f"{path}: keyDistributor {settings.key_distributor}: one of {known}")
@@ -98,6 +109,8 @@ def read_settings(path: Path) -> tuple[Settings, list[str]]:
     if settings.consumer_backlog_size_gb and not settings.subscriptions_per_topic:
         raise ConfigError(f"{path}: a backlog (consumerBacklogSizeGB) needs subscriptionsPerTopic")
     names = {field.encode_name for field in msgspec.structs.fields(Settings)}
+    if not settings.name:
+        settings = msgspec.structs.replace(settings, name=path.stem)
     return settings, sorted(set(content) - names)
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 from cext.load.consumer import Consumer
 from cext.load.template import FrameSet
 from rmq.errors import UnreachableError
+from rmq.load import open_files
 from rmq.load.run import connect
 from rmq.load.workload.durations import Durations
 
@@ -26,7 +27,7 @@ class Subscription:
     def __init__(self, address: str, frames: FrameSet, connections: int, is_timed: bool) -> None:
         """One frame for each queue, which is read from its start; is_timed: from end to end.
 
-        UnreachableError: the broker is not there."""
+        UnreachableError: the broker is not there. ConfigError: too many files are open."""
         self.address, self.connections = address, connections
         self._frames, self._is_timed = frames, is_timed
         self._sockets: list[socket.socket] = []
@@ -37,9 +38,10 @@ class Subscription:
         """UnreachableError: the broker closed a connection."""
         while not ended.is_set():
             if not going.is_set():
-                self._close()
+                self.close()
                 going.wait()
-                self._open(self._consumers[-1].next_offsets())
+                if not ended.is_set():
+                    self._open(self._consumers[-1].next_offsets())
                 continue
             consumer = self._consumers[-1]
             consumer.run(SLICE_US)
@@ -53,12 +55,12 @@ class Subscription:
     def _open(self, offsets: list[int]) -> None:
         self._sockets = [connect(self.address) for _ in range(self.connections)]
         ranges: list[tuple[int, int | None]] = [(offset, None) for offset in offsets]
-        self._consumers = [
-            *self._consumers,
-            Consumer(self._frames, self._sockets, ranges, end_to_end=self._is_timed),
-        ]
+        with open_files.explained():
+            consumer = Consumer(self._frames, self._sockets, ranges, end_to_end=self._is_timed)
+        self._consumers = [*self._consumers, consumer]
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Once nothing is asked any more."""
         for each in self._sockets:
             each.close()
 

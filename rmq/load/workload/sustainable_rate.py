@@ -7,7 +7,7 @@ The benchmark doubles the ramp again whenever all keep up, and goes up and down 
 half and one and a half of the pace that holds; here it grows slower than it shrinks, and settles.
 
     rate = SustainableRate(10_000.0)
-    rate.after(3.0, sent=30_000, received=30_000)      20_000.0
+    rate.after(3.0, expected=30_000, sent=30_000, received=30_000)      20_000.0
 """
 
 OUTSTANDING_MAX = 1000
@@ -22,9 +22,9 @@ class SustainableRate:
         self.ramp = RAMP_MAX
         self.sent = self.received = 0  # of each subscription; since the start
 
-    def after(self, seconds: float, sent: int, received: int) -> float:
-        """The pace from now on; sent and received since the start, after `seconds` of the pace."""
-        expected = self.rate * seconds
+    def after(self, seconds: float, expected: float, sent: int, received: int) -> float:
+        """The pace from now on. expected: messages that were due in these `seconds`, as producers
+        take a new pace up some ms late; sent and received: since the start."""
         sent_now, received_now = sent - self.sent, received - self.received
         self.sent, self.received = sent, received
         for done, behind in ((received_now, sent - received), (sent_now, expected - sent_now)):

@@ -1,6 +1,6 @@
 """Topics: the topics and groups of one run, made at its start and deleted at its end.
 
-    topics = Topics("127.0.0.1:9876", settings)
+    topics = Topics("127.0.0.1:9876", settings, masters=["127.0.0.1:10911"])
     targets = topics.create(progress)
     for sentence in topics.delete(progress): print(sentence)      what is left behind, and why
 
@@ -10,73 +10,114 @@ They carry a token of the run, so that runs beside each other do not meet.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 
-from rmq.client.blocking.admin import delete_group
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
 from rmq.load import control
 from rmq.load.workload.rig import group_name
 from rmq.load.workload.settings import Settings
+from rmq.progress import Progress
 
-Progress = Callable[[str, int, int], None]  # stage, done, of so many
+DELETED = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST,
+           ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)  # fmt: skip
+REASONS_MAX = 3  # of a sentence
+Rows = Sequence[Mapping[str, object]]  # fields of a request each
 
 
 class Topics:
-    def __init__(self, namesrv: str, settings: Settings) -> None:
+    def __init__(self, namesrv: str, settings: Settings, masters: Sequence[str]) -> None:
+        """masters: the addresses of all."""
         token = secrets.token_hex(4)
         self.namesrv = namesrv
         self.prefix = f"omb-{token}"
         self.group = f"bench-omb-{token}"
         self.names = [f"{self.prefix}-{number:06d}" for number in range(settings.topics)]
-        self._queues = settings.partitions_per_topic
+        self._masters = list(masters)
+        self._queues = settings.queues(len(masters)) // len(masters)
         self._groups = [
             group_name(self.group, number) for number in range(settings.subscriptions_per_topic)
         ]
         self._made = 0  # so many of the names are, or may be, there
+        self._gone: dict[str, str] = {}  # who does not answer, and how that was said
+
+    @property
+    def are_made(self) -> bool:
+        """Or may be, some of them."""
+        return self._made > 0
 
     def create(self, progress: Progress) -> list[control.Target]:
-        """Their queues, spread over the masters. RmqError: a broker is not there, or refuses."""
-        with Cluster(self.namesrv) as cluster:
-            queues = max(1, self._queues // len(cluster.masters()))
+        """Their queues. RmqError: a broker is not there, or refuses."""
 
         def asked(stage: str, done: int, total: int) -> None:
             if stage == control.CREATING:
                 self._made = min(total, done + control.TOPICS_AT_ONCE)
             progress(stage, done, total)
 
-        return control.find_queues(self.namesrv, self.names, queues, progress=asked)
+        return control.find_queues(
+            self.namesrv, self.names, self._queues, progress=asked, are_new=True
+        )
 
     def delete(self, progress: Progress) -> list[str]:
-        """What could not be deleted, a sentence each, with the reason. No exception but what
+        """What could not be deleted, a sentence each, with the reasons. No exception but what
         interrupts it."""
-        try:
-            with Cluster(self.namesrv) as cluster:
-                refused = self._delete_topics(cluster, progress)
-                for group in self._groups:
-                    delete_group(cluster, group, clean_offsets=True)
-        except RmqError as error:
-            return [self.left(str(error))]
-        return [self.left(reason) for reason in refused]
+        topics: Rows = [{"topic": name} for name in self.names[: self._made]]
+        groups: Rows = [{"groupName": name, "cleanOffset": True} for name in self._groups]
+        reasons: dict[str, dict[str, None]] = {}  # of each noun, in their order
+        with Cluster(self.namesrv) as cluster:
+            masters = self._masters_of(cluster)
+            for what, code, addresses, rows in (
+                (self._all_topics, RequestCode.DELETE_TOPIC_IN_BROKER, masters, topics),
+                (self._all_topics, RequestCode.DELETE_TOPIC_IN_NAMESRV, cluster.name_servers,
+                 topics),
+                (self._all_groups, RequestCode.DELETE_SUBSCRIPTIONGROUP, masters, groups),
+            ):  # fmt: skip
+                for address in addresses:
+                    for reason in self._refusals(cluster, address, code, rows, progress):
+                        reasons.setdefault(what, {})[reason] = None
+        return [_left_behind(what, list(found)) for what, found in reasons.items()]
 
     def left(self, reason: str) -> str:
-        return f"topics {self.prefix}-.. are left behind: {reason}"
+        """What is said where they are not deleted."""
+        return _left_behind(f"{self._all_topics} and {self._all_groups}", [reason])
 
-    def _delete_topics(self, cluster: Cluster, progress: Progress) -> list[str]:
-        """The reasons of refusals."""
-        reasons: dict[str, None] = {}
-        masters = [broker.master for broker in cluster.masters() if broker.master is not None]
-        step = control.TOPICS_AT_ONCE
-        for start in range(0, self._made, step):
-            rows = [{"topic": name} for name in self.names[start : min(start + step, self._made)]]
-            for code, addresses in (
-                (RequestCode.DELETE_TOPIC_IN_BROKER, masters),
-                (RequestCode.DELETE_TOPIC_IN_NAMESRV, cluster.name_servers),
-            ):
-                for address in addresses:
-                    for reply in cluster.connect(address).ask_all(code, rows):
-                        if reply.code not in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
-                            reasons[f"{address}: {reply.remark or f'code {reply.code}'}"] = None
-            progress("deleting topics", start + len(rows), self._made)
-        return list(reasons)
+    @property
+    def _all_topics(self) -> str:
+        return f"topics {self.prefix}-.."
+
+    @property
+    def _all_groups(self) -> str:
+        return f"groups {self.group}-.."
+
+    def _masters_of(self, cluster: Cluster) -> list[str]:
+        """Those that they were made at, of which some may have gone, and those there are now."""
+        try:
+            now = [broker.master for broker in cluster.masters() if broker.master is not None]
+        except RmqError:  # as is told where the name server is to delete them
+            now = []
+        return list(dict.fromkeys((*self._masters, *now)))
+
+    def _refusals(
+        self, cluster: Cluster, address: str, code: RequestCode, rows: Rows,
+        progress: Progress,
+    ) -> Iterator[str]:  # fmt: skip
+        """Asks for it; the reasons where it is not done."""
+        if address in self._gone:
+            yield self._gone[address]
+            return
+        try:
+            for start in range(0, len(rows), control.TOPICS_AT_ONCE):
+                progress(f"at {address}", start, len(rows))
+                piece = rows[start : start + control.TOPICS_AT_ONCE]
+                for reply in cluster.connect(address).ask_all(code, piece):
+                    if reply.code not in DELETED:
+                        yield f"{address}: {reply.remark or f'code {reply.code}'}"
+        except RmqError as error:
+            self._gone[address] = str(error)
+            yield str(error)
+
+
+def _left_behind(what: str, reasons: list[str]) -> str:
+    more = ["..."] if len(reasons) > REASONS_MAX else []
+    return f"{what} are left behind: {'; '.join([*reasons[:REASONS_MAX], *more])}"

@@ -16,9 +16,9 @@ def counted(*nanoseconds: int) -> Durations:
 
 def figures(seconds: float, sent: int, failures: dict[int, int], *publish: int) -> Figures:
     return Figures(
-        seconds=seconds, sent=sent, received=2 * sent, failed_sends=Counter(failures),
-        failed_pulls=Counter(), publish=counted(*publish), delay=counted(), due=counted(*publish),
-        end_to_end=counted(),
+        seconds=seconds, wanted=3 * sent, sent=sent, received=2 * sent,
+        failed_sends=Counter(failures), failed_pulls=Counter(), publish=counted(*publish),
+        delay=counted(), due=counted(*publish), end_to_end=counted(),
     )  # fmt: skip
 
 
@@ -32,6 +32,6 @@ def test_a_period_has_what_came_in_it() -> None:
 
 def test_what_ended_behind_the_last_moment_is_among_durations_and_not_in_the_rate() -> None:
     whole = figures(2.0, 2, {}, 10, 20).settled(figures(9.0, 3, {-1: 4}, 10, 20, 7_000_000_000))
-    assert (whole.seconds, whole.sent, whole.received) == (2.0, 2, 4)
+    assert (whole.seconds, whole.wanted, whole.sent, whole.received) == (2.0, 6, 2, 4)
     assert whole.publish.maximum_ns >= 7_000_000_000
     assert whole.failed_sends == Counter({-1: 4})

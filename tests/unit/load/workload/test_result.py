@@ -8,8 +8,8 @@ from collections import Counter
 
 from cext.load.histogram import Histogram
 from rmq.load.workload.durations import Durations
-from rmq.load.workload.figures import Figures
-from rmq.load.workload.result import RunResult
+from rmq.load.workload.figures import Figures, Period
+from rmq.load.workload.result import result_members
 from rmq.load.workload.settings import Settings
 
 SUFFIXES = ("Avg", "50pct", "75pct", "95pct", "99pct", "999pct", "9999pct", "Max")
@@ -41,19 +41,23 @@ def durations(*milliseconds: float) -> Durations:
 
 def figures(sent: int, received: int, seconds: float = 10.0) -> Figures:
     return Figures(
-        seconds=seconds, sent=sent, received=received, failed_sends=Counter({2: 1, 14: 2}),
-        failed_pulls=Counter({2: 7}), publish=durations(1, 2), delay=durations(0.5),
-        due=durations(1.5, 2), end_to_end=durations(4, 4, 4),
+        seconds=seconds, wanted=2 * sent, sent=sent, received=received,
+        failed_sends=Counter({2: 1, 14: 2}), failed_pulls=Counter({2: 7}),
+        publish=durations(1, 2), delay=durations(0.5), due=durations(1.5, 2),
+        end_to_end=durations(4, 4, 4),
     )  # fmt: skip
 
 
+def period(done: Figures, backlog: int) -> Period:
+    return Period(done.seconds, done, backlog, done)
+
+
 def test_it_has_the_members_of_the_benchmark() -> None:
-    result = RunResult(SETTINGS, "rmq")
-    assert all(result.members[name] == [] for name in LISTS)  # also of a run without a row
-    result.add(figures(1000, 900), backlog=100)
-    result.add(figures(500, 600, 5.0), backlog=0)
-    result.end(figures(1500, 1500))
-    members = result.members
+    nothing = result_members(SETTINGS, "rmq", [], figures(0, 0))
+    assert all(nothing[name] == [] for name in LISTS)  # also of a run without a row
+    periods = [period(figures(1000, 900), 100), period(figures(500, 600, 5.0), 0)]
+    assert [each.rate for each in periods] == [200, 200]
+    members = result_members(SETTINGS, "rmq", periods, figures(1500, 1500))
     assert set(members) == HEAD | LISTS | WHOLE
     assert [members[name] for name in sorted(HEAD)] == [7, "rmq", 4, 3, 5, 2, "one"]
     assert all(len(members[name]) == 2 for name in LISTS)
@@ -64,9 +68,7 @@ def test_it_has_the_members_of_the_benchmark() -> None:
 
 
 def test_latencies_are_ms_and_delays_whole_us() -> None:
-    result = RunResult(SETTINGS, "rmq")
-    result.end(figures(2, 3))
-    members = result.members
+    members = result_members(SETTINGS, "rmq", [], figures(2, 3))
     assert members["aggregatedPublishLatencyAvg"] == 1.5
     assert 2 <= members["aggregatedPublishLatencyMax"] <= 2.02
     assert 1 <= members["aggregatedPublishLatency50pct"] <= 1.01

@@ -50,7 +50,7 @@ def test_what_nobody_knows_is_passed_over_by_name(tmp_path: Path) -> None:
 
 def test_a_workload_needs_no_name(tmp_path: Path) -> None:
     nameless = FILE.replace("name: 1 producer / 1 consumers on 1 topic", "name:")
-    assert read_settings(written(tmp_path, nameless))[0].name is None
+    assert read_settings(written(tmp_path, nameless))[0].name == "workload"  # its file's
 
 
 def test_a_random_payload_is_as_random_as_it_is_told(tmp_path: Path) -> None:
@@ -98,6 +98,16 @@ def test_a_mistake_names_the_file_and_what_is_wrong(tmp_path: Path, text: str, w
     with pytest.raises(ConfigError, match=why) as raised:
         read_settings(path)
     assert str(path) in str(raised.value)
+
+
+def test_each_master_has_a_queue_of_each_topic() -> None:
+    settings = Settings(
+        topics=100_000, partitions_per_topic=1, message_size=1, subscriptions_per_topic=1
+    )
+    settings.check_templates(masters=2)
+    with pytest.raises(ConfigError, match="300,000 queues over 3 masters with 1 subscriptions"):
+        settings.check_templates(masters=3)
+    assert [Settings(1, 16, 1).queues(masters) for masters in (1, 3, 20)] == [16, 15, 20]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def rates(load: Load, periods: int) -> list[float]:
     rate, found = SustainableRate(10_000.0), []
     for _ in range(periods):
         load.go(rate.rate)
-        found.append(rate.after(PERIOD_S, int(load.sent), int(load.received)))
+        found.append(rate.after(PERIOD_S, rate.rate * PERIOD_S, int(load.sent), int(load.received)))
     return found
 
 
@@ -47,5 +47,14 @@ def test_it_is_never_nothing() -> None:
 
 def test_a_few_outstanding_messages_are_none() -> None:
     rate = SustainableRate(10_000.0)
-    assert rate.after(PERIOD_S, 30_000, 29_000) == 20_000
-    assert rate.after(PERIOD_S, 90_000, 88_999) < 20_000
+    assert rate.after(PERIOD_S, 30_000, 30_000, 29_000) == 20_000
+    assert rate.after(PERIOD_S, 60_000, 90_000, 88_999) < 20_000
+
+
+def test_a_pace_that_was_taken_up_late_is_no_lack() -> None:
+    rate = SustainableRate(500_000.0)
+    assert rate.after(PERIOD_S, 1_500_000, 1_500_000, 1_500_000) == 1_000_000
+    # The first 20 ms went by the old pace.
+    due = int(0.02 * 500_000 + (PERIOD_S - 0.02) * 1_000_000)
+    sent = 1_500_000 + due
+    assert rate.after(PERIOD_S, due, sent, sent) == 2_000_000
