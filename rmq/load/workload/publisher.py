@@ -53,7 +53,7 @@ class Publisher:
     def run(self, sent_all: threading.Event, ended: threading.Event) -> None:
         """What is open is waited for at the end, some seconds, or until `ended`. UnreachableError:
         the broker closed a connection."""
-        self._begin()
+        self._begin(self._schedule.rate)
         while not sent_all.is_set():
             self.producer.run(SLICE_US)
             alive = self.producer.stats()["live_connections"]
@@ -63,8 +63,9 @@ class Publisher:
                     f"of {self.connections} producers"
                 )
             if self._schedule.rate != self._wanted:
-                self.producer.pace(self._wanted)
-                self._begin()
+                rate = self._wanted
+                self.producer.pace(rate)
+                self._begin(rate)
         overdue = self.producer.stats()["overdue"]
         # Less than that has come due since the last look.
         self.overdue = overdue if overdue > self._schedule.rate * SLICE_US / 1e6 else 0
@@ -79,6 +80,6 @@ class Publisher:
         for each in self._sockets:
             each.close()
 
-    def _begin(self) -> None:
+    def _begin(self, rate: float) -> None:
         now = time.monotonic()
-        self._schedule = Schedule(self.due(now), now, self._wanted)
+        self._schedule = Schedule(self.due(now), now, rate)
