@@ -3,7 +3,7 @@
     what is at the position                          decision          which crash leads here
     E1 a record, lengths, position and crc right     it is one         -
     E2 BLANK head                                    next segment      -
-    E3 zeros, no valid record starts a later segment the end           none: where writing stopped
+    E3 zeros, no valid record behind them            the end           none: where writing stopped
     E4 anything else, no valid record behind it      the end           torn write; stale bytes of a
                                                                        recycled file; power cut
        or a record whose topic or properties end     the end           torn write into fresh zeros

@@ -98,8 +98,6 @@ cdef class LogScan:
         cdef bint later = following < self.limit and self.peek(following, &view) == Status.OK
         cdef int status
         self.end_problem = problem
-        if problem == AT_END and not later:
-            return Status.NOT_READY
         while True:
             status = self.window.find_head(at + 1, stop, following, &at)
             if status == Status.NOT_FOUND:

@@ -521,6 +521,19 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
     ]
 
 
+def test_e5_zeros_in_the_newest_segment_do_not_hide_what_is_behind_them(image):
+    """A page that the disk has lost, and no later segment to tell of it."""
+    image.add_many(100).write_log()
+    bad = image.records[50]
+    assert image.records[-1].offset < SEGMENT
+    image.patch_log(bad.offset, bytes(len(bad.data)))
+    _log, _queues, report = open_store(image.root)
+    assert [(each["log_offset"], each["length"]) for each in report["damages"]] == [
+        (bad.offset, len(bad.data))
+    ]
+    assert report["log_end"] == end_of(image.records[-1])
+
+
 def test_e5_a_segment_that_lost_its_end_does_not_hide_the_next_one(image):
     image.add_many(600).write_log()
     first = next(r for r in image.records if r.offset > SEGMENT - 3000)
