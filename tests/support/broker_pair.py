@@ -20,8 +20,9 @@ SMALL = (
 class Pair:
     """A broker that can be killed and started again at its addresses."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
+        self.options = options
         self.places = ["--port", str(free_port()), "--namesrv-port", str(free_port())]
         self.start()
         self.namesrv = self.broker.namesrv
@@ -31,5 +32,7 @@ class Pair:
         self.broker.process.kill()
         self.broker.process.wait()
 
-    def start(self) -> None:
-        self.broker = start_broker(self.directory, [*SMALL, *self.places])
+    def start(self, *options: str) -> None:
+        """options: beside those it always has."""
+        given = [*SMALL, *self.places, *self.options, *options]
+        self.broker = start_broker(self.directory, given)

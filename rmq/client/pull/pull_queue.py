@@ -59,8 +59,18 @@ class PullQueue:
 
     def begin(self, offset: int) -> None:
         """Goes on at this offset: what was pulled ahead is forgotten."""
-        self.life += 1
+        self._forget()
         self.pull_offset = self.position = self.done = offset
+
+    def step_back(self, end: int) -> None:
+        """Goes on in a queue that is shorter than what was pulled of it, where the user is: what
+        lies here may not be what is there."""
+        self._forget()
+        self.pull_offset = self.position = min(self.position, end)
+        self.done = min(self.done, end)
+
+    def _forget(self) -> None:
+        self.life += 1
         self.pulling = False
         self._pulls.clear()
         self._taken = self.count = self.size = 0

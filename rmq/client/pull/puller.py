@@ -27,6 +27,7 @@ from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
+from rmq.client.consumer.pull_answers import is_reset
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
@@ -196,8 +197,7 @@ class Puller:
             self._problem = None
             if code == ResponseCode.PULL_OFFSET_MOVED:
                 log.warning("%s: offset %d is moved to %d", queue.queue, asked, following)
-                self._total -= queue.count
-                queue.begin(following)
+                self._move(queue, asked, following, is_reset(reply))
             else:
                 queue.add(messages, following)
             if messages:
@@ -210,6 +210,16 @@ class Puller:
             self._instance.timers.after(SOON_PAUSE_MS, lambda: self.pull(queue))
         else:
             self.pull(queue)
+
+    def _move(self, queue: PullQueue, asked: int, to: int, by_operator: bool) -> None:
+        if to >= asked and not by_operator:
+            queue.add([], to)  # what is gone from the broker may be here
+            return
+        self._total -= queue.count
+        if by_operator:
+            queue.begin(to)
+        else:
+            queue.step_back(to)
 
     def _messages(self, queue: PullQueue, reply: Reply) -> list[MessageExt]:
         found = decode_pulled(reply, queue.queue.broker_name, queue.queue.queue_id)

@@ -260,6 +260,11 @@ class PushConsumer(Member[PushConsumerParameters]):
         if self.is_open:
             self.instance.timers.after(0, lambda: self.rebalance.restart(queue, offset), chore=True)
 
+    def step_back_soon(self, queue: ProcessQueue, end: int) -> None:
+        """The queue ends before what was pulled; what is not dealt with is read again."""
+        if self.is_open:
+            self.instance.timers.after(0, lambda: self.rebalance.step_back(queue, end), chore=True)
+
     # ---- what pulls and services need
 
     def take(

@@ -22,6 +22,7 @@ from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
+from rmq.client.consumer.pull_answers import is_reset
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
@@ -64,7 +65,10 @@ class PullOwner(Protocol):
         """What a pull brought; the queue's next pull begins at `following`."""
 
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
-        """The broker says that the queue goes on at another offset."""
+        """An operator says that the queue goes on at another offset."""
+
+    def step_back_soon(self, queue: ProcessQueue, end: int) -> None:
+        """The broker has nothing behind this offset."""
 
 
 class PushPulls:
@@ -175,8 +179,12 @@ class PushPulls:
             elif code == ResponseCode.PULL_OFFSET_MOVED:
                 moved = reply.int_field("nextBeginOffset")
                 log.warning("%s: offset %d is moved to %d", queue.queue, asked, moved)
-                self._consumer.restart_soon(queue, moved)
-                return
+                if is_reset(reply):
+                    self._consumer.restart_soon(queue, moved)
+                    return
+                if moved < asked:
+                    self._consumer.step_back_soon(queue, moved)
+                    return
             elif code not in NOTHING:
                 reply.check()
             following = reply.int_field("nextBeginOffset")

@@ -1,7 +1,7 @@
 """Rebalance: which queues a push consumer reads, and how they change hands.
 
     rebalance.begin()            # first share; then every 20 s, and when brokers tell of changes
-    rebalance.restart(queue, offset); rebalance.leave()
+    rebalance.restart(queue, offset); rebalance.step_back(queue, end); rebalance.leave()
 
 All members of a group compute the shares by themselves from the same lists; with
 client_rebalance=False a broker does it, and says which topics are popped (pops.py). A queue that
@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rmq.base import clock, waits
@@ -334,11 +334,20 @@ class Rebalance:
 
     def restart(self, queue: ProcessQueue, offset: int) -> None:
         """Goes on elsewhere in a queue."""
+        self._replace(queue, lambda: offset)
+
+    def step_back(self, queue: ProcessQueue, end: int) -> None:
+        """Goes on in a queue that is shorter than what was pulled of it, as of a new master that
+        lacks the tail: where the group is, for what lies here may not be what is there."""
+        self._replace(queue, lambda: min(queue.release(), end))
+
+    def _replace(self, queue: ProcessQueue, begin_at: Callable[[], int]) -> None:
         with self._lock:
             if self._ended or self._queues.get(queue.wire) is not queue:
                 return
             new = self._new(queue.wire, queue.subscription)
             new.locked_at, new.locked_ms = queue.locked_at, queue.locked_ms
+            offset = begin_at()
             new.begin(offset)
             self._consumer.commit_instead(queue, offset)
             self._queues[queue.wire] = new

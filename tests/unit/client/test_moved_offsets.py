@@ -1,0 +1,191 @@
+"""Queues whose ends move under a consumer: nothing that is there is passed over.
+
+A master that lacks the tail is the broker with its store of before; retention is a broker without
+the first file of its log.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_pair import Pair
+from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.waiting import wait_until
+
+from rmq import Message, MessageExt, PullConsumer
+from rmq.client.push.process_queue import ProcessQueue
+
+TOPIC, GROUP = "moved", "moved-readers"
+QUICK: dict[str, Any] = {"poll_name_server_interval": 1_000,
+                         "pull_time_delay_mills_when_exception": 100}  # fmt: skip
+SEGMENT_BYTES, BODY_BYTES = 256 << 10, 4_000  # too small to be compressed
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Pair]:
+    broker = Pair(tmp_path, "--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}")
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+class Store:
+    """Of a broker, as it was."""
+
+    def __init__(self, broker: Pair) -> None:
+        self._broker = broker
+        self._kept = broker.directory / "before"
+        broker.kill()
+        shutil.copytree(broker.broker.store, self._kept)
+        broker.start()
+
+    def comes_back(self) -> None:
+        self._broker.kill()
+        shutil.rmtree(self._broker.broker.store)
+        self._kept.rename(self._broker.broker.store)
+        self._broker.start()
+
+
+def lose_the_beginning(broker: Pair) -> None:
+    broker.kill()
+    first, *others = sorted((broker.broker.store / "commitlog").iterdir())
+    assert others
+    first.unlink()
+    broker.start()
+
+
+class Gate(Kept):
+    """A listener that deals with so many messages, and keeps the next ones waiting."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(self._wait)
+        self._passes = threading.Semaphore(count)
+
+    def _wait(self, messages: list[MessageExt], context: Any) -> None:
+        self._passes.acquire()
+
+    def let(self, count: int) -> None:
+        self._passes.release(count)
+
+
+def one_queue(consumer: Any) -> ProcessQueue:
+    (found,) = [each for each in consumer.process_queues() if each.wire.topic == TOPIC]
+    assert isinstance(found, ProcessQueue)
+    return found
+
+
+def big_numbers(begin: int, end: int) -> list[Message]:
+    return [Message(TOPIC, f"{i:<{BODY_BYTES}}") for i in range(begin, end)]
+
+
+def pull_consumer(broker: Pair, **changes: Any) -> PullConsumer:
+    return PullConsumer(GROUP, namesrv_addr=broker.namesrv, **QUICK, **changes)
+
+
+def offsets(messages: list[MessageExt]) -> list[int]:
+    """A broker that makes its next file lets some sends be tried again: bodies are not in order."""
+    return [each.queue_offset for each in messages]
+
+
+def read(consumer: PullConsumer, last: int) -> list[MessageExt]:
+    """Up to the message at this offset."""
+    found: list[MessageExt] = []
+
+    def comes() -> bool:
+        found.extend(consumer.poll(100, 1_000))
+        return last in offsets(found)
+
+    wait_until(comes)
+    return found
+
+
+def test_a_lost_tail_takes_nothing_before_it_from_a_listener(broker: Pair) -> None:
+    queues = create(broker.namesrv, TOPIC)
+    send(broker.namesrv, numbers(TOPIC, 0, 150))
+    store = Store(broker)
+    send(broker.namesrv, numbers(TOPIC, 150, 200))
+    kept = Gate(100)
+    threads = {"consume_thread_min": 1, "consume_thread_max": 1}
+    with consumer_of(broker.namesrv, GROUP, kept, **threads, **QUICK) as consumer:
+        consumer.subscribe(TOPIC)
+        kept.wait(101)  # the last of them has to wait
+        wait_until(lambda: one_queue(consumer).pull_offset == 200)
+        store.comes_back()
+        wait_until(lambda: one_queue(consumer).pull_offset == 150)
+        assert one_queue(consumer).progress == 100
+        kept.let(1_000)
+        send(broker.namesrv, numbers(TOPIC, 200, 210))
+        wait_until(lambda: len(kept.messages) >= 161)
+        assert offsets(kept.messages) == [*range(101), *range(100, 160)]
+        assert once_each(kept.bodies[-10:], 200, 210)
+        wait_until(lambda: one_queue(consumer).progress == 160)
+    assert committed(broker.namesrv, GROUP, queues) == [160]
+
+
+def test_a_lost_tail_takes_nothing_before_it_from_polls(broker: Pair) -> None:
+    queues = create(broker.namesrv, TOPIC)
+    send(broker.namesrv, numbers(TOPIC, 0, 150))
+    store = Store(broker)
+    send(broker.namesrv, numbers(TOPIC, 150, 200))
+    with pull_consumer(broker) as consumer:
+        consumer.assign(queues)
+        state = consumer._assigned.of(queues[0])
+        wait_until(lambda: state.count == 200)
+        assert offsets(consumer.poll(0, 100)) == [*range(100)]
+        store.comes_back()
+        wait_until(lambda: state.pull_offset == 150)
+        assert (state.done, state.position) == (0, 100)
+        send(broker.namesrv, numbers(TOPIC, 200, 210))
+        found = read(consumer, 159)
+        assert offsets(found) == [*range(100, 160)]
+        assert once_each([int(each.body) for each in found[-10:]], 200, 210)
+    assert committed(broker.namesrv, GROUP, queues) == [160]
+
+
+def test_retention_takes_nothing_from_a_listener_that_was_pulled(broker: Pair) -> None:
+    create(broker.namesrv, TOPIC)
+    send(broker.namesrv, big_numbers(0, 160))
+    kept = Gate(0)
+    few = {"consume_thread_min": 1, "consume_thread_max": 1, "pull_batch_size": 4,
+           "pull_threshold_for_queue": 8}  # fmt: skip
+    with consumer_of(broker.namesrv, GROUP, kept, **few, **QUICK) as consumer:
+        consumer.subscribe(TOPIC)
+        wait_until(lambda: one_queue(consumer).is_waiting)
+        pulled = one_queue(consumer).count
+        lose_the_beginning(broker)
+        kept.let(pulled - 4)  # there is room for more, and not all is dealt with
+        wait_until(lambda: (one_queue(consumer).pull_offset or 0) > pulled)
+        assert one_queue(consumer).progress <= pulled - 4
+        kept.let(1_000)
+        wait_until(lambda: 159 in offsets(kept.messages))
+    found = offsets(kept.messages)
+    assert found[pulled] > pulled
+    assert found == [*range(pulled), *range(found[pulled], 160)]
+
+
+def test_retention_takes_nothing_from_polls_that_was_pulled(broker: Pair) -> None:
+    queues = create(broker.namesrv, TOPIC)
+    send(broker.namesrv, big_numbers(0, 160))
+    few = {"pull_batch_size": 4, "pull_threshold_for_queue": 8}
+    consumer = pull_consumer(broker, **few).start()
+    try:
+        consumer.assign(queues)
+        state = consumer._assigned.of(queues[0])
+        wait_until(lambda: state in consumer._pulls._full)
+        assert state.count == 8
+        lose_the_beginning(broker)
+        assert offsets(consumer.poll(0, 2)) == [0, 1]
+        wait_until(lambda: (state.pull_offset or 0) > 8)
+        assert (state.done, state.position) == (0, 2)
+        found = offsets(read(consumer, 159))
+        assert found[6] > 8
+        assert found == [*range(2, 8), *range(found[6], 160)]
+    finally:
+        consumer._close(finished=False)  # what the last poll returned is not dealt with
+    assert committed(broker.namesrv, GROUP, queues) < [160]
