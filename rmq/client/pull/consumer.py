@@ -18,6 +18,7 @@ from rmq.client.connection.routes import Route
 from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, queue_offset
 from rmq.client.consumer.member import Member
+from rmq.client.consumer.next_round import NextRound
 from rmq.client.consumer.offset_stores import offset_store
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
@@ -100,6 +101,7 @@ class PullConsumer(Member[PullConsumerParameters]):
             store.load()
         self._puller = Puller(instance, self.group, given, store)
         self._members = Members(instance, self.group)
+        self._next_round = NextRound(instance.timers, self.rebalance)
         self._commits = Commits(instance, self.group, store)
         self._assignment = Assignment(instance, given, self._puller, self._commits)
 
@@ -124,6 +126,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         with self._rebalancing:  # none is under way from now on
             if self._instance is None:
                 return
+            self._next_round.cancel()
             self._assigned.end(finished=finished)
         self._leave()
 
@@ -226,6 +229,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         """Takes this consumer's share of the queues, by what the group looks like now."""
         self._rebalance_is_due = False
         with self._rebalancing:
+            self._next_round.cancel()
             if self._by_hand or self._closed:
                 return
             for name, subscription in list(self.subscriptions.items()):
@@ -236,10 +240,13 @@ class PullConsumer(Member[PullConsumerParameters]):
                     share = self._share(route)
                 except RmqError as error:
                     self._troubles.begin(what, error)
+                    if not isinstance(error, RouteError):  # _route_changed tells when it is there
+                        self._next_round.within(AGAIN_MS)
                     continue
                 self._troubles.end(what)
                 if share is None:
                     self.instance.heartbeats.send()  # what there is stays until the broker knows us
+                    self._next_round.within(AGAIN_MS)
                     continue
                 mine, others = share
                 own = [each._replace(topic=topic) for each in mine]
@@ -254,7 +261,7 @@ class PullConsumer(Member[PullConsumerParameters]):
             return queues, False
         members, is_certain = self._members.of(route)
         if not is_certain:
-            self.instance.timers.after(AGAIN_MS, self.rebalance, chore=True)
+            self._next_round.within(AGAIN_MS)
         if self.client_id not in members:
             return None
         mine = self._strategy.allocate(self.group, self.client_id, queues, members)

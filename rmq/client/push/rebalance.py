@@ -27,6 +27,7 @@ from rmq.client.connection.routes import Route
 from rmq.client.connection.timers import Timer
 from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, TopicAssignment, assignment_of
+from rmq.client.consumer.next_round import NextRound
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
 from rmq.client.push.missing_topics import MissingTopics
@@ -90,8 +91,7 @@ class Rebalance:
         self._silent: set[str] = set()  # brokers that did not answer in this round
         self._is_due = False
         self._missing = MissingTopics()
-        self._again: Timer | None = None
-        self._again_due = 0.0  # clock.monotonic()
+        self._next_round = NextRound(instance.timers, self.run)
         self._ended = False
         self._troubles = Troubles()
         self._timers: list[Timer] = []
@@ -122,6 +122,7 @@ class Rebalance:
         self._instance.routes.unwatch(self._route_changed)
         with self._lock:
             self._ended = True
+            self._next_round.cancel()
 
     def leave(self) -> None:
         """Commits, and gives locks back. Those of queues with a call that is still under way (one
@@ -146,16 +147,6 @@ class Rebalance:
             self._is_due = True
             self._instance.timers.after(0, self.run, chore=True)
 
-    def _once_more(self, pause_ms: int) -> None:
-        """The soonest of those that are asked for."""
-        due = clock.monotonic() + pause_ms / 1000
-        if self._ended or (self._again is not None and self._again_due <= due):
-            return
-        if self._again is not None:
-            self._again.cancel()
-        self._again_due = due
-        self._again = self._instance.timers.after(pause_ms, self.run, chore=True)
-
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
             self.run_soon()
@@ -164,9 +155,7 @@ class Rebalance:
         """Takes this consumer's share of the queues, by what the group looks like now."""
         with self._lock:
             self._is_due = False
-            if self._again is not None:
-                self._again.cancel()  # or each round would begin a row of rounds of its own
-                self._again = None
+            self._next_round.cancel()
             if self._ended:
                 return
             self._silent = set()
@@ -185,17 +174,17 @@ class Rebalance:
                 except RouteError as error:
                     if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
                         log.debug("%s: %s", what, error)
-                        self._once_more(self._missing.pause_ms(topic))
+                        self._next_round.within(self._missing.pause_ms(topic))
                     else:
                         self._troubles.begin(what, error)
                 except RmqError as error:
                     self._troubles.begin(what, error)
-                    self._once_more(AGAIN_MS)
+                    self._next_round.within(AGAIN_MS)
                 else:
                     self._troubles.end(what)
                     self._missing.found(topic)
             if self._leaving:
-                self._once_more(LOCK_AGAIN_MS)
+                self._next_round.within(LOCK_AGAIN_MS)
 
     def _share(self, topic: str, subscription: Subscription) -> None:
         instance = self._instance
@@ -204,7 +193,7 @@ class Rebalance:
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
         if share is None:
             instance.heartbeats.send()  # what there is stays until the broker knows us
-            self._once_more(AGAIN_MS)
+            self._next_round.within(AGAIN_MS)
             return
         if self._asks_brokers and not topic.startswith(RETRY_PREFIX):
             self._follow_mode(topic, share)
@@ -227,7 +216,7 @@ class Rebalance:
             return TopicAssignment(queues, [], False)
         members, is_certain = self._members.of(route, self._silent)
         if not is_certain:
-            self._once_more(AGAIN_MS)
+            self._next_round.within(AGAIN_MS)
         if own not in members:
             return None
         mine = self._strategy.allocate(consumer.group, own, queues, members)
@@ -247,7 +236,7 @@ class Rebalance:
             subscriptions.pop(retry, None)
         elif share.pulled and retry not in subscriptions:
             subscriptions[retry] = Subscription.of(retry)
-            self._once_more(AGAIN_MS)
+            self._next_round.within(AGAIN_MS)
 
     def _tell(self, topic: str, queues: list[MessageQueue]) -> None:
         listener = self._consumer.parameters.message_queue_listener
@@ -278,7 +267,7 @@ class Rebalance:
         if self._has_locks:
             held = self._locks.lock([wire for wire in new if wire not in self._leaving])
             if not all(held.get(wire) for wire in new):
-                self._once_more(LOCK_AGAIN_MS)
+                self._next_round.within(LOCK_AGAIN_MS)
             new = [wire for wire in new if held.get(wire)]
             pause_ms = 0
         begun = []
@@ -362,7 +351,7 @@ class Rebalance:
                 log.warning("the lock of %s is lost", queue.wire)
                 queue.release()
                 del self._queues[queue.wire]
-                self._once_more(LOCK_AGAIN_MS)
+                self._next_round.within(LOCK_AGAIN_MS)
 
     def renew_locks(self) -> None:
         """Those in use, and those whose last call has not ended."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 import time
 from collections import Counter
@@ -26,7 +28,9 @@ from rmq import (
     Producer,
     PullConsumer,
 )
+from rmq.base import clock
 from rmq.client.allocation import average_allocation
+from rmq.client.pull import consumer as pull_consumer
 from rmq.codes import RequestCode
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
@@ -172,6 +176,38 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
         wait_until(lambda: one.assignment() == queues)
         send(broker, [Message("pull-share", f"{i}") for i in range(1_000, 1_100)])
         assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
+
+
+@pytest.mark.parametrize("cause", ["uncertain", "unknown", "refused"])
+def test_topics_whose_share_is_not_complete_have_one_more_round_together(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    monkeypatch.setattr(pull_consumer, "AGAIN_MS", 3_600_000)
+    topics = [f"pull-rounds-{cause}-{i}" for i in range(4)]
+    with contextlib.ExitStack() as stack:
+        consumer = stack.enter_context(consumer_of(broker, f"pull-rounds-{cause}"))
+        for topic in topics:
+            create(broker, topic, 1)
+            consumer.subscribe(topic)
+        instance = consumer.instance
+        if cause == "uncertain":  # a broker has just come back, and knows some no more
+            instance.heartbeats.returned_at = math.inf
+            for topic in topics:
+                consumer._members._before[topic].add("another")
+        else:
+            if cause == "unknown":
+                other = stack.enter_context(consumer_of(broker, f"pull-rounds-{cause}"))
+                other.subscribe(topics[0])
+            instance.heartbeats.remove_consumer(consumer.group)
+        for _ in range(3):
+            with consumer._rebalancing:  # it is told of the group's changes as well
+                consumer.rebalance()
+                pending = [
+                    timer for due, _, timer in list(instance.timers._heap)
+                    if timer.function == consumer.rebalance and not timer.cancelled
+                    and due - clock.monotonic() > 600
+                ]  # fmt: skip
+            assert len(pending) == 1
 
 
 @pytest.mark.usefixtures("told_only")
