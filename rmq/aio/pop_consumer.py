@@ -64,18 +64,21 @@ class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms."""
+        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms. With
+        0 it gives what is here and asks for more, which is the next poll's."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
             timeout_ms = self._client.parameters.poll_timeout_millis
         until = loop.time() + timeout_ms / 1000
+        has_asked = False
         while True:
             self._news.clear()
             found = self._client.take(max_messages)
-            left = until - loop.time()
-            if found or left <= 0:
+            left = max(until - loop.time(), 0.0)
+            if found or (has_asked and not left):
                 return found
             pause = await threaded(self._client.ask, left, max_messages, invisible_ms)
+            has_asked = True
             await self._wait_for_news(min(left, pause))
 
     async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:

@@ -130,15 +130,18 @@ class PopConsumer(Member[PopConsumerParameters]):
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms."""
+        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms. With
+        0 it gives what is here and asks for more, which is the next poll's."""
         timeout_ms = self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms
         until = clock.monotonic() + timeout_ms / 1000
+        has_asked = False
         while True:
             found = self.take(max_messages)
-            left = until - clock.monotonic()
-            if found or left <= 0:
+            left = max(until - clock.monotonic(), 0.0)
+            if found or (has_asked and not left):
                 return found
             pause = self.ask(left, max_messages, invisible_ms)
+            has_asked = True
             with self._news:
                 if not self._ready and self._problem is None and not self._closed:
                     self._news.wait(sleep_s(min(left, pause)))

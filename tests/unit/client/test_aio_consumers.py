@@ -51,6 +51,25 @@ def test_a_poll_hands_out_what_lies_there_and_waits_for_what_comes(broker: Runni
     asyncio.run(main())
 
 
+def test_polls_that_do_not_wait_get_what_is_there(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "aio-pop-now", 2)
+    send(address, numbers("aio-pop-now", 0, 10))
+
+    async def main() -> list[int]:
+        async with aio.PopConsumer(
+            "aio-pop-now", namesrv_addr=address, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+        ) as consumer:
+            await consumer.subscribe("aio-pop-now")
+            found: list[MessageExt] = []
+            while len(found) < 10:
+                found += await consumer.poll(0)
+            await consumer.ack(found)
+            return [int(each.body) for each in found]
+
+    assert once_each(asyncio.run(main()), 0, 10)
+
+
 def test_iteration_ends_when_it_is_closed(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     (queue,) = create(address, "aio-iterate")

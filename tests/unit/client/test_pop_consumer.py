@@ -137,6 +137,22 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(
         sender.join()
 
 
+def test_polls_that_do_not_wait_get_what_is_there(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-now", 2)
+    send(broker.namesrv_addr, numbers("pop-now", 0, 10))
+    found: list[MessageExt] = []
+    with popper(broker, "pop-now") as consumer:
+        consumer.subscribe("pop-now")
+
+        def comes() -> bool:
+            found.extend(consumer.poll(0))
+            return len(found) >= 10
+
+        wait_until(comes)
+        consumer.ack(found)
+    assert once_each(bodies(found), 0, 10)
+
+
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
     create(broker.namesrv_addr, "pop-filter", 2)
     tags = ["Aa", "BB", "c", "d"]  # the first two have one hash in Java
