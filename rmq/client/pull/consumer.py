@@ -160,21 +160,22 @@ class PullConsumer(Member[PullConsumerParameters]):
     def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
-        """Reads exactly these queues, from where the group has committed."""
+        """Reads exactly these queues, from where the group has committed; with none of them topics
+        may be subscribed again. RouteError for a topic that does not exist: nothing changes."""
         instance = self.instance
         if self.subscriptions and not self._by_hand:
             raise ConfigError("topics are subscribed: unsubscribe() them first")
         wanted = list(dict.fromkeys(queues))
-        self._by_hand = True
         topics = {each.topic for each in wanted}
         chosen = [self._subscription(topic, tags, sql) for topic in topics]
+        for subscription in chosen:
+            instance.routes.of(subscription.topic)
         with self._rebalancing:
+            self._by_hand = bool(wanted)
             space = self.parameters.namespace
             before = {unwrap(space, name) for name in self.subscriptions}
             names = {topic: wrap(space, topic) for topic in topics}
             self.subscriptions = {each.topic: each for each in chosen}
-            for name in names.values():
-                instance.routes.of(name)
             instance.heartbeats.send(wait_ms=self.parameters.mq_client_api_timeout)
             for topic in before | topics:
                 mine = [each for each in wanted if each.topic == topic]

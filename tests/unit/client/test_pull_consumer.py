@@ -24,9 +24,11 @@ from rmq import (
     ClosedError,
     ConfigError,
     Message,
+    MessageError,
     MessageExt,
     Producer,
     PullConsumer,
+    RouteError,
 )
 from rmq.base import clock
 from rmq.client.allocation import average_allocation
@@ -295,6 +297,31 @@ def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
             consumer.seek(other, 0)
         with pytest.raises(ConfigError, match="queues are assigned"):
             consumer.subscribe("pull-seek")
+
+
+def test_an_assignment_that_fails_changes_nothing(broker: RunningBroker) -> None:
+    one, two = create(broker, "pull-assign", 2)
+    send(broker, [Message("pull-assign", f"{i}") for i in range(10)])
+    missing = MessageQueue("pull-assing", one.broker_name, 0)
+    with consumer_of(broker, "pull-assign") as consumer:
+        with pytest.raises(RouteError, match="pull-assing"):
+            consumer.assign([one, missing])
+        with pytest.raises(MessageError):
+            consumer.assign([one, missing._replace(topic="no topic")])
+        assert consumer.assignment() == []
+        consumer.subscribe("pull-assign")  # it is as if nothing had been assigned
+        assert len(gather(consumer, 10)) == 10
+        consumer.unsubscribe("pull-assign")
+        consumer.assign([one])
+        with pytest.raises(RouteError):
+            consumer.assign([two, missing])
+        assert consumer.assignment() == [one]
+        with pytest.raises(ConfigError, match="assigned"):
+            consumer.subscribe("pull-assign")
+        consumer.assign([])
+        assert consumer.assignment() == []
+        consumer.subscribe("pull-assign")
+        assert consumer.assignment() == [one, two]
 
 
 def test_paused_queues_give_nothing_until_they_are_resumed(broker: RunningBroker) -> None:
