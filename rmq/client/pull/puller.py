@@ -27,7 +27,7 @@ from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
-from rmq.client.consumer.pull_answers import is_reset
+from rmq.client.consumer.pull_answers import is_reset, pause_ms
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
@@ -45,7 +45,6 @@ TOLD = {
 }
 # To who asks for more messages than brokers give at a time, one of rmq gives so many bytes of them.
 ORDINARY_BATCH, BULK_BYTES = 32, 512 << 10
-SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
 
 
 class Puller:
@@ -206,8 +205,9 @@ class Puller:
                 self.news.notify()
         if messages:
             self.waker()
-        if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:
-            self._instance.timers.after(SOON_PAUSE_MS, lambda: self.pull(queue))
+        pause = pause_ms(reply, asked, following)
+        if pause:
+            self._instance.timers.after(pause, lambda: self.pull(queue))
         else:
             self.pull(queue)
 

@@ -23,6 +23,7 @@ from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.consumer.pull_answers import SOON_PAUSE_MS, SOON_US
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
@@ -34,7 +35,6 @@ from rmq.format.fastjson import MessageQueue
 log = logging.getLogger("rmq.client")
 
 BROKER_HOLDS_MS = 15_000
-SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
 FULL_PAUSE_MS = 50
 
 

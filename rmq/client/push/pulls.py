@@ -22,7 +22,7 @@ from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
-from rmq.client.consumer.pull_answers import is_reset
+from rmq.client.consumer.pull_answers import is_reset, pause_ms
 from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
@@ -35,7 +35,6 @@ log = logging.getLogger("rmq.client")
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4  # of a pull's sysFlag
 BROKER_SUSPENDS_MS, PATIENCE_MS = 15_000, 30_000
-SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
 FLOW_CONTROL, FLOW_CONTROL_PAUSE_MS = 215, 20
 NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 UNKNOWN_HERE = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
@@ -199,10 +198,8 @@ class PushPulls:
                 queue.pulling = False
                 return
         self._consumer.take(queue, found, following, reply.body_bytes)
-        if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:
-            self._instance.timers.after(SOON_PAUSE_MS, functools.partial(self.go_on, queue))
-        elif found and self._given.pull_interval:
-            pause = self._given.pull_interval
+        pause = pause_ms(reply, asked, following) or (self._given.pull_interval if found else 0)
+        if pause:
             self._instance.timers.after(pause, functools.partial(self.go_on, queue))
         else:
             self.go_on(queue)

@@ -18,11 +18,15 @@ from support.consuming import Kept, committed, consumer_of, create, numbers, onc
 from support.waiting import wait_until
 
 from rmq import Message, MessageExt, PullConsumer
+from rmq.base import clock
+from rmq.client.consumer import pull_answers
 from rmq.client.push.process_queue import ProcessQueue
+from rmq.codes import RequestCode
 
 TOPIC, GROUP = "moved", "moved-readers"
 QUICK: dict[str, Any] = {"poll_name_server_interval": 1_000,
                          "pull_time_delay_mills_when_exception": 100}  # fmt: skip
+SLAVE = ("--set", "brokerRole=SLAVE", "--set", "brokerId=1")
 SEGMENT_BYTES, BODY_BYTES = 256 << 10, 4_000  # too small to be compressed
 
 
@@ -52,12 +56,27 @@ class Store:
         self._broker.start()
 
 
-def lose_the_beginning(broker: Pair) -> None:
+def lose_the_beginning(broker: Pair, *options: str) -> None:
     broker.kill()
     first, *others = sorted((broker.broker.store / "commitlog").iterdir())
     assert others
     first.unlink()
-    broker.start()
+    broker.start(*options)
+
+
+class Pulls:
+    """From where the topic is pulled, by a hook of the client."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    def before_request(self, address: str, code: int, fields: Any, body: bytes) -> None:
+        codes = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+        if code in codes and fields["topic"] == TOPIC:
+            self.offsets.append(int(fields["queueOffset"]))
+
+    def after_response(self, address: str, code: int, fields: Any, reply: Any) -> None:
+        pass
 
 
 class Gate(Kept):
@@ -189,3 +208,32 @@ def test_retention_takes_nothing_from_polls_that_was_pulled(broker: Pair) -> Non
     finally:
         consumer._close(finished=False)  # what the last poll returned is not dealt with
     assert committed(broker.namesrv, GROUP, queues) < [160]
+
+
+@pytest.mark.parametrize("is_pushed", [True, False])
+def test_a_slave_that_lacks_the_beginning_is_not_asked_without_pause(
+    broker: Pair, monkeypatch: pytest.MonkeyPatch, is_pushed: bool
+) -> None:
+    monkeypatch.setattr(pull_answers, "SOON_PAUSE_MS", 3_600_000)
+    queues = create(broker.namesrv, TOPIC)
+    send(broker.namesrv, big_numbers(0, 160))
+    with pull_consumer(broker, auto_commit=False) as consumer:
+        consumer.assign(queues)
+        consumer.commit({queues[0]: 3})
+    broker.broker.stop()
+    lose_the_beginning(broker, *SLAVE)  # and the master is away
+    pulls = Pulls()
+    with (
+        consumer_of(broker.namesrv, GROUP, Kept(), rpc_hook=pulls, subscription={TOPIC: "*"})
+        if is_pushed
+        else pull_consumer(broker, rpc_hook=pulls)
+    ) as reader:
+        if isinstance(reader, PullConsumer):
+            reader.assign(queues)
+        timers = reader.instance.timers
+
+        def pauses() -> bool:
+            return any(due - clock.monotonic() > 3_000 for due, *_ in list(timers._heap))
+
+        wait_until(lambda: len(pulls.offsets) > 3 or (pulls.offsets and pauses()))
+        assert pulls.offsets == [3]
