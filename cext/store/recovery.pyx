@@ -322,9 +322,9 @@ cdef class Recovery:
             return None
         return self.start_by_time("")
 
-    cdef begin(self, str row, int64_t start):
-        self.row = row
-        self.start = self.scan_from = max(start, self.log_min)
+    cdef begin(self, str row, int64_t start, bint everything=False):
+        self.row, self.start, self.everything = row, max(start, self.log_min), everything
+        self.scan_from = self.start
 
     def start_by_time(self, str row):
         """S7, S8: RocketMQ's rule, the newest segment whose leading message is old enough."""
@@ -612,8 +612,7 @@ cdef class Recovery:
         cdef int64_t began = monotonic_us()
         self.find_queues()
         if self.log.segment_count() == 0:
-            self.everything = True
-            self.begin("S1", 0)
+            self.begin("S1", 0, True)
         else:
             if not clean and self.checkpoint.own_valid:
                 self.log.forget_pages(self.checkpoint.synced_offset)
@@ -640,8 +639,7 @@ cdef class Recovery:
             f"S10: at log offset {self.scan.position} "
             + ("a queue lacks entries below it" if status == GAP else "no record starts"))
         self.drop_memory()
-        self.everything = True
-        self.begin("S10", self.log_min)
+        self.begin("S10", self.log_min, True)
         self.scan = LogScan(self.log, self.scan.check_crc)
         self.dispatched = self.unqueued = self.cut = self.rebuilt = 0
         self.find_queues()

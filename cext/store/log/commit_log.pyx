@@ -559,9 +559,9 @@ cdef class CommitLog:
         return len(starts)
 
     def forget_pages(self, int64_t since):
-        """What is read from now on is the disk's, of all that may not have been synced: the log from
-        `since` on. After a write-back that failed the kernel takes its pages for written, and shows
-        them until it needs the memory. StoreError: one has failed that nobody has been told of."""
+        """The log from `since` on, which may not have been synced, is read from the disk from now
+        on. After a write-back that failed the kernel shows its pages until it needs the memory.
+        StoreError: one has failed that nobody has been told of."""
         cdef int64_t start
         for start in range(max(self.link.min_offset, since - since % self.segment_bytes),
                            self.active_end, self.segment_bytes):
@@ -571,9 +571,9 @@ cdef class CommitLog:
                 at = max(0, since - start)
                 os.posix_fadvise(fd, at - at % mmap.PAGESIZE, 0, os.POSIX_FADV_DONTNEED)
             except OSError as error:
-                raise StoreError(
-                    f"{self.path_of(start)}: {error.strerror}: what a killed process has written "
-                    "did not reach the disk; the next start takes what did") from None
+                raise StoreError(f"{self.path_of(start)}: {error.strerror}: what a killed process "
+                                 "has written did not reach the disk; the next start takes what "
+                                 "did") from None
             finally:
                 os.close(fd)
 
