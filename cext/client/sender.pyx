@@ -551,6 +551,14 @@ cdef class Sender:
             condition_broadcast(&self.gate_opened)
             lock_release(&self.gate_lock)
 
+    def enter_gate(self, int64_t size):
+        """For a send of `size` bytes that goes another way than through here; BusyError."""
+        self.enter(size)
+
+    def leave_gate(self, int64_t size):
+        """It has ended, or did not begin. Once for each enter_gate."""
+        self.leave(1, size)
+
     # ---- sends
 
     def send_async(self, Message message not None, callback=None, *, queue=None, selector=None,

@@ -44,6 +44,11 @@ class _LoopProducer(ThreadedProducer):
         self.loop_mailbox = Mailbox(instance.engine)
         self.connect_sender(instance.engine, self.loop_mailbox)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no send is under way, nor waits for another try."""
+        return not self._under_way()
+
 
 @documented(ProducerParameters)
 class Producer(LoopClient[_LoopProducer]):
@@ -93,7 +98,7 @@ class Producer(LoopClient[_LoopProducer]):
     async def _drain(self, timeout_ms: float) -> bool:
         self._client.seal_batches()
         until = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while self._client.messages_under_way:
+        while not self._client.is_idle:
             if asyncio.get_running_loop().time() > until:
                 return False
             await asyncio.sleep(WAIT_S)

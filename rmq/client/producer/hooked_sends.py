@@ -59,12 +59,36 @@ class HookedSends:
         mailbox: Mailbox | None = None,
     ) -> None:
         """As Sender.submit_to; the end comes by `mailbox`."""
+        size = len(message.body)
+        self._producer.enter_gate(size)
+        try:
+            self._submit(
+                target, message, body, sys_flag, callback, timeout_ms, attempts, mailbox, size
+            )
+        except BaseException:
+            self._producer.leave_gate(size)
+            raise
+
+    def _submit(
+        self,
+        target: Target,
+        message: Message,
+        body: bytes,
+        sys_flag: int,
+        callback: Completion,
+        timeout_ms: float,
+        attempts: int,
+        mailbox: Mailbox | None,
+        size: int,
+    ) -> None:
+        """size: what it takes in the gate until it has ended, by bytes."""
         producer = self._producer
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
         fields = self.fields(target, message, sys_flag)
         number = next(self._numbers)
 
         def done(reply: Reply | None, error: Exception | None) -> None:
+            producer.leave_gate(size)
             result: SendResult | None = None
             if reply is not None:
                 if reply.code == 0 or 10 <= reply.code <= 12:

@@ -1,0 +1,93 @@
+"""Sends with a hook or a trace: they are under way like others, for flush, close and the gate."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from support.scripted_cluster import Cluster, stored
+from support.waiting import HANG_S, wait_until
+
+from cext.client.reply import Reply
+from rmq import BusyError, Message, Producer
+from rmq.format.remoting import Command
+
+LONG_MS = int(1000 * HANG_S)
+
+
+class Hook:
+    """Sees requests, and lets those be whose body it is not told of."""
+
+    def __init__(self, refuses: bytes = b"") -> None:
+        self._refuses = refuses
+
+    def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
+        if body and body == self._refuses:
+            raise KeyError("of the hook")
+
+    def after_response(self, address: str, code: int, fields: dict[str, str],
+                       reply: Reply | None) -> None:  # fmt: skip
+        pass
+
+
+class Gate:
+    """Answers of a broker that waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+
+    def __call__(self, request: Command) -> Command:
+        self.opened.wait(HANG_S)
+        return stored(request)
+
+
+def of_way(cluster: Cluster, way: str, **changes: Any) -> Producer:
+    given = {"hook": {"rpc_hook": Hook()}, "trace": {"enable_trace": True}}[way]
+    return cluster.producer(**given, **{"send_msg_timeout": LONG_MS, **changes})
+
+
+@pytest.mark.parametrize("way", ["hook", "trace"])
+def test_what_is_under_way_is_waited_for_at_the_close(way: str) -> None:
+    gate = Gate()
+    with Cluster(gate) as cluster:
+        producer = of_way(cluster, way).start()
+        futures = [producer.send_async(Message("t", b"123")) for _ in range(5)]
+        assert (producer.messages_under_way, producer.bytes_under_way) == (5, 15)
+        assert not producer.flush(20)
+        closing = threading.Thread(target=producer.close)
+        closing.start()
+        wait_until(lambda: producer._closed)
+        assert not any(each.done() for each in futures)
+        gate.opened.set()
+        closing.join(HANG_S)
+        assert all(each.result(HANG_S).is_ok for each in futures)
+        assert (producer.messages_under_way, producer.bytes_under_way) == (0, 0)
+
+
+def test_back_pressure_counts_them() -> None:
+    gate = Gate()
+    with (
+        Cluster(gate) as cluster,
+        of_way(
+            cluster, "hook", enable_backpressure_for_async_mode=True,
+            back_pressure_for_async_send_num=3,
+        ) as producer,
+    ):  # fmt: skip
+        futures = [producer.send_async(Message("t", b"x")) for _ in range(3)]
+        producer.timeout_ms = 50
+        with pytest.raises(BusyError, match="3 messages"):
+            producer.send_async(Message("t", b"x"))
+        producer.timeout_ms = LONG_MS
+        gate.opened.set()
+        futures.append(producer.send_async(Message("t", b"x")))
+        assert all(each.result(HANG_S).is_ok for each in futures)
+        assert producer.flush(LONG_MS)
+
+
+def test_a_send_that_the_hook_refuses_is_not_under_way() -> None:
+    with Cluster(stored) as cluster, cluster.producer(rpc_hook=Hook(b"no")) as producer:
+        with pytest.raises(KeyError, match="of the hook"):
+            producer.send_async(Message("t", b"no"))
+        assert producer.send_async(Message("t", b"yes")).result(HANG_S).is_ok
+        assert producer.flush(LONG_MS)
