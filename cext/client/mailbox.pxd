@@ -4,7 +4,9 @@
     loop.add_reader(mailbox.fileno(), mailbox.deliver)        an event loop
 
 Telling is: for a send, its Target (cext/client/sender); for anything else, token(reply, error).
-Whoever is told runs in the thread that called deliver; what it raises goes to `on_error`.
+Whoever is told runs in the thread that called deliver; what it raises goes to `on_error`, whatever
+it is, and ends nothing: all that came are told. Then KeyboardInterrupt is raised, as the Ctrl-C that
+came meanwhile was for the thread, and what `on_error` itself has raised.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -25,10 +27,12 @@ cdef class Mailbox:
     cdef public object on_notice     # on_notice(link, Reply | None, errno), in deliver
     cdef readonly int delivering     # threads inside deliver's telling part
     cdef unsigned long thread        # of the last deliver
+    cdef object raised               # by tell, when all are told
 
     cdef Slot* take(self, int64_t until_us)      # all that is there, a chain; waits without the GIL
     cdef int tell(self, Slot* chain) except -1   # number told
     cdef int tell_one(self, Slot* slot) except -1
+    cdef void report(self, object error)         # what told code has raised
 
 
 cdef class Waiter:

@@ -5,7 +5,7 @@ from cext.client.reply import Reply
 class EngineBase: ...
 
 class Mailbox:
-    on_error: Callable[[Exception], object] | None
+    on_error: Callable[[BaseException], object] | None
     on_notice: Callable[[int, Reply | None, int], object] | None
     def __new__(cls, engine: EngineBase) -> Mailbox: ...
     @property

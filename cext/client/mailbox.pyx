@@ -97,18 +97,31 @@ cdef class Mailbox:
         cdef Slot* slot
         cdef Slot* following = chain
         cdef int count = 0
-        while following != NULL:
-            slot = following
-            following = slot.next
-            try:
-                self.tell_one(slot)
-            except Exception as error:
-                if self.on_error is not None:
-                    self.on_error(error)
-            count += 1
-        # Given back together: one lock, and no caller woken before all are told.
-        release_chain(self.engine, chain)
+        try:
+            while following != NULL:
+                slot = following
+                following = slot.next
+                try:
+                    self.tell_one(slot)
+                except BaseException as error:     # SystemExit, too, must not keep it from others
+                    self.report(error)
+                count += 1
+        finally:
+            # Given back together: one lock, and no caller woken before all are told.
+            release_chain(self.engine, chain)
+        if self.raised is not None:
+            error, self.raised = self.raised, None
+            raise error
         return count
+
+    cdef void report(self, object error):
+        if isinstance(error, KeyboardInterrupt):
+            self.raised = error
+        elif self.on_error is not None:
+            try:
+                self.on_error(error)
+            except BaseException as problem:
+                self.raised = problem
 
     cdef int tell_one(self, Slot* slot) except -1:
         cdef Reply reply

@@ -401,9 +401,8 @@ cdef int tell(object callback, object result, object error, Sender sender) excep
                     callback.set_exception(error)
         else:
             callback(result, error)
-    except Exception as problem:
-        if sender.mailbox.on_error is not None:
-            sender.mailbox.on_error(problem)
+    except BaseException as problem:     # SystemExit, too, must not keep it from others
+        sender.mailbox.report(problem)
     return 0
 
 

@@ -108,7 +108,7 @@ class Producer(LoopClient[_LoopProducer]):
         """Sends what was gathered and waits until nothing is under way; whether that came."""
         return await self._drain(self._client.timeout_ms if timeout_ms is None else timeout_ms)
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: BaseException) -> None:
         assert self._loop is not None
         self._loop.call_exception_handler({"message": "a send's end", "exception": error})
 

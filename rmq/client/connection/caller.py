@@ -23,7 +23,7 @@ from rmq.client.connection.name_servers import NameServerSource, split_address
 from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters
 from rmq.codes import FLAG_ONE_WAY
-from rmq.errors import ClosedError, UnreachableError
+from rmq.errors import ClosedError, RmqError, UnreachableError
 from rmq.format.remoting import field_texts
 
 Fields = Mapping[str, Any] | None
@@ -150,6 +150,9 @@ def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) 
             hook.after_response(address, code, field_texts(dict(fields or {})), reply)
         except Exception as problem:
             reply, error = None, problem
+        except BaseException as problem:  # it ends no more than the request; the mailbox reports it
+            done(None, RmqError(f"the hook raised {problem!r}"))
+            raise
         done(reply, error)
 
     return completed

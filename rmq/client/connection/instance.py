@@ -136,8 +136,14 @@ class ClientInstance(Caller):
 
     def _serve(self, mailbox: Mailbox) -> None:
         while not self.closed:
-            mailbox.deliver(1_000)
-        mailbox.deliver()
+            self._deliver(mailbox, 1_000)
+        self._deliver(mailbox, 0)
+
+    def _deliver(self, mailbox: Mailbox, timeout_ms: float) -> None:
+        try:
+            mailbox.deliver(timeout_ms)
+        except BaseException as error:  # KeyboardInterrupt, which nobody means for this thread
+            self._report(error)
 
     def _stop(self) -> None:
         self.timers.stop()
@@ -149,7 +155,7 @@ class ClientInstance(Caller):
             if thread is not threading.current_thread():
                 thread.join()
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: BaseException) -> None:
         log.error("a callback failed", exc_info=error)
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -198,22 +198,74 @@ def test_more_requests_than_slots_are_refused_in_time_and_none_is_lost(engine: E
         engine.submit(link, frame, 50, mailbox, None)
 
 
-def test_a_callback_that_raises_is_reported_and_the_others_are_told(engine: Engine) -> None:
-    with ScriptedPeer(ECHO) as peer:
-        mailbox, link, told, problems = Mailbox(engine), link_to(engine, peer), [], []
+def by_threes() -> dict[int, Any]:
+    """Each third request is answered, and with it the two before: their ends come together."""
+    waiting: list[bytes] = []
+
+    def answer(request: Command) -> bytes | None:
+        waiting.append(remoting.encode(request.reply()))
+        if len(waiting) < 3:
+            return None
+        replies = b"".join(waiting)
+        waiting.clear()
+        return replies
+
+    return {30: answer}
+
+
+def submit_three(
+    engine: Engine, peer: ScriptedPeer, mailbox: Mailbox, second: Callable[[], None]
+) -> list[int]:
+    """Three requests, of which the second one's callback calls `second`; who was told."""
+    link, told = link_to(engine, peer), []
+
+    def submit(i: int) -> None:
+        def done(reply: Reply | None, error: Exception | None) -> None:
+            told.append(i)
+            if i == 1:
+                second()
+
+        engine.submit(link, encode_request(30), 60_000, mailbox, done)
+
+    for i in range(3):
+        submit(i)
+    return told
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def function() -> None:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("mine"), SystemExit(3), pytest.fail.Exception("in a callback")]
+)
+def test_a_callback_that_raises_is_reported_and_the_others_are_told(
+    engine: Engine, error: BaseException
+) -> None:
+    with ScriptedPeer(by_threes()) as peer:
+        mailbox, problems = Mailbox(engine), []
         mailbox.on_error = problems.append
-        for i in range(3):
-
-            def done(reply: Reply | None, error: Exception | None, i: int = i) -> None:
-                told.append(i)
-                if i == 1:
-                    raise KeyError("mine")
-
-            engine.submit(link, encode_request(30), 60_000, mailbox, done)
-        while len(told) < 3:
-            assert mailbox.deliver(60_000)
+        told = submit_three(engine, peer, mailbox, raising(error))
+        assert mailbox.deliver(60_000) == 3
     assert told == [0, 1, 2]
-    assert [repr(each) for each in problems] == ["KeyError('mine')"]
+    assert problems == [error]
+    assert engine.stats()["under_way"] == 0
+
+
+def test_what_interrupts_a_thread_that_tells_is_raised_when_all_are_told(engine: Engine) -> None:
+    """Ctrl-C in an event loop, and what the report of an error raises."""
+    with ScriptedPeer(by_threes()) as peer:
+        mailbox = Mailbox(engine)
+        mailbox.on_error = lambda error: sys.exit(f"because of {error}")
+        for error, raised in ((KeyboardInterrupt(), KeyboardInterrupt), (KeyError(1), SystemExit)):
+            told = submit_three(engine, peer, mailbox, raising(error))
+            with pytest.raises(raised):
+                mailbox.deliver(60_000)
+            assert told == [0, 1, 2]
+    assert engine.stats()["under_way"] == 0
 
 
 def test_many_threads_call_over_one_link(engine: Engine) -> None:

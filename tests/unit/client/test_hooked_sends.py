@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -10,7 +11,8 @@ from support.scripted_cluster import Cluster, stored
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
-from rmq import BusyError, Message, Producer
+from rmq import BusyError, Message, Producer, RmqError
+from rmq.codes import RequestCode
 from rmq.format.remoting import Command
 
 LONG_MS = int(1000 * HANG_S)
@@ -91,3 +93,28 @@ def test_a_send_that_the_hook_refuses_is_not_under_way() -> None:
             producer.send_async(Message("t", b"no"))
         assert producer.send_async(Message("t", b"yes")).result(HANG_S).is_ok
         assert producer.flush(LONG_MS)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_hook_that_ends_its_thread_ends_the_request_alone(asynchronous: bool) -> None:
+    class Leaving(Hook):
+        leaves = True
+
+        def after_response(self, address: str, code: int, fields: dict[str, str],
+                           reply: Reply | None) -> None:  # fmt: skip
+            if code == RequestCode.SEND_MESSAGE_V2 and self.leaves:
+                sys.exit("of the hook")
+
+    hook, message = Leaving(), Message("t", b"x")
+    with (
+        Cluster(stored) as cluster,
+        cluster.producer(rpc_hook=hook, client_callback_executor_threads=1) as producer,
+    ):
+        for _ in range(3):
+            with pytest.raises(RmqError, match="of the hook"):
+                if asynchronous:
+                    producer.send_async(message).result(HANG_S)
+                else:
+                    producer.send(message, timeout_ms=LONG_MS)
+        hook.leaves = False
+        assert producer.send_async(message).result(HANG_S).is_ok

@@ -463,6 +463,39 @@ def test_a_callback_may_send_and_may_raise() -> None:
         assert isinstance(results[0], SendResult)
 
 
+@pytest.mark.parametrize("gathered", [False, True])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), pytest.fail.Exception("in a callback")]
+)
+def test_no_callback_ends_the_thread_that_calls_it(error: BaseException, gathered: bool) -> None:
+    ends: list[int] = []
+
+    def ending(i: int) -> Callable[[SendResult | None, Exception | None], None]:
+        def callback(result: SendResult | None, problem: Exception | None) -> None:
+            ends.append(i)
+            if i % 2:
+                raise error
+
+        return callback
+
+    def answer(request: Command) -> Command:
+        ids = ",".join(["F" * 32] * max(request.body.count(b"UNIQ_KEY"), 1))
+        return request.reply(0, None, {"msgId": ids, "queueId": 0, "queueOffset": 0})
+
+    with (
+        Cluster(answer) as cluster,
+        cluster.producer(auto_batch=gathered, client_callback_executor_threads=1) as producer,
+    ):
+        for i in range(30):
+            producer.send_async(Message("t", b"x"), ending(i))
+            if i % 10 == 9:
+                producer.seal_batches()
+                wait_until(lambda: not producer.messages_under_way)
+        wait_until(lambda: len(ends) == 30)
+        assert ends == list(range(30))
+        assert producer.send_async(Message("t", b"x")).result(60).is_ok
+
+
 def test_a_hook_sees_and_signs_every_request() -> None:
     class Hook:
         seen: list[int] = []  # noqa: RUF012
