@@ -7,12 +7,14 @@
 A broker has one request under way at a time. What is dealt with meanwhile gathers and is the next
 one: who acknowledges now and then is sent at once, and who does it without pause has few requests,
 without a timer. The answer to a batch says nothing of its members, so after a refusal each of them
-is asked for alone and gets an answer of its own; acknowledging twice does no harm.
+is asked for alone and gets an answer of its own; acknowledging twice does no harm. What `completed`
+raises is logged.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable
@@ -23,8 +25,10 @@ from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.pop.handles import CheckPoint, Handle
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import RemoteError
 from rmq.format import fastjson
+
+log = logging.getLogger("rmq.client")
 
 MOST = 512  # acks of one request
 BITS_MAX = 1_024  # distance from the first message of a pop that a bit can name
@@ -89,7 +93,7 @@ class Acks:
                 else:
                     self._send_singly(broker, part)
                 return
-            except RmqError as error:
+            except Exception as error:  # a hook's, too
                 _tell(part, error)
 
     def _rows(self, part: list[Waiting]) -> list[dict[str, Any]]:
@@ -117,7 +121,7 @@ class Acks:
                 try:
                     self._send_singly(broker, part)
                     return
-                except RmqError as problem:
+                except Exception as problem:
                     refusal = problem
             _tell(part, refusal)
             self._send(broker)
@@ -149,7 +153,7 @@ class Acks:
                     address, RequestCode.ACK_MESSAGE, self.fields(one[0]), b"", self._timeout_ms,
                     functools.partial(completed, one),
                 )  # fmt: skip
-            except RmqError as error:
+            except Exception as error:
                 completed(one, None, error)
 
 
@@ -163,4 +167,7 @@ def _error_of(reply: Reply | None, error: Exception | None) -> Exception | None:
 
 def _tell(part: Iterable[Waiting], error: Exception | None) -> None:
     for _, completed in part:
-        completed(error)
+        try:
+            completed(error)
+        except BaseException:  # SystemExit, too, must not keep the next acks from going
+            log.exception("the callback of an ack failed")

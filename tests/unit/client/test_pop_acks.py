@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.ack_counter import BATCH, SINGLE, AckCounter
 from support.consuming import create, numbers, once_each, send
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from rmq import MessageExt, PopConsumer, RemoteError, aio
 from rmq.pytest_plugin import RunningBroker
@@ -132,6 +132,60 @@ def test_closing_tells_what_was_acknowledged(broker: RunningBroker) -> None:
         for each in take(consumer, 30):
             consumer.ack_async(each)
     assert (counting.messages, counting.refused) == (30, 0)
+
+
+@pytest.mark.parametrize("error", [KeyError("mine"), SystemExit(3)])
+def test_a_callback_that_raises_keeps_no_ack_from_going(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    topic = f"ack-raises-{type(error).__name__}"
+    create(broker.namesrv_addr, topic)
+    send(broker.namesrv_addr, numbers(topic, 0, 20))
+    raised: list[Exception | None] = []
+    told: list[Exception | None] = []
+
+    def raising(end: Exception | None) -> None:
+        raised.append(end)
+        raise error
+
+    counting = AckCounter()
+    with popper(broker, topic, rpc_hook=counting) as consumer:
+        consumer.subscribe(topic)
+        found = take(consumer, 20)
+        consumer.ack_async(found[0], raising)  # alone
+        wait_until(lambda: len(raised) == 1)
+        consumer.ack_async(found[1:3], raising)  # in a batch
+        for each in found[3:19]:
+            consumer.ack_async(each, told.append)
+        wait_until(lambda: len(told) == 16)
+        consumer.ack(found[19])
+    assert (raised, told) == ([None, None], [None] * 16)
+    assert counting.messages == 20
+    assert caplog.text.count("the callback of an ack") == 2
+
+
+def test_what_a_hook_raises_is_the_end_of_that_ack_alone(broker: RunningBroker) -> None:
+    class Refusing(AckCounter):
+        refuses = True
+
+        def before_request(
+            self, address: str, code: int, fields: dict[str, str], body: bytes
+        ) -> None:
+            super().before_request(address, code, fields, body)
+            if code in (SINGLE, BATCH) and self.refuses:
+                raise KeyError("of the hook")
+
+    create(broker.namesrv_addr, "ack-hook")
+    send(broker.namesrv_addr, numbers("ack-hook", 0, 6))
+    hook = Refusing()
+    with popper(broker, "ack-hook", rpc_hook=hook) as consumer:
+        consumer.subscribe("ack-hook")
+        found = take(consumer, 6)
+        for part in (found[0], found[1:3]):
+            with pytest.raises(KeyError, match="of the hook"):
+                consumer.ack(part)
+        hook.refuses = False
+        consumer.ack(found)
 
 
 def test_in_order_a_queue_has_one_batch_in_hand(broker: RunningBroker) -> None:
