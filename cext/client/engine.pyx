@@ -33,7 +33,7 @@ from cext.client.link cimport (
 from cext.client.mutex cimport (
     condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
 )
-from cext.client.mailbox cimport EngineBase, Mailbox, Waiter
+from cext.client.mailbox cimport EngineBase, Mailbox, Waiter, is_teller
 from cext.client.reply cimport keep_send_answer
 from cext.client.slots cimport (
     post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
@@ -600,7 +600,7 @@ cdef class Engine(EngineBase):
         cdef bint wake
         self.link_of(link)
         slot = claim_slot(state, <int64_t>max(timeout_ms, 1) * 1000, &until_us,
-                          not mailbox.delivering)
+                          not is_teller(mailbox))
         if slot == NULL:
             raise self.refusal()
         slot.link = link

@@ -18,10 +18,6 @@ from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
 
 from rmq.errors import not_copied
 
-cdef extern from "Python.h":
-    unsigned long PyThread_get_thread_ident() nogil
-
-
 cdef class Waiter:
     def __reduce__(self):
         raise not_copied(self, "it belongs to a client of this process")
@@ -74,6 +70,7 @@ cdef class Mailbox:
             self.state.event_fd = event_open(&error)
             if self.state.event_fd < 0:
                 raise OSError(error, "no descriptor for a mailbox")
+        self.thread = PyThread_get_thread_ident()
         return self.state.event_fd
 
     cdef Slot* take(self, int64_t until_us):

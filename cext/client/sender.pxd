@@ -11,7 +11,8 @@
       batch   8 length+mark | 21 fixed | a b c d e f g h j k m n    g: 13 digits, patched
 
 What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
-it is too much, unless it was called from a callback, which others wait for.
+it is too much, unless it was called from a callback or an event loop, which others wait for: a loop
+asks `has_room` first.
 
 Target.completed says what became of a send, in the thread that delivers the mailbox: the callback,
 a Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
@@ -89,6 +90,7 @@ cdef class Sender:
     cdef readonly int64_t messages_under_way
     cdef readonly int64_t bytes_under_way
 
+    cdef bint is_full(self, int64_t bytes) noexcept
     cdef int enter(self, int64_t bytes) except -1
     cdef void leave(self, int64_t messages, int64_t bytes) noexcept
     cdef int finish(self, Target target, Message message, object callback, object result,

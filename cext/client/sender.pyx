@@ -20,7 +20,7 @@ from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
 )
-from cext.client.mailbox cimport Mailbox, Completion
+from cext.client.mailbox cimport Completion, Mailbox, is_teller
 from cext.client.message cimport Message
 from cext.client.reply cimport Reply, reply_take
 from cext.client.result cimport SendResult, result_of_reply, result_of_slot
@@ -38,7 +38,6 @@ from cext.client.request import encode_request
 from rmq.errors import BusyError, MessageError, RemoteError, not_copied
 
 cdef extern from "Python.h":
-    unsigned long PyThread_get_thread_ident() nogil
     int PyErr_CheckSignals() except -1
 
 cdef enum:
@@ -50,6 +49,7 @@ cdef enum:
     BATCH_ITEM_BYTES = 22            # of a message in a batch without body and properties
     ITEMS = 128                      # messages a batch has room for at first
     BORN_DIGITS = 13
+    SPARE_SLOTS = 64                 # has_room leaves them
 
 SHARDING_KEY = "__SHARDINGKEY"
 # Properties that a batch may not hold: such messages are sent alone.
@@ -216,7 +216,7 @@ cdef class Target(Completion):
                 engine_wake(state)
                 wake = False
             slot = claim_slot(state, <int64_t>sender.timeout_ms * 1000, &until_us,
-                              not in_callback(sender.mailbox))
+                              not is_teller(sender.mailbox))
             if slot == NULL:
                 raise sender.engine.refusal()
             if self.open != NULL and not self.open.sealed \
@@ -453,11 +453,6 @@ cdef bint append(Batch* batch, Message message, object callback, uint32_t need) 
     return True
 
 
-cdef inline bint in_callback(Mailbox mailbox) noexcept:
-    """Whether this thread is the one that tells: it must not wait for what it has to tell."""
-    return mailbox.delivering and mailbox.thread == PyThread_get_thread_ident()
-
-
 cdef class TopicQueues:
     def __init__(self, list targets not None, route, uint32_t turn=0):
         if not targets:
@@ -510,14 +505,22 @@ cdef class Sender:
 
     # ---- the gate
 
+    cdef bint is_full(self, int64_t bytes) noexcept:
+        return self.messages_under_way > 0 and (
+            self.messages_under_way >= self.messages_max
+            or self.bytes_under_way + bytes > self.bytes_max)
+
+    def has_room(self, int64_t size):
+        """Whether a send of `size` bytes would begin at once, with slots left for what the client
+        asks beside it. For who must not wait in a call, as an event loop."""
+        return not self.is_full(size) and self.engine.state.free_count > SPARE_SLOTS
+
     cdef int enter(self, int64_t bytes) except -1:
         """Counts a message in; BusyError when there was no room for it in time."""
         cdef int64_t until_us, looked_us = 0
         cdef uint32_t count
-        while self.messages_under_way and (
-                self.messages_under_way >= self.messages_max
-                or self.bytes_under_way + bytes > self.bytes_max):
-            if in_callback(self.mailbox):
+        while self.is_full(bytes):
+            if is_teller(self.mailbox):
                 break
             if not has_time(<int64_t>self.timeout_ms * 1000, &looked_us, &until_us):
                 raise BusyError(
@@ -592,7 +595,7 @@ cdef class Sender:
             else:
                 target.submit(message, message.body, 0, callback, self.mailbox,
                               <int64_t>self.timeout_ms * 1000, 0,
-                              not in_callback(self.mailbox))
+                              not is_teller(self.mailbox))
         except BaseException:
             self.leave(1, size)
             raise
@@ -610,7 +613,7 @@ cdef class Sender:
             else:
                 target.submit(message, body, sys_flag, callback, where,
                               <int64_t>(timeout_ms * 1000), attempts,
-                              not in_callback(where))
+                              not is_teller(where))
         except BaseException:
             self.leave(1, len(message.body))
             raise
@@ -628,7 +631,7 @@ cdef class Sender:
         try:
             target.submit_batch(messages, callbacks, callback, where,
                                 <int64_t>(timeout_ms * 1000), attempts,
-                                not in_callback(where))
+                                not is_teller(where))
         except BaseException:
             self.leave(len(messages), size)
             raise

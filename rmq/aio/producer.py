@@ -2,7 +2,7 @@
 
 `send` is the engine's asynchronous send whose end comes in the loop; what may block (looking up
 the route of a topic for the first time, starting, closing, local transactions) runs in a thread of
-the loop's executor. Back-pressure does not block the loop: it is waited for in steps.
+the loop's executor. Back-pressure does not block the loop: sends wait in turn, the first in steps.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Producer(LoopClient[_LoopProducer]):
     ) -> None:
         super().__init__(_LoopProducer(producer_group, parameters=parameters, **changes))
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = asyncio.Lock()  # of the send that waits for room; behind it are the others
 
     async def start(self) -> Self:
         """Connects; an `async with` does it."""
@@ -143,7 +144,9 @@ class Producer(LoopClient[_LoopProducer]):
             raise ClosedError("the producer is not started, or closed")
         if message.topic not in producer.topics:
             await loop.run_in_executor(None, producer.queues, message.topic)
-        await self._room(producer.timeout_ms if timeout_ms is None else timeout_ms)
+        size = len(message.body)
+        if self._turn.locked() or not producer.has_room(size):
+            await self._room(size, producer.timeout_ms if timeout_ms is None else timeout_ms)
         future: asyncio.Future[SendResult] = loop.create_future()
 
         def ended(result: SendResult | None, error: Exception | None) -> None:
@@ -163,15 +166,28 @@ class Producer(LoopClient[_LoopProducer]):
             )
         return future
 
-    async def _room(self, timeout_ms: float) -> None:
+    async def _room(self, size: int, timeout_ms: float) -> None:
+        """BusyError: there was none for so many bytes in time."""
+        producer, loop = self._client, asyncio.get_running_loop()
+        until = loop.time() + timeout_ms / 1000
+        try:
+            await asyncio.wait_for(self._turn.acquire(), timeout_ms / 1000)
+        except asyncio.TimeoutError:
+            raise self._busy(timeout_ms) from None
+        try:
+            while not producer.has_room(size):
+                if loop.time() > until:
+                    raise self._busy(timeout_ms)
+                await asyncio.sleep(WAIT_S)
+        finally:
+            self._turn.release()
+
+    def _busy(self, timeout_ms: float) -> BusyError:
         producer = self._client
-        if producer.messages_under_way < producer.messages_max:
-            return
-        until = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while producer.messages_under_way >= producer.messages_max:
-            if asyncio.get_running_loop().time() > until:
-                raise BusyError(f"{producer.messages_under_way} messages are under way")
-            await asyncio.sleep(WAIT_S)
+        return BusyError(
+            f"{producer.messages_under_way} messages ({producer.bytes_under_way} bytes) are under "
+            f"way, and it did not get less within {timeout_ms:g} ms"
+        )
 
     async def send_batch(
         self, messages: Iterable[Message], *, timeout_ms: float | None = None

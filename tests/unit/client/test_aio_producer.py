@@ -1,18 +1,48 @@
-"""The producer of rmq.aio: what is under way is waited for."""
+"""The producer of rmq.aio: what is under way is waited for, and nothing stops its loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from support.scripted_cluster import Cluster, refused, stored
 from support.waiting import HANG_S, until
 
-from rmq import Message, aio
+from rmq import BusyError, Message, aio
 from rmq.format.remoting import Command
 
 LONG_MS = int(1000 * HANG_S)
+SLOTS = 1 << 14  # requests under way at most
+
+
+class Gate:
+    """Answers of a broker that waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+
+    def __call__(self, request: Command) -> Command:
+        self.opened.wait(HANG_S)
+        return stored(request)
+
+
+class Hook:
+    def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
+        fields["Signature"] = "mine"
+
+    def after_response(self, *_: Any) -> None:
+        pass
+
+
+def aio_producer(cluster: Cluster, **changes: Any) -> aio.Producer:
+    given = {"send_msg_timeout": LONG_MS, **changes}
+    return aio.Producer("g", namesrv_addr=cluster.name_server.address, **given)
+
+
+def limited(**changes: int) -> dict[str, Any]:
+    return {"enable_backpressure_for_async_mode": True, **changes}
 
 
 def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,10 +54,7 @@ def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.Mon
 
     async def main() -> None:
         with Cluster(answer) as cluster:
-            address = cluster.name_server.address
-            async with aio.Producer(
-                "g", namesrv_addr=address, send_msg_timeout=LONG_MS
-            ) as producer:
+            async with aio_producer(cluster) as producer:
                 future = await producer.send_soon(Message("t", b"x"))
                 await until(lambda: len(producer._client.later))
                 flushed = asyncio.create_task(producer.flush(LONG_MS))
@@ -36,5 +63,68 @@ def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.Mon
                 has_master.set()
                 assert await flushed
                 assert future.done() and future.result().is_ok
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "limit", [{"back_pressure_for_async_send_size": 350}, {"back_pressure_for_async_send_num": 3}]
+)
+def test_sends_wait_for_room_in_their_order_while_the_loop_turns(limit: dict[str, int]) -> None:
+    """Fifty that begin in one turn: room comes only from the loop itself."""
+    bodies = [b"%100d" % i for i in range(50)]
+    gate = Gate()
+
+    async def main() -> None:
+        with Cluster(gate) as cluster:
+            async with aio_producer(cluster, **limited(**limit)) as producer:
+                await producer.queues("t")
+                sends = asyncio.gather(*(producer.send(Message("t", each)) for each in bodies))
+                await until(lambda: producer._client.messages_under_way == 3)
+                assert producer._client.bytes_under_way == 300
+                gate.opened.set()
+                assert all(each.is_ok for each in await sends)
+                assert [each.body for each in cluster.sends(0)] == bodies
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("changes", [{}, {"rpc_hook": Hook()}])
+def test_more_sends_than_slots_wait_while_the_loop_turns(changes: dict[str, Any]) -> None:
+    gate = Gate()
+
+    async def main() -> None:
+        with Cluster(gate) as cluster:
+            async with aio_producer(cluster, **changes) as producer:
+                await producer.queues("t")
+                sends = asyncio.gather(
+                    *(producer.send(Message("t", b"x")) for _ in range(SLOTS + 100))
+                )
+                await until(lambda: producer._client.messages_under_way > SLOTS - 100)
+                assert producer._client.messages_under_way < SLOTS, "some are left for others"
+                gate.opened.set()
+                assert all(each.is_ok for each in await sends)
+
+    asyncio.run(main())
+
+
+def test_a_send_for_which_no_room_comes_is_refused_in_its_own_time() -> None:
+    gate = Gate()
+
+    async def main() -> None:
+        with Cluster(gate) as cluster:
+            limit = limited(back_pressure_for_async_send_num=1)
+            async with aio_producer(cluster, **limit) as producer:
+                await producer.queues("t")
+                first = await producer.send_soon(Message("t", b"1"))
+                with pytest.raises(BusyError, match=r"1 messages \(1 bytes\) are under way"):
+                    await producer.send(Message("t", b"2"), timeout_ms=20)
+                waiting = asyncio.create_task(producer.send(Message("t", b"3")))
+                await until(lambda: producer._turn.locked())
+                with pytest.raises(BusyError):  # behind one that has more time
+                    await producer.send(Message("t", b"4"), timeout_ms=20)
+                assert not first.done() and not waiting.done()
+                gate.opened.set()
+                assert (await first).is_ok and (await waiting).is_ok
 
     asyncio.run(main())
