@@ -8,6 +8,9 @@
 At least once: a send that is lost with its connection, or that a busy broker turns away, is put
 again with the same unique keys, for pollTimeoutMs, so that brokers and name servers may restart.
 One that is refused for another reason that may pass is put again elsewhere, sendRetries times.
+
+In order: a queue that is given by a key has one send under way, so that nothing passes one that is
+put again. Sends to other queues, and rows without a key, do not wait for it.
 """
 
 from __future__ import annotations
@@ -64,6 +67,11 @@ class Send:
     refusals: int = 0
     waiting_since: float | None = None
 
+    @property
+    def is_ordered(self) -> bool:
+        """Half messages are not: they are committed in the order of their rows."""
+        return self.pinned and not self.half
+
 
 class Sender:
     """Used by one thread."""
@@ -82,6 +90,7 @@ class Sender:
         self._gathered_bytes: dict[MessageQueue, int] = {}
         self._under_way: dict[Connection, dict[int, Send]] = {}
         self._again: deque[Send] = deque()
+        self._ordered: set[MessageQueue] = set()  # with an ordered send that is not stored yet
         self._pause = FIRST_PAUSE
         self._patience = options.poll_timeout_ms / 1000
 
@@ -219,6 +228,11 @@ class Sender:
     def _put(self, send: Send) -> None:
         """Sends when the broker's window allows; failures wait in self._again."""
         self._put_again()
+        if send.is_ordered:
+            while send.queue in self._ordered:
+                self._collect_of(send.queue)
+                self._put_again()
+            self._ordered.add(send.queue)
         self._start(send)
 
     def _put_again(self) -> None:
@@ -266,30 +280,41 @@ class Sender:
         for connection, waiting in list(self._under_way.items()):
             # What is under way over a connection that is closed has to be sent again.
             while len(waiting) > (allowed if connection.fileno() >= 0 else 0):
-                try:
-                    reply = connection.receive(self._options.send_timeout_ms / 1000)
-                    if reply is None:
-                        connection.close()
-                        raise UnreachableError(f"{connection.address}: no answer to a send")
-                except UnreachableError as error:
-                    lost = list(waiting.values())
-                    waiting.clear()
-                    for send in lost:
-                        self._failed(send, error)
-                    break
-                send_done = waiting.pop(reply.opaque, None)
-                if send_done is None:
-                    continue
-                if reply.code in _STORED:
-                    self._pause = FIRST_PAUSE
-                    if self._answered is not None:
-                        self._answered(send_done.queue, reply)
-                else:
-                    self._failed(
-                        send_done, RemoteError(reply.code, reply.remark or "no reason given")
-                    )
+                self._receive(connection, waiting)
             if connection.fileno() < 0:
                 self._under_way.pop(connection, None)
+
+    def _collect_of(self, queue: MessageQueue) -> None:
+        """Takes an answer where an ordered send of this queue is under way."""
+        for connection, waiting in self._under_way.items():
+            if any(each.queue == queue and each.is_ordered for each in waiting.values()):
+                self._receive(connection, waiting)
+                return
+
+    def _receive(self, connection: Connection, waiting: dict[int, Send]) -> None:
+        """Takes an answer. When none comes all that waits for one has failed."""
+        try:
+            reply = connection.receive(self._options.send_timeout_ms / 1000)
+            if reply is None:
+                connection.close()
+                raise UnreachableError(f"{connection.address}: no answer to a send")
+        except UnreachableError as error:
+            lost = list(waiting.values())
+            waiting.clear()
+            for send in lost:
+                self._failed(send, error)
+            return
+        send_done = waiting.pop(reply.opaque, None)
+        if send_done is None:
+            return
+        if reply.code in _STORED:
+            self._pause = FIRST_PAUSE
+            if send_done.is_ordered:
+                self._ordered.discard(send_done.queue)
+            if self._answered is not None:
+                self._answered(send_done.queue, reply)
+        else:
+            self._failed(send_done, RemoteError(reply.code, reply.remark or "no reason given"))
 
     def _failed(self, send: Send, error: UnreachableError | RemoteError) -> None:
         """To be put again; the error when that is not allowed, or not any more."""

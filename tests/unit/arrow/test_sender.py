@@ -1,0 +1,115 @@
+"""Rows on their way: those of one key are stored in their order, whatever becomes of a send.
+
+Against a scripted broker that stores, refuses, and breaks connections as a test says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.scripted_broker import ScriptedBroker
+
+from rmq.arrow.access import Access
+from rmq.arrow.options import write_options
+from rmq.arrow.sender import WINDOW, Sender
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+COUNT = 30
+
+
+class Broker(ScriptedBroker):
+    """Does with sends as the verdicts say, and stores when there are no more."""
+
+    def __init__(self, *verdicts: str, queues: int = 1) -> None:
+        super().__init__(self._answer)
+        self.stored: list[int] = []
+        self._verdicts: Iterator[str] = itertools.chain(verdicts, itertools.repeat("store"))
+        self._queues = queues
+        self._held: list[Command] = []
+
+    def sender(self, **options: str) -> Sender:
+        given = {"nameserver": self.address, "topic": "t", "batchSendBytes": "1k", **options}
+        read = write_options(given)
+        return Sender(read, Access.of(read))
+
+    def _answer(self, command: Command) -> list[Command] | None:
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return [command.reply(0, None, None, self._route())]
+        if command.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            table = {"brokerAddrTable": {"b": self._broker()}}
+            return [command.reply(0, None, None, fastjson.dumps(table))]
+        verdict = next(self._verdicts)
+        if verdict == "busy":
+            return [command.reply(ResponseCode.SYSTEM_BUSY, "busy")]
+        if verdict == "break":
+            return None
+        found = re.search(rb"\d{8}", command.body)
+        assert found is not None
+        self.stored.append(int(found[0]))
+        if verdict == "break stored":
+            return None
+        if verdict == "hold":
+            self._held.append(command)
+            return []
+        answered, self._held = [*self._held, command], []
+        return [
+            each.reply(0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
+            for each in answered
+        ]
+
+    def _broker(self) -> dict[str, Any]:
+        return {"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": self.address}}
+
+    def _route(self) -> bytes:
+        return fastjson.dumps({
+            "brokerDatas": [self._broker()],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": self._queues,
+                            "writeQueueNums": self._queues}],
+        })  # fmt: skip
+
+
+def body(number: int) -> bytes:
+    """Two are too much for a batch."""
+    return b"%08d" % number + b"x" * 600
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("trouble", ["busy", "break", "break stored"])
+def test_rows_of_one_key_are_stored_in_their_order(trouble: str, single: bool) -> None:
+    verdicts = ("store", trouble, *["store"] * 7, trouble, trouble)
+    with Broker(*verdicts) as broker:
+        sender = broker.sender()
+        for number in range(COUNT):
+            sender.add("t", 5, b"", body(number), single=single)
+        sender.flush()
+        sender.close()
+    assert [number for number, _ in itertools.groupby(broker.stored)] == list(range(COUNT))
+    assert (len(broker.stored) > COUNT) == (trouble == "break stored")
+
+
+@pytest.mark.parametrize("shards", [range(WINDOW), [None] * WINDOW])
+def test_other_queues_and_rows_without_a_key_do_not_wait(shards: list[int | None]) -> None:
+    """The broker answers none before it has all of a window."""
+    with Broker(*["hold"] * (WINDOW - 1), queues=WINDOW) as broker:
+        sender = broker.sender(sendTimeoutMs="1h")
+        for number, shard in enumerate(shards):
+            sender.add("t", shard, b"", body(number), single=True)
+        sender.flush()
+        sender.close()
+        assert broker.stored == list(range(WINDOW))
+
+
+def test_half_messages_do_not_wait_as_their_order_is_that_of_the_commits() -> None:
+    with Broker(*["hold"] * (WINDOW - 1)) as broker:
+        sender = broker.sender(sendTimeoutMs="1h")
+        for number in range(WINDOW):
+            sender.add("t", 0, b"", body(number), half=True)
+        sender.flush()
+        sender.close()
+        assert broker.stored == list(range(WINDOW))
