@@ -20,7 +20,7 @@ from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
-from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
+from rmq.errors import RemoteError, RequestTimeoutError, UnreachableError
 
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
 
@@ -116,7 +116,7 @@ class Attempts:
         try:
             following = targets.following(message.topic, target)
             self.submit(following, message, callback, left, attempts + 1)
-        except RmqError:
+        except Exception:  # a hook's, too: the end is that of the try before
             return False
         return True
 
@@ -163,7 +163,7 @@ class Attempts:
             try:
                 again()
                 return
-            except RmqError:
+            except Exception:
                 pass
         tell()
 

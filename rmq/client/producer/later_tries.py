@@ -23,13 +23,13 @@ from rmq.base import waits
 from rmq.client.producer.base import ProducerBase
 from rmq.client.producer.patience import PAUSE_MS
 from rmq.client.producer.targets import Targets
-from rmq.errors import ClosedError, RmqError
+from rmq.errors import ClosedError
 
 
 class LaterTry(NamedTuple):
     topic: str
     number: int  # of the try that failed
-    again: Callable[[], None]  # RmqError when it cannot be sent
+    again: Callable[[], None]  # raises when it cannot be sent
     give_up: Callable[[], None]
 
 
@@ -82,7 +82,7 @@ class LaterTries:
         for each in tries:
             try:
                 each.again()
-            except RmqError:
+            except Exception:
                 each.give_up()
             with self._lock:
                 self._running -= 1

@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
-from support.scripted_cluster import Cluster, stored
+from support.scripted_cluster import Cluster, refused, stored
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
-from rmq import BusyError, Message, Producer, RmqError
+from rmq import BusyError, Message, Producer, RemoteError, RmqError
 from rmq.codes import RequestCode
 from rmq.format.remoting import Command
 
@@ -118,3 +118,32 @@ def test_a_hook_that_ends_its_thread_ends_the_request_alone(asynchronous: bool) 
                     producer.send(message, timeout_ms=LONG_MS)
         hook.leaves = False
         assert producer.send_async(message).result(HANG_S).is_ok
+
+
+@pytest.mark.parametrize("code", [1, 14])  # tried again at once, and after a pause
+def test_a_hook_that_refuses_another_try_ends_the_send(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", LONG_MS)
+
+    class Once(Hook):
+        sends = 0
+
+        def before_request(
+            self, address: str, code: int, fields: dict[str, str], body: bytes
+        ) -> None:
+            if code != RequestCode.SEND_MESSAGE_V2:
+                return
+            self.sends += 1
+            if self.sends > 1:
+                raise KeyError("of the hook")
+
+    with (
+        Cluster(refused(code)) as cluster,
+        cluster.producer(rpc_hook=Once(), send_msg_timeout=LONG_MS) as producer,
+    ):
+        future = producer.send_async(Message("t", b"x"))
+        with pytest.raises(RemoteError, match=f"code {code}"):
+            future.result(HANG_S)
+        assert producer.flush(LONG_MS)
+        assert len(cluster.sends(0)) == 1
