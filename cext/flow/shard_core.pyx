@@ -19,7 +19,7 @@ import time
 
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 from posix.unistd cimport getpid
 
@@ -438,6 +438,12 @@ cdef class ShardCore(ShardCalls):
     def log_range(self):
         return (self.s.append.log.min_offset(), load_acquire_i64(&self.s.append.log.marks.written),
                 load_acquire_i64(&self.s.append.log.marks.durable))
+
+    def log_copies(self):
+        return (load_acquire_i64(&self.s.append.log.marks.appended),
+                load_acquire_i64(&self.s.append.log.marks.replicated)
+                if self.s.turn.options.sync_replicas else INT64_MAX,
+                int(self.s.turn.slaves_missing))
 
     def sync_log(self, int64_t end=0):
         deadline = time.monotonic() + SYNC_S

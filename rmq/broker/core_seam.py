@@ -215,6 +215,10 @@ class LogCalls(Protocol):
     def log_range(self) -> tuple[int, int, int]:
         """(first offset, offset behind the last written byte, durable offset)."""
 
+    def log_copies(self) -> tuple[int, int, int]:
+        """(offset behind the last appended byte; up to where those have the log whose copies an
+        answer waits for, 2 ** 63 - 1 where it waits for none; 1: fewer follow than are to)."""
+
     def append(
         self,
         topic: bytes,
@@ -229,7 +233,9 @@ class LogCalls(Protocol):
         prepared_offset: int,
         tags_code: int | None = None,
     ) -> tuple[int, int]:
-        """Stores a message; (physical offset, queue offset) once written, not synced."""
+        """Stores a message; (physical offset, queue offset) once written, not synced. StoreError,
+        with the text that a send is refused with: nothing is taken just now, as at a slave, after
+        a lease, on a full disk, with too few in sync (cext/flow/context/role.pxd)."""
 
     def sync_log(self, end: int = 0) -> None:
         """Returns when all that is written by now, and the log up to `end`, is on the disk,

@@ -80,6 +80,8 @@ class FakeCore:
         self.memory_from: dict[tuple[bytes, int], int] = {}
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
         self.log_end = 0
+        self.copied: int | None = None  # up to where slaves have the log; None: none are needed
+        self.copies_short = 0
         self.log_syncs = 0
         self.turn, self.stands = 0, False  # of its reactor
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
@@ -354,6 +356,9 @@ class FakeCore:
 
     def log_range(self) -> tuple[int, int, int]:
         return min(self.records, default=0), self.log_end, self.log_end
+
+    def log_copies(self) -> tuple[int, int, int]:
+        return self.log_end, 2**63 - 1 if self.copied is None else self.copied, self.copies_short
 
     def sync_log(self, end: int = 0) -> None:
         self.log_syncs += 1

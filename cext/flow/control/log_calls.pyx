@@ -2,12 +2,12 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, RING_FULL, raise_status
-from cext.flow.append.append_status cimport NOT_LEADER
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport Appended, Message, append_message, record_bytes_max
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.role cimport refuse_remark
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.tables.topic_table cimport Topic
@@ -37,6 +37,7 @@ cdef struct Append:
     int64_t tags_code
     bint own_tags_code          # `tags_code` is to be used
     # results
+    const char* refusal         # why nothing is taken just now (role.pxd), or NULL
     int status
     int64_t physical_offset
     int64_t queue_offset
@@ -48,6 +49,9 @@ cdef void append(Appender s, Append* x) noexcept nogil:
     cdef Queue* queue = queue_of(s, &x.topic, x.queue_id)
     cdef Message m
     cdef Appended appended
+    x.refusal = refuse_remark(s.turn) if not s.turn.writable else NULL
+    if x.refusal != NULL:
+        return
     x.status = NOT_FOUND
     if topic == NULL or queue == NULL:
         return
@@ -114,8 +118,8 @@ cdef class LogCalls(PopCalls):
         x.tags_code = 0 if tags_code is None else tags_code
         x.own_tags_code = tags_code is not None
         self._call(<CallFn> append, <void*> self.appender, &x)
-        if x.status == NOT_LEADER:
-            raise StoreError("this broker is a slave: its log is written by its master alone")
+        if x.refusal != NULL:               # a text that this thread alone changes, or nobody
+            raise StoreError((<bytes> x.refusal).decode("utf-8", "replace"))
         raise_status(x.status, f"append to {topic!r}")
         return x.physical_offset, x.queue_offset
 

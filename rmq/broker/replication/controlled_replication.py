@@ -134,6 +134,10 @@ class ControlledReplication(Replication):
     def master_address(self) -> str:
         return self._master_address
 
+    def may_promise(self) -> Callable[[], bool]:
+        watch = self._watch
+        return lambda: self._may_answer(watch)
+
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         if self.waiting_sends.is_on:  # as they do, for a new master's slaves
             await self.waiting_sends.add(lambda: None)

@@ -158,6 +158,10 @@ class Replication:
         """Of a slave; empty while it is not known."""
         return self._stream.master.address if self._stream.master is not None else ""
 
+    def may_promise(self) -> Callable[[], bool]:
+        """Asked later: whether what is stored by now may still be answered with success."""
+        return lambda: True
+
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         """Waits until slaves have these tables as they are now; else what is to be answered.
         RocketMQ's slaves ask for them each ten seconds, and its masters wait for none: where there

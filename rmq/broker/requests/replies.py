@@ -25,9 +25,10 @@ from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_topic
+from rmq.broker.replication.replication import Replication
 from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
 from rmq.broker.siblings import Siblings
-from rmq.broker.store.durability import NOT_SYNCED, durable
+from rmq.broker.store.durability import durable
 from rmq.broker.tables.delay_levels import HOST_FLAGS
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -64,6 +65,7 @@ class Context(Protocol):
 
     broker_to_client: BrokerToClient
     producers: ProducerTable
+    replication: Replication
     settings: Settings
     siblings: Siblings
     topics: TopicTable
@@ -101,10 +103,10 @@ async def send_reply(context: Context, request: Request) -> Reply:
     fields["TRACE_ON"] = context.settings.traceOn
     if failure:
         return command.reply(ResponseCode.SYSTEM_ERROR, failure, fields)
-    code = ResponseCode.SUCCESS
-    if fields["msgId"] != "0":
-        code = await durable(context.settings, context.core)
-    return command.reply(code, NOT_SYNCED if code else None, fields)
+    if fields["msgId"] == "0":
+        return command.reply(fields=fields)
+    code, remark = await durable(context)
+    return command.reply(code, remark, fields)
 
 
 async def _push(context: Context, request: Request, header: SendHeader) -> str | None:

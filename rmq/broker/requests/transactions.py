@@ -13,13 +13,15 @@ from rmq.broker.access import Access, topic_of
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
-from rmq.broker.store.durability import NOT_SYNCED, durable
+from rmq.broker.replication.replication import Replication
+from rmq.broker.store.durability import durable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.transaction_checks import OFFSET_DIGITS_MAX, Transactions
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.config import Settings
+from rmq.errors import StoreError
 from rmq.format.message import decode_message, decode_message_id
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
@@ -36,6 +38,7 @@ class Context(Protocol):
 
     access: Access
     creations: TopicCreations
+    replication: Replication
     settings: Settings
     topics: TopicTable
     transactions: Transactions
@@ -76,9 +79,12 @@ async def resume_check(context: Context, request: Request) -> Reply:
     if message is None or message.topic not in _HALF_TOPICS:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
     context.access.require(request.asker, topic_of(message), UPDATE)
-    context.transactions.check_again(message)
-    code = await durable(context.settings, context.core)
-    return command.reply(code, NOT_SYNCED if code else None)
+    try:
+        context.transactions.check_again(message)
+    except StoreError as error:
+        raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from None
+    code, remark = await durable(context)
+    return command.reply(code, remark)
 
 
 def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:

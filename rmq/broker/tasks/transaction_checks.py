@@ -124,7 +124,8 @@ class Transactions:
         self._context.core.set_option("transactions_set_aside", len(self._aside))
 
     def revive(self, message: StoredMessage) -> tuple[int, int] | None:
-        """Stores a half message anew that was given up; its new place. None for any other."""
+        """Stores a half message anew that was given up; its new place. None for any other.
+        StoreError: the log takes nothing just now; it is set aside still."""
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
             return None
@@ -133,7 +134,8 @@ class Transactions:
         return place
 
     def check_again(self, message: StoredMessage) -> None:
-        """323: the half message is open again and was never asked about."""
+        """323: the half message is open again and was never asked about. StoreError: the log takes
+        nothing just now; it is set aside still."""
         self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
         self._forget_aside(message.properties.get("UNIQ_KEY", ""))
 

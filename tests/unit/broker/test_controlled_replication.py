@@ -174,6 +174,47 @@ async def test_a_core_that_cannot_step_down_holds_nothing_up(
         await on.passing(lambda: "step down" not in on.problem)
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("lease", 11), ("role", 11), ("too few", 11), ("late", 12), ("copied", 0)],
+)
+@in_loop
+async def test_what_control_stored_is_promised_while_this_master_leads_and_slaves_have_it(
+    clock: DrivenClock, tmp_path: Path, end: str, code: int
+) -> None:
+    """A reply (324) that is kept: the next master cuts what its slaves did not have."""
+    async with stage(clock, tmp_path) as on:
+        core, client, asker = on.core, on.core.client(), on.core.client()
+        joins = {"clientID": "asker@1", "producerDataSet": [{"groupName": "P"}]}
+        assert (await asker.call(34, fastjson.dumps(joins))).code == 0
+        core.copied, core.slaves = core.log_end, [(7, b"", 0, core.log_end, 0, 2)]
+        await on.passing(lambda: core.sync_state == ([2], 0) and core.lease_end_ms)
+        reply = {**SEND, "b": "c_REPLY_TOPIC", "e": 0, "j": 0, "k": "false",
+                 "i": "CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01asker@1\x02"}  # fmt: skip
+        opaque = client.put(325, b"answer", **reply)
+        await core.until(lambda: asker.requests(326))
+        asker.answer(asker.requests(326)[0])
+        await core.until(lambda: core.records)
+        await client.call(999)
+        assert client.reply_to(opaque) is None, "it is with nobody else yet"
+        if end == "lease":
+            await on.replication.fenced()
+            core.copied = core.log_end
+        elif end == "role":
+            await on.replication.retired(2)
+            core.copied = core.log_end
+        elif end == "too few":
+            core.copies_short = 1
+        elif end == "late":
+            clock.advance(on.settings.slaveTimeout / 1000 + 0.1)
+        else:
+            core.copied = core.log_end
+        await core.until(lambda: client.reply_to(opaque) is not None)
+        answer = client.reply_to(opaque)
+        assert answer is not None and answer.code == code
+        assert answer.fields["msgId"] != "0"
+
+
 @in_loop
 async def test_a_core_that_cannot_step_down_leads_when_it_is_elected_again(
     clock: DrivenClock, tmp_path: Path

@@ -196,6 +196,31 @@ async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
         await until(lambda: slave.replication.copy_problem == "")
 
 
+@in_loop
+async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Path) -> None:
+    """A half message that an operator has checked again (323), as any message."""
+    async with (
+        live_broker(tmp_path / "m", **SYNC, slaveTimeout=50) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        half = {"i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", "f": 4}
+        async with slave_of(master, tmp_path / "s") as slave:
+            await client.call(17, topic="t", **TOPIC)
+            sent = await client.send("t", b"half", **half)
+            assert sent.code == SUCCESS
+            assert (await client.call(323, msgId=sent.fields["msgId"])).code == SUCCESS
+            assert slave.core.log_range()[1] == master.core.log_range()[1]
+            # A slave that has not said that it has it.
+            slave.core.leave_master()
+            await until(lambda: not master.core.ha_slaves())
+        before = master.core.log_range()[1]
+        alone = await client.call(323, msgId=sent.fields["msgId"])
+        assert (alone.code, "fewer slaves follow" in (alone.remark or "")) == (
+            SLAVE_NOT_AVAILABLE, True,
+        )  # fmt: skip
+        assert master.core.log_range()[1] > before, "it is stored here"
+
+
 @pytest.mark.parametrize("code", [0, 2, 16])
 @in_loop
 async def test_nothing_is_copied_from_who_does_not_say_what_it_has(

@@ -66,6 +66,31 @@ def test_control_appends_nothing_to_a_follower(shard: Shard) -> None:
     assert shard.core.stats()["log_appended"] == 0
 
 
+NOT_WRITABLE = {
+    "not heard from its controller": (lambda core: core.set_lease(1),
+                                      lambda core: core.set_lease(2**63 - 1)),
+    "the disk is full": (lambda core: core.set_writable(0, b"the disk is full"),
+                         lambda core: core.set_writable(1, b"")),
+    "in-sync replicas not enough": (lambda core: core.set_sync_state([], 1),
+                                    lambda core: core.set_sync_state([], 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", NOT_WRITABLE)
+def test_control_appends_nothing_that_a_send_would_not_be_taken_for(
+    shard: Shard, reason: str
+) -> None:
+    """It would be cut when another master is elected, or fill the disk."""
+    stop, resume = NOT_WRITABLE[reason]
+    record = (b"t", 0, b"body", b"", 0, 0, 1, b"\x7f\0\0\1\0\0\0\0", 0, 0)
+    stop(shard.core)
+    with pytest.raises(StoreError, match=reason):
+        shard.core.append(*record)
+    assert shard.core.stats()["log_appended"] == 0
+    resume(shard.core)
+    assert shard.core.append(*record) == (0, 0)
+
+
 def test_pulls_are_served_and_no_offset_is_reset(shard: Shard) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"body")).code == 0

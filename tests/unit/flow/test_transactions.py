@@ -322,6 +322,10 @@ async def test_a_late_commit_of_what_was_set_aside_still_counts(tmp_path: Path) 
         # An operator may have it checked once more, by its id in the topic it was put into.
         await become_producer(client)
         client.requests.clear()
+        broker.core.set_writable(0, b"the disk is full")
+        refused = await client.call(323, msgId=aside.message_id)
+        assert (refused.code, refused.remark) == (14, "the disk is full")
+        broker.core.set_writable(1, b"")
         assert (await client.call(323, msgId=aside.message_id)).code == 0
         asked = await client.asked(39)
         assert asked.fields["transactionId"] == "U"
