@@ -9,7 +9,9 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
                                                       20: a follower may be behind, so it resets
                                                       nobody's offset. While the master's log comes,
                                                       none is held longer than a second: its client
-                                                      is sent back. slaveReadEnable=false: 2
+                                                      is sent back. slaveReadEnable=false: 2,
+                                                      and 2 while its queues hold what may be cut
+    peeks, notifications                              served, and refused as pulls are
     delay levels, timers, revival of pops, check      not run; appends of the control thread are
     backs, ops of ended transactions                  errors
 
@@ -37,5 +39,7 @@ cdef void set_lease_over(TurnContext t, bint over) noexcept nogil
 # Why nothing is written, zero-terminated, and the code of it for a send; only while not t.writable.
 cdef const char* refuse_remark(TurnContext t) noexcept nogil
 cdef int32_t refuse_code(TurnContext t) noexcept nogil
+# Why nobody is shown messages (SYSTEM_BUSY), zero-terminated; NULL: they are shown.
+cdef const char* read_refusal(TurnContext t) noexcept nogil
 
 cdef const char* LEASE_IS_OVER

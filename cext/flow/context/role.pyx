@@ -1,7 +1,7 @@
 """Role of a core. See role.pxd."""
 from libc.string cimport memcpy
 
-from cext.flow.context.options cimport TEXT_MAX
+from cext.flow.context.options cimport SLAVE_READ_OFF, TEXT_MAX
 from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_ERROR
 
 cdef const char* FOLLOWS = b"service not available now: this broker is a slave and takes no " \
@@ -13,6 +13,10 @@ cdef const char* LEASE_IS_OVER = b"service not available now: this master has no
     b"its name"
 # RocketMQ's text of PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.
 cdef const char* IN_SYNC_SHORT = b"in-sync replicas not enough"
+cdef const char* UNCONFIRMED = b"[REJECTREQUEST]system busy, start flow control for a while: this " \
+    b"broker does not know yet what of its messages the master has, and gives none of them"
+cdef const char* NO_READS = b"[REJECTREQUEST]system busy, start flow control for a while: this " \
+    b"broker is a slave and gives no messages (slaveReadEnable=false); ask the master of its name"
 
 
 cdef void look(TurnContext t) noexcept nogil:
@@ -54,3 +58,9 @@ cdef int32_t refuse_code(TurnContext t) noexcept nogil:
     if t.follower or t.lease_over or t.write_stop:
         return SERVICE_NOT_AVAILABLE
     return SYSTEM_ERROR
+
+
+cdef const char* read_refusal(TurnContext t) noexcept nogil:
+    if t.unconfirmed:
+        return UNCONFIRMED
+    return NO_READS if t.follower and t.options.slave_read == SLAVE_READ_OFF else NULL

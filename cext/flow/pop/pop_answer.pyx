@@ -7,7 +7,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
-from cext.flow.context.role cimport refuse_remark
+from cext.flow.context.role cimport read_refusal, refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport (
@@ -602,6 +602,7 @@ cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
 
 cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     cdef Popped p
+    cdef const char* refusal
     cdef int32_t most
     if job.pop.topic.use.removed:
         refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
@@ -611,6 +612,10 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
         return
     if s.turn.follower and job.pop.kind == POP:
         refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+        return
+    refusal = read_refusal(s.turn)
+    if refusal != NULL:
+        refuse_pop(s, job, SYSTEM_BUSY, refusal)
         return
     # A check point for each queue that gives something.
     most = min(job.pop.max_messages, <int32_t> MESSAGES_MAX)

@@ -2,8 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport OK
-from cext.flow.context.options cimport SLAVE_READ_OFF
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
+from cext.flow.context.role cimport read_refusal
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_batch cimport answer_pull
@@ -225,6 +225,7 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     cdef int64_t moved_to = -1
     cdef LogicPlace place
     cdef Outcome known = TO_CONTROL
+    cdef const char* refusal
     cdef char remark[256]
     if read_pull_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the pull's field %s is missing or not a number",
@@ -232,17 +233,10 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
         return DONE
-    if s.turn.unconfirmed:
-        return reply_error(s.turn, c, h, SYSTEM_BUSY,
-                           b"[REJECTREQUEST]system busy, start flow control for a while: this "
-                           b"broker does not know yet what of its messages the master has, and "
-                           b"gives none of them")
-    if s.turn.follower and s.turn.options.slave_read == SLAVE_READ_OFF:
+    refusal = read_refusal(s.turn)
+    if refusal != NULL:
         s.turn.counters.busy_replies += 1
-        return reply_error(s.turn, c, h, SYSTEM_BUSY,
-                           b"[REJECTREQUEST]system busy, start flow control for a while: this "
-                           b"broker is a slave and serves no pulls (slaveReadEnable=false); pull "
-                           b"from the master of its name")
+        return reply_error(s.turn, c, h, SYSTEM_BUSY, refusal)
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable

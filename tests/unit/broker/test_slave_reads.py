@@ -10,6 +10,7 @@ from support.broker_client import BrokerClient
 from support.live_broker import live_broker
 from support.live_replicas import MASTER, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
+from support.popping import NOTIFICATION, PEEK
 from support.waiting import until
 
 from rmq.format import fastjson
@@ -34,6 +35,35 @@ async def fill(client: BrokerClient, broker_id: int = 0) -> None:
     assert (await client.call(200, body)).code == SUCCESS
     for number in range(5):
         assert (await client.send("t", b"%d" % number)).code == SUCCESS
+
+
+async def shows_nothing(reader: BrokerClient) -> None:
+    """Not by what takes no messages either: that is read without a check point."""
+    assert (await pull(reader, 0)).code == BUSY
+    for code, fields in ((PEEK, {"maxMsgNums": 5}), (NOTIFICATION, {"pollTime": 0, "bornTime": 0})):
+        named = {"consumerGroup": "g", "topic": "t", "queueId": -1, **fields}
+        reply = await reader.call(code, **named)
+        assert (reply.code, reply.body) == (BUSY, b""), code
+        assert (reply.remark or "").startswith("[REJECTREQUEST]")
+
+
+@in_loop
+async def test_what_may_be_cut_is_shown_to_nobody(tmp_path: Path) -> None:
+    """As at a slave under a controller, until the master says what it has."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+        BrokerClient(master.core.port) as client,
+        BrokerClient(slave.core.port) as reader,
+    ):
+        await fill(client)
+        await until_same_log(master, slave)
+        await until(lambda: "g" in slave.groups)
+        named = {"consumerGroup": "g", "topic": "t", "queueId": -1}
+        peeked = await reader.call(PEEK, maxMsgNums=5, **named)
+        assert (peeked.code, peeked.body != b"") == (SUCCESS, True)
+        slave.core.set_unconfirmed()
+        await shows_nothing(reader)
 
 
 @in_loop
@@ -84,6 +114,7 @@ async def test_a_slave_refuses_pulls_only_when_that_is_said(tmp_path: Path) -> N
             reply = await pull(reader, 0, code=code)
             assert reply.code == BUSY
             assert (reply.remark or "").startswith("[REJECTREQUEST]")
+        await shows_nothing(reader)
         # What only asks is answered, as at RocketMQ's slaves.
         assert (await reader.call(30, topic="t", queueId=0)).fields["offset"] == "5"
         await reader.call(25, b"slaveReadEnable=true")
