@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import secrets
 
-from rmq.auth.authorization import address
 from rmq.base import clock
-from rmq.broker.replication.ha_port import is_replica
+from rmq.broker.replication.ha_port import not_a_replica
 
 PURPOSE = "accounts of the master"
 NONCE_BYTES = 16
@@ -35,9 +34,8 @@ class AccountAsks:
 
     def refusal(self, text: str, peer: str, replicas: str) -> str:
         """replicas: rmqReplicaAddresses. Who asked is a Super user already."""
-        source = address(peer)
-        if source is None or not is_replica(str(source), replicas):
-            return f"accounts are for replicas: rmqReplicaAddresses={replicas} names no {source}"
+        if why := not_a_replica(peer, replicas):
+            return why
         purpose, _, rest = text.rpartition(" ")[0].rpartition(" ")
         if purpose != PURPOSE or not rest.isdecimal() or len(rest) > 15:
             return "no replica asks for accounts so"

@@ -20,6 +20,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 
+from rmq.auth.authorization import address as address_of
 from rmq.base.deadline import within
 from rmq.base.networks import Network, network, peer
 from rmq.base.rate_limited_log import RateLimitedLog
@@ -167,3 +168,11 @@ def is_replica(address: str, allowed: str) -> bool:
     """Whether this peer may have the log; from this machine always."""
     found = peer(address)
     return found.is_loopback or any(found in each for each in networks(allowed))
+
+
+def not_a_replica(text: str, allowed: str) -> str:
+    """Why "10.0.0.7:4711" is not answered what is for replicas; empty: it may be one."""
+    source = address_of(text)
+    if source is not None and is_replica(str(source), allowed):
+        return ""
+    return f"this is for replicas: rmqReplicaAddresses={allowed} names no {source}"

@@ -21,6 +21,7 @@ from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.controller_link import replica_info
 from rmq.broker.replication.exchange import WAIT_MS_MAX
+from rmq.broker.replication.ha_port import not_a_replica
 from rmq.broker.replication.metadata_copy import read_versions
 from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.delay_levels import DelayLevels
@@ -82,7 +83,11 @@ def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
 
 
 async def _exchange_tables(context: Context, request: Request) -> Reply:
+    """To a slave of rmq. What it says it has is waited for, and it takes one of few places."""
     command = request.command
+    replicas = context.settings.rmqReplicaAddresses
+    if why := not_a_replica(request.connection.address, replicas):
+        raise Refusal(ResponseCode.NO_PERMISSION, why)
     slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
     known = read_versions(command.text_field("rmqKnown"))

@@ -146,6 +146,7 @@ async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
         settings = {
             "brokerClusterName": "c", "brokerName": "broker-a", "enableControllerMode": True,
             "controllerAddr": f"127.0.0.1:{port}", "haListenPort": free_port(),
+            "rmqReplicaAddresses": "10.0.0.9",
         }  # fmt: skip
         async with control(folder / "1", core, **settings) as broker:
             on = Stage(clock, broker, core, two)

@@ -16,6 +16,7 @@ from typing import ClassVar
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
+from support.fake_core import control
 from support.live_broker import SMALL, live_broker, records
 from support.live_replicas import MASTER, SYNC, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
@@ -337,6 +338,23 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
                 assert (await client.send(f"t{number}")).code == SUCCESS
                 end = master.core.log_range()[1]
                 assert slave.core.log_range()[1] >= end
+
+
+@in_loop
+async def test_who_is_no_replica_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Ids that were made up would have all places, and a forged one would have a change promised
+    that no slave has."""
+    async with control(tmp_path, rmqReplicaAddresses="10.0.0.8;10.1.0.0/16") as broker:
+        stranger = broker.core.client()
+        for slave in range(1, 20):
+            refused = await stranger.call(906, rmqSlave=slave)
+            assert refused.code == NO_PERMISSION
+            assert "rmqReplicaAddresses" in (refused.remark or "")
+        assert broker.replication.exchange.ever() == 0
+        assert (await stranger.call(906)).code == SUCCESS, "where the master is may be asked"
+        broker.settings.set("rmqReplicaAddresses", "10.0.0.9")
+        assert (await stranger.call(906, rmqSlave=1)).code == SUCCESS
+        assert broker.replication.exchange.ever() == 1
 
 
 @in_loop

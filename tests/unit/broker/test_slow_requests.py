@@ -121,7 +121,8 @@ async def test_what_a_slave_asks_to_be_held_for_is_not_slow(
     tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A slave that knows all tables asks again each ten seconds, day and night."""
-    async with control(tmp_path, rmqSlowRequestMs="20000") as broker:
+    slave = {"rmqReplicaAddresses": "10.0.0.9"}
+    async with control(tmp_path, rmqSlowRequestMs="20000", **slave) as broker:
         client = broker.core.client()
         known = (await client.call(906, rmqSlave=1)).fields["rmqVersions"]
         for passes_s, lines in ((30, 0), (60, 1)):
