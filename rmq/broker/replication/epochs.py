@@ -92,7 +92,7 @@ class Epochs(msgspec.Struct, frozen=True):
             for each in theirs.entries
             if each.epoch > self.last_epoch and self.last_start <= each.start <= own_end
         )
-        return Epochs((*self.entries, *newer))._bounded()
+        return Epochs((*self.entries, *newer)).bounded()
 
     def begun(self, epoch: int, start: int) -> Epochs:
         """From `start`, the end of the log, on it is this epoch's. StoreError: it is an old one."""
@@ -106,9 +106,10 @@ class Epochs(msgspec.Struct, frozen=True):
                 "back; or stop all brokers of this brokerName, keep the store with the newest "
                 "epoch, remove its epochFileCheckpoint, and empty the stores of the others"
             )
-        return Epochs((*kept.entries, Epoch(epoch, start)))._bounded()
+        return Epochs((*kept.entries, Epoch(epoch, start))).bounded()
 
-    def _bounded(self) -> Epochs:
+    def bounded(self) -> Epochs:
+        """The newest of them, as many as a core and a greeting have room for."""
         many = len(self.entries) > ENTRIES_MAX
         return Epochs(self.entries[-ENTRIES_MAX:]) if many else self
 

@@ -30,9 +30,10 @@ class LogEpochs:
         self._one_by_one = asyncio.Lock()
 
     def load(self, log_end: int) -> None:
-        """What begins beyond the log's end was lost with it. StoreCorruptError: no file is good."""
+        """What begins beyond the log's end was lost with it; a file of RocketMQ's may hold more
+        than is used. StoreCorruptError: no file is good."""
         found = self._file.read()
-        self.value, self.newest = found.within(log_end), found.last_epoch
+        self.value, self.newest = found.within(log_end).bounded(), found.last_epoch
         self._give()
 
     async def begin(self, epoch: int, start: int) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore
 from support.name_server import in_loop
+from support.shard import Shard
 from support.waiting import HANG_S
 
 from rmq.broker.replication.epoch_file import EpochFile
-from rmq.broker.replication.epochs import NO_EPOCH, Epochs
+from rmq.broker.replication.epochs import ENTRIES_MAX, NO_EPOCH, Epochs
 from rmq.broker.replication.log_epochs import LogEpochs
 
 OLD = Epochs.of([(1, 0)])
@@ -46,6 +47,22 @@ async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grow
     assert file.read() == OLD and epochs.newest == 1
     # The log grows beyond 300, and ends there at the next start.
     assert loaded(file, 400).value == OLD
+
+
+@in_loop
+async def test_a_file_with_more_epochs_than_a_core_takes_is_loaded(
+    file: EpochFile, tmp_path: Path
+) -> None:
+    """RocketMQ's brokers bound it by nothing but what retention removes."""
+    entries = [(number, number * 10) for number in range(1, 3001)]
+    file.write(Epochs.of(entries))
+    with Shard(tmp_path) as shard:
+        epochs = LogEpochs(file, shard.core)
+        epochs.load(30_000)
+        assert epochs.value == Epochs.of(entries[-ENTRIES_MAX:]) and epochs.newest == 3000
+        epochs.load(25_000)
+        assert epochs.value == Epochs.of(entries[2500 - ENTRIES_MAX : 2500])
+        assert epochs.newest == 3000, "some are lost, and it is known"
 
 
 @in_loop
