@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -51,7 +52,8 @@ class Elections:
         self.leases = leases
         self.unclean: Callable[[], bool] = lambda: False  # enableElectUncleanMaster
         self.elected: Callable[[BrokerSet], None] = lambda _: None  # hears of each new master
-        self._changes: dict[str, asyncio.Lock] = {}
+        # Of what is decided on; a name that anybody said is not kept any longer than that.
+        self._changes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -73,7 +75,7 @@ class Elections:
     async def change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         """The decision, and the set after it. Ours come one after another, those of another
         controller are seen by the revision."""
-        async with self._changes.setdefault(name, asyncio.Lock()):
+        async with self._one_by_one(name):
             for _ in range(ATTEMPTS):
                 found, revision = await self.store.read(name)
                 decision = decide(found)
@@ -88,11 +90,18 @@ class Elections:
     ) -> tuple[BrokerSet | None, int | None]:
         """The set, and a lease in milliseconds if this is the master of that epoch. Not while an
         election of the set is decided on."""
-        async with self._changes.setdefault(name, asyncio.Lock()):
+        async with self._one_by_one(name):
             found, _ = await self.store.read(name)
             if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
                 return found, None
             return found, self.leases.grant(name, epoch, covered) or None
+
+    def _one_by_one(self, name: str) -> asyncio.Lock:
+        """Who holds it, or waits for it, keeps it."""
+        lock = self._changes.get(name)
+        if lock is None:
+            lock = self._changes[name] = asyncio.Lock()
+        return lock
 
     def living(self, found: BrokerSet | None) -> dict[int, LiveReplica]:
         """Who of the set lives, by id."""

@@ -32,7 +32,12 @@ import msgspec
 
 from rmq.codes import RequestCode, ResponseCode
 from rmq.controller import decisions
-from rmq.controller.broker_set import I32_MAX, NAME_CHARACTERS_MAX, BrokerSet
+from rmq.controller.broker_set import (
+    ADDRESS_CHARACTERS_MAX,
+    I32_MAX,
+    NAME_CHARACTERS_MAX,
+    BrokerSet,
+)
 from rmq.controller.decisions import NOBODY, Alteration, Clean, Decision, Election
 from rmq.controller.elections import Elections
 from rmq.controller.live_replicas import PRIORITY_LEAST, TIMEOUT_MS, LiveReplica
@@ -88,6 +93,13 @@ def _name(request: Command, field: str = "brokerName") -> str:
     return name
 
 
+def _address(request: Command, field: str) -> str:
+    address = request.require(field)
+    if len(address) > ADDRESS_CHARACTERS_MAX:
+        raise ProtocolError(f"{field} is no address: {address[:40]!r}")
+    return address
+
+
 def _id(request: Command, field: str) -> int:
     broker_id: int = request.int_field(field, minimum=0)
     return broker_id
@@ -115,7 +127,7 @@ async def _heartbeat(c: Requests, request: Command, connection: object) -> Comma
     key = (_name(request, "clusterName"), _name(request), _id(request, "brokerId"))
     timeout_ms = request.int_field("heartbeatTimeoutMills", TIMEOUT_MS, 1, HEARTBEAT_TIMEOUT_MS_MAX)
     replica = LiveReplica(
-        address=request.require("brokerAddr"),
+        address=_address(request, "brokerAddr"),
         epoch=request.int_field("epoch", -1, -1, I32_MAX),
         max_offset=request.int_field("maxOffset", -1, -1),
         confirm_offset=request.int_field("confirmOffset", -1, -1),
@@ -158,7 +170,7 @@ async def _apply_id(c: Requests, request: Command, connection: object) -> Comman
 @_handles(RequestCode.CONTROLLER_REGISTER_BROKER)
 async def _register(c: Requests, request: Command, connection: object) -> Command:
     cluster, name = _name(request, "clusterName"), _name(request)
-    broker_id, address = _id(request, "brokerId"), request.require("brokerAddress")
+    broker_id, address = _id(request, "brokerId"), _address(request, "brokerAddress")
     decision, after = await c.elections.change(
         name, lambda found: decisions.register(found, cluster, broker_id, address)
     )

@@ -71,6 +71,37 @@ async def notices(replica: Replica) -> AsyncIterator[asyncio.Queue[Command]]:
 
 
 @in_loop
+async def test_a_master_that_is_heard_of_by_two_ways_may_give_one_up(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """It knew its controller by a name and by an address, and then by one of them."""
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        clock.advance(5.3)
+        async with Replica(server.port, 1) as one:
+            await joined(one, two)
+            async with Replica(server.port, 1) as way:
+                way.address = one.address
+                await way.beat()
+            await seen(lambda: server._listener is not None and len(server._listener) == 2)
+            await server.elections.replace(NAME["brokerName"])
+            assert (await two.look()).fields["masterBrokerId"] == "1"
+        await until_master(two, 2)
+
+
+@in_loop
+async def test_names_that_nobody_has_are_not_kept(tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        await one.join()
+        for number in range(100):
+            name = {**NAME, "brokerName": f"made-up-{number}"}
+            asked = await one.call(1004, **name, rmqBrokerId=1, rmqMasterEpoch=1)
+            assert asked.code == 2008
+        assert len(server.elections._changes) == 0
+        long = await one.call(904, **NAME, brokerId=1, brokerAddr="a" * 1000)
+        assert "brokerAddr" in (long.remark or "")
+
+
+@in_loop
 async def test_a_broker_gets_its_id_registers_and_is_elected(tmp_path: Path) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         assert (await one.look()).code == 2008
