@@ -16,7 +16,12 @@ from typing import Any
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.certificates import server_context
-from rmq.broker.replication.role import is_controlled, serves_slaves, slaves_needed
+from rmq.broker.replication.role import (
+    is_controlled,
+    is_slave,
+    serves_slaves,
+    slaves_needed,
+)
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.config import Settings
@@ -52,7 +57,7 @@ def make_core(settings: Settings, node: int = -1) -> ShardCore:
             "is not written yet", options["pool_bytes"] >> 20,
         )  # fmt: skip
     elif settings.transientStorePoolEnable:
-        log.warning("transientStorePoolEnable has no effect with SYNC_FLUSH")
+        log.warning("transientStorePoolEnable has no effect %s", _why_no_pool(settings))
     return ShardCore(options)
 
 
@@ -189,7 +194,7 @@ def pool_bytes(settings: Settings) -> int:
     transientStorePoolSize log files as RocketMQ takes them, rounded down to a power of two because
     it is a ring, and never less than rmqRingBytes. Example: 5 files of 1 GiB make 4 GiB.
     """
-    if not settings.transientStorePoolEnable or settings.flushDiskType == "SYNC_FLUSH":
+    if not settings.transientStorePoolEnable or _why_no_pool(settings):
         return 0
     wanted: int = settings.transientStorePoolSize * settings.mappedFileSizeCommitLog
     size = max(1 << (wanted.bit_length() - 1), settings.rmqRingBytes)
@@ -201,6 +206,18 @@ def pool_bytes(settings: Settings) -> int:
             "one, or a smaller mappedFileSizeCommitLog"
         )
     return int(size)
+
+
+def _why_no_pool(settings: Settings) -> str:
+    """Empty: it may have one."""
+    if settings.flushDiskType == "SYNC_FLUSH":
+        return "with SYNC_FLUSH"
+    if is_controlled(settings) or is_slave(settings):
+        return (
+            "at a broker that is a slave or may become one: where its log ends has to be what is "
+            "in its files, or what its master lacks could not be cut"
+        )
+    return ""
 
 
 def _buffers(settings: Settings) -> dict[str, int]:

@@ -247,7 +247,6 @@ class ControlledReplication(Replication):
 
     async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
         await self._step_down()
-        await self._leave()
         self._refuse_while_ending()
         self._core.set_unconfirmed()
         self._has_followed = True
@@ -260,7 +259,6 @@ class ControlledReplication(Replication):
 
     async def wait_without_master(self, epoch: int) -> None:
         await self._step_down()
-        await self._leave()
         self._show("SLAVE", self._role.broker_id or 0, epoch, "")
         log.warning("no broker of this name can be master now (epoch %d)", epoch)
 
@@ -310,6 +308,7 @@ class ControlledReplication(Replication):
     async def _step_down(self) -> None:
         """A follower, which has answered all that it will answer."""
         await self._end_watch()
+        await self._leave()  # or the log would go on growing by what its last master sends
         core = self._core
         if not await self._ready(core.demote, lambda: core.refuse_answers(OTHER_MASTER)):
             self._set_lease(0)  # a core that could not write is a leader still

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.shard import MIB, Shard, bodies, pull, send, send_batch
 
-from rmq.broker.core_options import core_options, pool_bytes
+from rmq.broker.core_options import core_options, make_core, pool_bytes
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 
@@ -121,9 +121,30 @@ def test_the_pools_size_is_that_of_so_many_log_files() -> None:
     assert size(transientStorePoolEnable="true", transientStorePoolSize="4") == 64 * MIB
     assert size(transientStorePoolEnable="true", transientStorePoolSize="1") == 16 * MIB
     assert size(transientStorePoolEnable="true", flushDiskType="SYNC_FLUSH") == 0
+    assert size(transientStorePoolEnable="true", brokerRole="SYNC_MASTER") == 64 * MIB
     with pytest.raises(ConfigError, match="more than half of this machine"):
         size(transientStorePoolEnable="true", transientStorePoolSize="1024",
              mappedFileSizeCommitLog="1073741824")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [{"brokerRole": "SLAVE", "brokerId": "1"},
+     {"enableControllerMode": "true", "controllerAddr": "127.0.0.1:1"}],
+)  # fmt: skip
+def test_who_may_be_a_slave_has_no_pool(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, replica: dict[str, str]
+) -> None:
+    """It tells its master where its log ends by what is in its files; behind that there would be
+    more, which nobody cuts."""
+    settings = {
+        "storePathRootDir": str(tmp_path), "transientStorePoolEnable": "true",
+        "transientStorePoolSize": "1", "mappedFileSizeCommitLog": "16777216",
+        "rmqRingBytes": str(8 * MIB), "maxMessageSize": str(MIB), **replica,
+    }  # fmt: skip
+    make_core(load_properties(None, settings))
+    assert "transientStorePoolEnable has no effect at a broker that is a slave" in caplog.text
+    assert "store pool of" not in caplog.text
 
 
 def test_settings_reach_the_core_by_rocketmqs_names() -> None:
