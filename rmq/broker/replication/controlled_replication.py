@@ -138,12 +138,16 @@ class ControlledReplication(Replication):
         watch = self._watch
         return lambda: self._may_answer(watch)
 
-    async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
+    async def unable(self) -> ResponseCode | None:
         if self.waiting_sends.is_on:  # as they do, for a new master's slaves
             await self.waiting_sends.add(lambda: None)
+        return None if self._may_answer(self._watch) else ResponseCode.SLAVE_NOT_AVAILABLE
+
+    async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
+        if missing := await self.unable():
+            return missing
         watch = self._watch
-        if watch is None or not self._may_answer(watch):
-            return ResponseCode.SLAVE_NOT_AVAILABLE
+        assert watch is not None
         if not acks_of_whole_set(self._settings):
             return None
 

@@ -162,6 +162,10 @@ class Replication:
         """Asked later: whether what is stored by now may still be answered with success."""
         return lambda: True
 
+    async def unable(self) -> ResponseCode | None:
+        """What is to be answered where no change could be promised now; None: it may be."""
+        return None
+
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         """Waits until slaves have these tables as they are now; else what is to be answered.
         RocketMQ's slaves ask for them each ten seconds, and its masters wait for none: where there

@@ -5,6 +5,8 @@
                                          not within slaveTimeout         -> 12, it is made here
                                          too few slaves                  -> 11, likewise
 
+A deletion of a topic (215) that a controlled master could not promise is refused before it begins.
+
 What a send brings about by itself (its topic, its group's retry topic) waits for no slave: its
 message does.
 """
@@ -41,6 +43,9 @@ TABLES: Mapping[int, frozenset[str]] = {
 }
 
 
+DROPS = (Code.DELETE_TOPIC_IN_BROKER,)  # queues that no table brings back
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
@@ -64,12 +69,27 @@ def with_slaves(code: int, handler: Handler[C]) -> Handler[C]:
                 "this broker is a slave, whose tables are its master's: ask the master "
                 f"{replication.master_address}".rstrip(),
             )
+        if code in DROPS and replication.waits_for_slaves:
+            return _dropped(context, code, handler, request)
         result = handler(context, request)
         if not replication.waits_for_slaves:
             return result
         return _copied(replication, TABLES[code], request, result)
 
     return run
+
+
+async def _dropped(context: C, code: int, handler: Handler[C], request: Request) -> Reply:
+    """What is done, and is not the next master's as well, would leave this one, as its slave, with
+    a hole in its queues."""
+    missing = await context.replication.unable()
+    if missing is not None:
+        raise Refusal(
+            missing,
+            "nothing is deleted: too few replicas are in sync, or another broker may be master by "
+            "now; ask again when there are enough",
+        )
+    return await _copied(context.replication, TABLES[code], request, handler(context, request))
 
 
 async def _copied(

@@ -439,6 +439,30 @@ async def test_who_was_stopped_beyond_its_lease_answers_no_change(
         assert (await client.call(401, fastjson.dumps(mode))).code == code
 
 
+@pytest.mark.parametrize("reason", ["too few", "lease"])
+@in_loop
+async def test_no_topic_is_deleted_by_who_cannot_promise_it(
+    clock: DrivenClock, tmp_path: Path, reason: str
+) -> None:
+    """Its queues would be gone at a broker that is the slave of another one by then, which has
+    the topic: what came later would be behind a hole, and this one could be elected."""
+    async with stage(clock, tmp_path) as on:
+        core, client = on.core, await on.lead_again()
+        core.store("t", 0)
+        if reason == "lease":
+            core.slaves = [(7, b"", 0, core.log_end, 0, 2)]
+            on.replication._polling.add(2)
+            await on.passing(lambda: core.sync_state == ([2], 0))
+            await on.replication.fenced()
+        opaque = client.put(215, topic="t")
+        await on.passing(lambda: client.reply_to(opaque) is not None)
+        reply = client.reply_to(opaque)
+        assert reply is not None and reply.code == 11
+        assert (reply.remark or "").startswith("nothing is deleted")
+        assert "t" in on.broker.topics and b"t" in core.topics
+        assert on.broker.topics.deleted() == {}
+
+
 @pytest.mark.parametrize(("left", "code"), [({1, 2}, 0), ({1}, 11)])
 @in_loop
 async def test_a_change_does_not_wait_for_one_who_left_the_set(
