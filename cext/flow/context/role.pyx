@@ -13,8 +13,8 @@ cdef const char* LEASE_IS_OVER = b"service not available now: this master has no
     b"its name"
 # RocketMQ's text of PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.
 cdef const char* IN_SYNC_SHORT = b"in-sync replicas not enough"
-cdef const char* UNCONFIRMED = b"[REJECTREQUEST]system busy, start flow control for a while: this " \
-    b"broker does not know yet what of its messages the master has, and gives none of them"
+cdef const char* UNCONFIRMED = b"[REJECTREQUEST]system busy, start flow control for a while: " \
+    b"this broker does not know yet what of its messages the master has, and gives none of them"
 cdef const char* NO_READS = b"[REJECTREQUEST]system busy, start flow control for a while: this " \
     b"broker is a slave and gives no messages (slaveReadEnable=false); ask the master of its name"
 
