@@ -21,7 +21,6 @@ from rmq.errors import StoreCorruptError
 FIRST_ID = 1
 REPLICAS_MAX = 64
 NAME_CHARACTERS_MAX = 255
-ADDRESS_CHARACTERS_MAX = 300  # of a host name, and a port
 ADDRESS_CHARACTERS_MAX = 255
 I32_MAX = 2**31 - 1
 I64_MAX = 2**63 - 1
