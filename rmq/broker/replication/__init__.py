@@ -6,6 +6,7 @@
     master_search    where the master is, and what it says of itself
     ha_port          as master: who may have the log, by address
     ha_socket        a connection between replicas, while the control thread has it
+    log_tail         the last bytes of a slave's log, which its master compares
     log_stream       as slave: the connection that the log comes by, again and again
     metadata_copy    as slave: topics, groups, offsets and modes as the master has them
     account_asks     as slave: what is said for the master's accounts; as master: whether it counts

@@ -95,6 +95,7 @@ class ControlledReplication(Replication):
         self._master_address = ""
         self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
         self._search.address = lambda: self._master_address
+        self._stream.tail = str  # epochs say more, and what the master lacks is cut
         self._port.greet = self._greet_slave
         self.waiting_sends.changed = self._apply
 

@@ -6,6 +6,8 @@ answered when the master has something else, or after a while:
     906  rmqSlave "1"   rmqKnown {"topics":"1763726400.5 7",..}   rmqWaitMillis 10000
          -> masterAddress, masterHaAddress, masterFlushOffset, rmqVersions {"topics":".. 8",..}
 
+With rmqLogTail, before it asks for the log, a slave says how its log ends (log_tail.py).
+
 A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
 wake(); the others are looked at once in LOOK_S.
 

@@ -69,6 +69,7 @@ class LogStream:
         self._connection: Connection | None = None
         self._said = ""
         self.greet: Callable[[HASocket, Master], Awaitable[None]] | None = None
+        self.tail: Callable[[], str] = str  # of the log here, which the master is to compare
         self.tries_soon = 0  # so often it is tried again after a moment
         self._is_short = False  # the last connection ended as soon as it was made
         self.master: Master | None = None  # the last one that was found
@@ -102,7 +103,7 @@ class LogStream:
     async def _follow(self) -> float:
         """One connection from its beginning to its end; how long to wait after it."""
         try:
-            master = await self._search.find()
+            master = await self._search.find(await asyncio.to_thread(self.tail))
             connected = HASocket(await within(connect(master.ha_address), CONNECT_S))
             with closing_at_failure(connected):
                 settings = self._context.settings

@@ -47,14 +47,17 @@ class MasterSearch:
         self._settings = settings
         self.address: Callable[[], str] = lambda: settings.rmqMasterAddress  # empty: look for it
 
-    async def find(self) -> Master:
-        """CallError, with the reason, when it is not there now; ConfigError when it is not ours."""
+    async def find(self, tail: str = "") -> Master:
+        """tail: of the log here (log_tail.py), for a master of rmq to compare. CallError, with the
+        reason, when it is not there now or refuses; ConfigError when it is not ours."""
         address = self.address() or await self._listed()
         parse_address(address)
         link = RemotingClient(address)
         try:
             await self._check(link)
-            told = await link.call(self._question(), ANSWER_S)
+            told = await link.call(self._question(tail), ANSWER_S)
+            if told.code == ResponseCode.NO_PERMISSION:
+                raise CallError(f"{address} does not give its log: {told.remark or 'no reason'}")
             ha_address = self._settings.haMasterAddress or self._ha_address(told, address)
             start, is_rmq = told.text_field("rmqLogStart"), True
             if start is None:
@@ -66,9 +69,11 @@ class MasterSearch:
             raise CallError(f"{address}: its log begins at {start[:30]!r}")
         return Master(address, ha_address, int(start), is_rmq)
 
-    def _question(self) -> Command:
+    def _question(self, tail: str) -> Command:
         """A master of rmq learns before the log is asked for that this slave copies its tables."""
         fields = {"rmqSlave": str(self._settings.brokerId), "rmqWaitMillis": "0"}
+        if tail:
+            fields["rmqLogTail"] = tail
         return Command(
             code=RequestCode.EXCHANGE_BROKER_HA_INFO,
             fields=fields if self._settings.brokerId > 0 else {},

@@ -29,6 +29,7 @@ from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.log_stream import LogStream, StreamContext
+from rmq.broker.replication.log_tail import tail_of
 from rmq.broker.replication.master_search import Master, MasterSearch
 from rmq.broker.replication.metadata_copy import CopyContext, MetadataCopy
 from rmq.broker.replication.role import (
@@ -73,6 +74,7 @@ class Replication:
         self._search = MasterSearch(context.settings)
         self._stream = LogStream(context, core, self._search)
         self._stream.greet = self._greet_master
+        self._stream.tail = self._tail
         # Begins an empty log elsewhere, which ends this broker; another one takes its place.
         self.begin_log: Callable[[int], None] = _cannot_begin
         self._copy = MetadataCopy(context, core, self._search)
@@ -113,6 +115,9 @@ class Replication:
             loop.create_task(self._stream.run()),
             loop.create_task(self._copy.run()),
         ]
+
+    def _tail(self) -> str:
+        return tail_of(self._settings, self._core.log_range()[:2])
 
     async def _greet_master(self, sock: HASocket, master: Master) -> None:
         """Returns when the log goes on where this one ends. One that has nothing begins where the

@@ -9,6 +9,7 @@ Example: 906 -> masterAddress 10.0.0.1:10911, masterHaAddress 10.0.0.1:10912, ma
 5000.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.controller_link import replica_info
 from rmq.broker.replication.exchange import WAIT_MS_MAX
 from rmq.broker.replication.ha_port import not_a_replica
+from rmq.broker.replication.log_tail import tail_fault
 from rmq.broker.replication.metadata_copy import read_versions
 from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.delay_levels import DelayLevels
@@ -88,6 +90,10 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     replicas = context.settings.rmqReplicaAddresses
     if why := not_a_replica(request.connection.address, replicas):
         raise Refusal(ResponseCode.NO_PERMISSION, why)
+    if tail := command.text_field("rmqLogTail"):
+        log_range = context.core.log_range()[:2]
+        if why := await asyncio.to_thread(tail_fault, context.settings, log_range, tail):
+            raise Refusal(ResponseCode.NO_PERMISSION, why)
     slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
     known = read_versions(command.text_field("rmqKnown"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -338,6 +339,42 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
                 assert (await client.send(f"t{number}")).code == SUCCESS
                 end = master.core.log_range()[1]
                 assert slave.core.log_range()[1] >= end
+
+
+@in_loop
+async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: Path) -> None:
+    """A power cut took the end of the master's log; when that is as long again, the slave's end is
+    within it, and what it says would be taken for an ack of bytes that it does not have."""
+    cut, kept = tmp_path / "cut", b"with the slave alone"
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        assert (await client.send("t", b"with both")).code == SUCCESS
+    shutil.copytree(tmp_path / "m", cut)
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+        BrokerClient(master.core.port) as client,
+    ):
+        assert (await client.send("t", kept)).code == SUCCESS
+        await until_same_log(master, slave)
+    async with live_broker(cut, **MASTER) as master:
+        async with slave_of(master, tmp_path / "s") as slave:
+            stream = slave.replication._stream
+            await until(lambda: "Make it the master" in stream.problem)
+        async with BrokerClient(master.core.port) as client:
+            for number in range(3):
+                assert (await client.send("t", b"%d" % number * len(kept))).code == SUCCESS
+        async with slave_of(master, tmp_path / "s") as slave:
+            stream = slave.replication._stream
+            await until(lambda: "has other bytes than the master's" in stream.problem)
+            assert master.core.ha_slaves() == []
+            assert [each.body for each in records(slave, "t")] == [b"with both", kept]
+        shutil.rmtree(tmp_path / "s")
+        async with slave_of(master, tmp_path / "s") as slave:
+            await until_same_log(master, slave)
 
 
 @in_loop
