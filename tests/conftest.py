@@ -79,8 +79,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell has the jobs it runs in the background ignore Ctrl-C, nohup a closed terminal, and so do
-    # all that they start: the commands that tests end by it would go on.
+    # A shell has the jobs it runs in the background ignore Ctrl-C, nohup a closed terminal, and so
+    # do all that they start: the commands that tests end by it would go on.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
