@@ -187,17 +187,17 @@ def test_a_backlog_is_built_drained_and_then_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "ignored"),
-    [(signal.SIGINT, "HUP"), (signal.SIGTERM, "INT"), (signal.SIGHUP, "INT")],
-    ids=["Ctrl-C under nohup", "kill in the background", "closed terminal"],
+    ("number", "ignored", "rate"),
+    [(signal.SIGINT, "HUP", 0), (signal.SIGTERM, "INT", 2000), (signal.SIGHUP, "INT", 2000)],
+    ids=["Ctrl-C under nohup, without a pace", "kill in the background", "closed terminal"],
 )
-def test_an_interrupted_run_without_a_pace_has_a_result_and_is_the_last(
-    broker: BrokerProcess, tmp_path: Path, number: signal.Signals, ignored: str
+def test_an_interrupted_run_has_a_result_and_is_the_last(
+    broker: BrokerProcess, tmp_path: Path, number: signal.Signals, ignored: str, rate: int
 ) -> None:
-    path = workload(tmp_path, producerRate=0, testDurationMinutes=0, subscriptionsPerTopic=1)
+    path = workload(tmp_path, producerRate=rate, testDurationMinutes=0, subscriptionsPerTopic=1)
     shell = ("/bin/sh", "-c", f'trap \'\' {ignored}; exec "$0" "$@"')
     process = start(broker.namesrv, tmp_path, path, path, "--interval", 0.5, before=shell)
-    read_until(process.stdout, "the pace that holds")
+    read_until(process.stdout, "2,000/s" if rate else "the pace that holds")
     rows = [wanted(process)]
     while 9_500 < rows[-1] < 10_500:  # the first pace, until another one is tried
         rows.append(wanted(process))

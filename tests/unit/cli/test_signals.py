@@ -18,8 +18,8 @@ PROGRAM = """
 import select, sys
 from rmq.cli.signals import end_as_ctrl_c
 end_as_ctrl_c()
-print("works", flush=True)
 try:
+    print("works", flush=True)
     while not select.select([sys.stdin], [], [], 0.01)[0]:
         pass
     print("went on", flush=True)
