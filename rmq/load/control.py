@@ -9,6 +9,7 @@ on every master, then waited for at the name server.
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.load.frames import Queue
 from rmq.progress import Progress, no_progress
+
+T = TypeVar("T")
 
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
 TOPICS_AT_ONCE = 64
@@ -105,7 +108,7 @@ def _create(
 ) -> frozenset[str]:
     """On every master, and nowhere else; the brokers' names. RemoteError: one refuses."""
     masters = cluster.masters()
-    for start, names in _pieces(topics):
+    for start, names in pieces(topics):
         progress(CREATING, start, len(topics))
         rows = [topic_fields(name, queues, queues, PERM_READ | PERM_WRITE, False) for name in names]
         for broker in masters:
@@ -122,7 +125,7 @@ def _create(
 def _known_routes(cluster: Cluster, topics: Sequence[str], progress: Progress) -> dict[str, Route]:
     """Of those that the name server knows."""
     found: dict[str, Route] = {}
-    for start, names in _pieces(topics):
+    for start, names in pieces(topics):
         progress(LOOKING, start, len(topics))
         for name, route in zip(names, cluster.routes(names), strict=True):
             if route is not None:
@@ -135,7 +138,7 @@ def _created_routes(
 ) -> dict[str, Route]:
     """As soon as all makers are in them."""
     found: dict[str, Route] = {}
-    for start, names in _pieces(topics):
+    for start, names in pieces(topics):
         progress(WAITING, start, len(topics))
         until = time.monotonic() + ROUTE_SECONDS_MAX
         lacking = dict.fromkeys(names, makers)  # which brokers
@@ -164,7 +167,7 @@ def _not_shown(cluster: Cluster, topic: str, brokers: frozenset[str]) -> RemoteE
     )
 
 
-def _pieces(topics: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+def pieces(names: Sequence[T]) -> Iterator[tuple[int, Sequence[T]]]:
     """TOPICS_AT_ONCE of them each, and where they begin."""
-    for start in range(0, len(topics), TOPICS_AT_ONCE):
-        yield start, topics[start : start + TOPICS_AT_ONCE]
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        yield start, names[start : start + TOPICS_AT_ONCE]

@@ -84,6 +84,17 @@ def connect(address: str) -> socket.socket:
     return connected
 
 
+def require_connections(
+    loop: Producer | Consumer, address: str, connections: int, what: str
+) -> None:
+    """UnreachableError: the broker closed some of them."""
+    closed = connections - loop.stats()["live_connections"]
+    if closed > 0:
+        raise UnreachableError(
+            f"{address} closed the connections of {closed} of {connections} {what}"
+        )
+
+
 def open_producer(
     frames: FrameSet,
     addresses: list[str],

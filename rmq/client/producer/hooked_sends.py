@@ -59,33 +59,7 @@ class HookedSends:
         mailbox: Mailbox | None = None,
     ) -> None:
         """As Sender.submit_to; the end comes by `mailbox`."""
-        size = len(message.body)
-        self._producer.enter_gate(size)
-        try:
-            self._submit(
-                target, message, body, sys_flag, callback, timeout_ms, attempts, mailbox, size
-            )
-        except BaseException:
-            self._producer.leave_gate(size)
-            raise
-
-    def _submit(
-        self,
-        target: Target,
-        message: Message,
-        body: bytes,
-        sys_flag: int,
-        callback: Completion,
-        timeout_ms: float,
-        attempts: int,
-        mailbox: Mailbox | None,
-        size: int,
-    ) -> None:
-        """size: what it takes in the gate until it has ended, by bytes."""
-        producer = self._producer
-        until, began = monotonic_ms() + timeout_ms, monotonic_ms()
-        fields = self.fields(target, message, sys_flag)
-        number = next(self._numbers)
+        producer, size = self._producer, len(message.body)
 
         def done(reply: Reply | None, error: Exception | None) -> None:
             producer.leave_gate(size)
@@ -103,10 +77,17 @@ class HookedSends:
                                until * 1000, late, took, number):  # fmt: skip
                 producer.tell_callback(callback, result, error)
 
-        producer.instance.submit(
-            target.address, RequestCode.SEND_MESSAGE_V2, fields, body, max(int(timeout_ms), 1),
-            done, mailbox or producer.mailbox,
-        )  # fmt: skip
+        producer.enter_gate(size)
+        until, began = monotonic_ms() + timeout_ms, monotonic_ms()
+        number = next(self._numbers)
+        try:
+            producer.instance.submit(
+                target.address, RequestCode.SEND_MESSAGE_V2, self.fields(target, message, sys_flag),
+                body, max(int(timeout_ms), 1), done, mailbox or producer.mailbox,
+            )  # fmt: skip
+        except BaseException:
+            producer.leave_gate(size)
+            raise
 
     def _trace(
         self,

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
-from rmq.errors import UnreachableError
 from rmq.load import open_files
-from rmq.load.run import DRAIN_US, connect
+from rmq.load.run import DRAIN_US, connect, require_connections
 
 SLICE_US = 20_000  # between two looks at what is wanted
 
@@ -56,12 +55,7 @@ class Publisher:
         self._begin(self._schedule.rate)
         while not sent_all.is_set():
             self.producer.run(SLICE_US)
-            alive = self.producer.stats()["live_connections"]
-            if alive < self.connections:
-                raise UnreachableError(
-                    f"{self.address} closed the connections of {self.connections - alive} "
-                    f"of {self.connections} producers"
-                )
+            require_connections(self.producer, self.address, self.connections, "producers")
             if self._schedule.rate != self._wanted:
                 rate = self._wanted
                 self.producer.pace(rate)

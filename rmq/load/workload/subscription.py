@@ -15,9 +15,8 @@ from collections import Counter
 
 from cext.load.consumer import Consumer
 from cext.load.template import FrameSet
-from rmq.errors import UnreachableError
 from rmq.load import open_files
-from rmq.load.run import connect
+from rmq.load.run import connect, require_connections
 from rmq.load.workload.durations import Durations
 
 SLICE_US = 20_000  # between two looks at what is wanted
@@ -45,12 +44,7 @@ class Subscription:
                 continue
             consumer = self._consumers[-1]
             consumer.run(SLICE_US)
-            alive = consumer.stats()["live_connections"]
-            if alive < self.connections:
-                raise UnreachableError(
-                    f"{self.address} closed the connections of {self.connections - alive} "
-                    f"of {self.connections} consumers"
-                )
+            require_connections(consumer, self.address, self.connections, "consumers")
 
     def _open(self, offsets: list[int]) -> None:
         self._sockets = [connect(self.address) for _ in range(self.connections)]

@@ -107,9 +107,8 @@ class Topics:
             yield self._gone[address]
             return
         try:
-            for start in range(0, len(rows), control.TOPICS_AT_ONCE):
+            for start, piece in control.pieces(rows):
                 progress(f"at {address}", start, len(rows))
-                piece = rows[start : start + control.TOPICS_AT_ONCE]
                 for reply in cluster.connect(address).ask_all(code, piece):
                     if reply.code not in DELETED:
                         yield f"{address}: {reply.remark or f'code {reply.code}'}"
