@@ -57,6 +57,8 @@ class Bench:
     clients: int = 1_000  # that do little
     body_bytes: int = 256
     catch_up_bytes: int = 10 << 30
+    cold_messages: int = 4_000_000
+    touched_bytes: int = 8 << 30  # of free memory, before large bodies are stored
     table_rows: int = 500_000
     browsed_messages: int = 50_000_000
     console_topics: int = 1_000

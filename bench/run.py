@@ -23,6 +23,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
 
 from account_rows import ACCOUNT_ROWS
+from body_rows import BODY_ROWS
 from filter_rows import FILTER_ROWS
 from follow_rows import FOLLOW_ROWS
 from machine import machine
@@ -48,6 +49,7 @@ ROWS = {
     **ACCOUNT_ROWS,
     **TLS_ROWS,
     **FOLLOW_ROWS,
+    **BODY_ROWS,
 }
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
@@ -148,6 +150,7 @@ def main(
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
         bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
         bench.popped_messages, bench.control_messages, bench.clients = 20_000, 20, 100
+        bench.cold_messages, bench.touched_bytes = 20_000, 64 << 20
     try:
         outcomes = run_rows(names, bench, ROWS)
     finally:

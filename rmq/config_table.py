@@ -417,6 +417,9 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqStuckReactorSeconds", 20, 0, 3600),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     *_OF_ADDRESS,
+    # How long a reactor that has nothing to do looks for what comes before it sleeps: for answers
+    # without a wake-up, on machines whose processors have nothing better to do.
+    _int("rmqBusyPollMicros", 0, 0, 1000),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
     # What has come of requests beyond 32 KiB that are not complete; 0: a quarter of the memory, 40
     # to 512 MiB, and three quarters of that for one address.

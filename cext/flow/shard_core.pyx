@@ -197,6 +197,7 @@ cdef class ShardCore(ShardCalls):
             s.turn.net.handshakes = &s.auth.handshakes
             s.turn.net.add_wake_fd(s.auth.handshakes.done_fd)
         s.turn.net.idle_ms = given["idle_ms"]
+        s.turn.net.busy_poll_us = given["busy_poll_us"]
         s.turn.net.halves.bytes = given["half_frame_bytes"]
         s.turn.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
         s.turn.net.addresses.connections = given["connections_per_address"]

@@ -6,6 +6,9 @@
         ... the layer above writes the log, answers pulls, queues replies ...
         reactor.flush()           one send per connection with output; closes what is to be closed
 
+Busy polling. With `busy_poll_us` a poll that may sleep first looks for so long without sleeping:
+who waits for an answer before he asks again does not wait for the loop to be woken, too.
+
 A full turn. Where a protocol says that no more of what came fits into this turn (TURN_FULL), it
 stops handing out: the rest of the received bytes and of what poll found is the next turn's, which
 begins there and does not poll. Nothing is copied, and nothing overtakes.
@@ -39,6 +42,8 @@ cdef class Reactor(Input):
     cdef void* events               # epoll_event[EVENTS_PER_POLL] of the last poll
     cdef int event_count
     cdef int next_event             # where a full turn stopped
+    cdef int32_t busy_poll_us       # how long a poll looks before it sleeps; 0: it sleeps at once
+    cdef uint64_t busy_polls        # those that found something before they would have slept
     cdef Connection* pending_now    # the pending ones of this turn that were not read yet
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.
@@ -50,6 +55,8 @@ cdef class Reactor(Input):
     cdef int add_listener(self, int fd, const Protocol* protocol,
                           const Transport* transport) noexcept nogil
     cdef void poll(self, int32_t timeout_ms) noexcept nogil         # waits; reads the clock
+    # How many sockets are ready, or -1: a signal came. Counts what was found without a sleep.
+    cdef int wait_ready(self, int32_t timeout_ms) noexcept nogil
     cdef void receive_ready(self) noexcept nogil                    # handles what poll found
     cdef void resume_accepting(self) noexcept nogil                 # about once a second
     cdef void stop_accepting(self) noexcept nogil

@@ -1,9 +1,9 @@
 """Reactor. See reactor.pxd."""
 cimport cython
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.check cimport check
-from cext.base.clock cimport monotonic_us, sleep_ms
+from cext.base.clock cimport machine_us, monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.memory.arena cimport arena_room, arena_take_pages
 from cext.net.address_table cimport (
@@ -134,10 +134,24 @@ cdef class Reactor(Input):
                     self.handshakes != NULL and handshake_thread_has_done(self.handshakes)):
                 timeout_ms = 0
             self.next_event = 0
-            self.event_count = epoll_wait(self.epoll_fd, <epoll_event*> self.events,
-                                          EVENTS_PER_POLL, sleep_ms(timeout_ms))
+            self.event_count = self.wait_ready(timeout_ms)
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
+
+    cdef int wait_ready(self, int32_t timeout_ms) noexcept nogil:
+        cdef epoll_event* events = <epoll_event*> self.events
+        cdef int64_t until_us
+        cdef int found
+        if self.busy_poll_us > 0 and timeout_ms != 0:
+            until_us = machine_us() + self.busy_poll_us
+            while True:
+                found = epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, 0)
+                if found != 0:
+                    self.busy_polls += 1
+                    return found
+                if machine_us() >= until_us:
+                    break
+        return epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, sleep_ms(timeout_ms))
 
     cdef void forget_closed(self) noexcept nogil:
         """The slots of what closed in the turn before may be others' when its events are looked at.

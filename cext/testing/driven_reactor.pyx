@@ -7,7 +7,7 @@
 No thread: between two turns everything stands still.
 """
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from cext.base.status cimport OK
 from cext.memory.arena cimport SharedArena
@@ -24,8 +24,10 @@ cdef class DrivenReactor:
     cdef list echoes
 
     def __cinit__(self, *, uint64_t frame_max_bytes=1 << 20, uint32_t connections_max=16,
-                  uint32_t jumbo_buffers=4, uint32_t reply_buffers=64):
+                  uint32_t jumbo_buffers=4, uint32_t reply_buffers=64,
+                  int32_t busy_poll_us=0):
         self.net = Reactor()
+        self.net.busy_poll_us = busy_poll_us
         self.echoes = []
         self.net.memory = SharedArena(reactor_room(frame_max_bytes, connections_max, jumbo_buffers,
                                                    reply_buffers))
@@ -53,6 +55,9 @@ cdef class DrivenReactor:
             self.net.receive_ready()
             self.net.flush()
         return self.net.event_count
+
+    def busy_polls(self):
+        return self.net.busy_polls
 
     def connections(self):
         return self.net.connection_count

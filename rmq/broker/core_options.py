@@ -112,6 +112,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "disk_max_messages": settings.maxTransferCountOnMessageInDisk,
         "disk_max_bytes": settings.maxTransferBytesOnMessageInDisk,
         "idle_ms": settings.serverChannelMaxIdleTimeSeconds * 1000,
+        "busy_poll_us": settings.rmqBusyPollMicros,
         "listen_host": settings.bindAddress,
         "listen_port": settings.listenPort,
         "fast_port": serves_slaves(settings) or is_controlled(settings),

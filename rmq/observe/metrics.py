@@ -166,6 +166,10 @@ _COUNTERS = {
         "Memory asked for after the start, and not given.",
     ),
     "rmq_turns_total": ("turns", "Turns of the reactor."),
+    "rmq_busy_polls_total": (
+        "busy_polls",
+        "Turns that found something while rmqBusyPollMicros kept the reactor awake.",
+    ),
     "rmq_write_outs_total": ("write_outs", "Turns' writes to the log."),
     "rmq_log_syncs_total": ("log_syncs", "fdatasync calls on the log."),
     "rmq_sends_refused_total": ("sends_refused", "Sends refused, for whatever reason."),

@@ -96,6 +96,7 @@ cdef class TurnContext:
 
 cdef dict net_stats(TurnContext s):
     return {
+        "busy_polls": s.net.busy_polls,
         "connections": s.net.connection_count,
         "connections_accepted": s.net.counters.accepted,
         "connections_refused": s.net.counters.refused_full,
