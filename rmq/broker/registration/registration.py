@@ -15,17 +15,16 @@ Everything is request 103: version and table of one moment (tables/registered_to
 part of the table, since a name server with deleteTopicWithBrokerRegistration takes what is missing
 for deleted. Changed topics are requests 217, each a row of a route without a version; a name server
 that does not know 217 (before 5.0) gets everything, and so does one that has not got everything
-over this connection, and all when enableSingleTopicRegister is off. Where 217 was enough,
-everything comes with the same version as before: so the name server leaves alone what an operator
-has changed there (wipeWritePerm).
+over this connection, and all from a slave or when enableSingleTopicRegister is off. Where 217 was
+enough, everything comes with the same version as before: so the name server leaves alone what an
+operator has changed there (wipeWritePerm).
 
 settled() waits until the name servers have every change; one that is down is not waited for, nor
 is one that was too slow, until it has caught up.
 
-Request 103, body {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
-"topicConfigTable":{..},"topicQueueMappingInfoMap":{..}}}. Topics carry their permission masked with
-brokerPermission; static ones are in the last member, too. The reply may hold a table of ordered
-topics.
+Topics carry their permission masked with brokerPermission; registration_body.py has the form of
+request 103. A table that no name server would take (a frame of more than 16 MiB) is not sent: the
+log says so. The reply may hold a table of ordered topics.
 """
 
 import asyncio
@@ -37,6 +36,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.broker.registration.registration_body import RegistrationBody
 from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -45,6 +45,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.limits import FRAME_BYTES_MAX
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 log = logging.getLogger("rmq.broker.registration")
@@ -56,6 +57,7 @@ FIRST_ATTEMPT_S = 0.3
 LATE_S = 0.5  # a name server that has not answered by then is not waited for any more
 SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table,
 SINGLES_SHARE = 32  # unless the table has so many times as many
+HEADER_BYTES = 16 << 10  # room for the header of request 103, and for its signature
 
 
 class Registration:
@@ -177,12 +179,19 @@ class Registration:
         }
 
     def register_command(self, version: Mapping[str, int]) -> Command:
-        """Request 103: the whole table as it is now."""
-        body, settings = self._body(version), self._settings
+        """Request 103: the whole table as it is now. CallError: it fits into no frame."""
+        settings = self._settings
+        body, compressed = self._body(version).encoded(settings.compressedRegister)
+        if len(body) > FRAME_BYTES_MAX - HEADER_BYTES:
+            raise CallError(
+                f"the table of {len(self._topics.registered)} topics has {len(body)} bytes even "
+                f"compressed, and name servers take {FRAME_BYTES_MAX} at most: delete topics that "
+                "nobody uses, or move some to another broker"
+            )
         fields = {
             **self.identity(),
             "haServerAddr": self._addresses()[1],
-            "compressed": "false",
+            "compressed": str(compressed).lower(),
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
             "enableActingMaster": str(settings.enableSlaveActingMaster).lower(),
             "heartbeatTimeoutMillis": "120000",
@@ -211,7 +220,10 @@ class Registration:
             )
 
     def alone(self, topics: set[str]) -> bool:
-        """Whether these topics are few enough to be sent one by one."""
+        """Whether these topics are few enough to be sent one by one. Not those of a slave: 217 does
+        not say whose they are, and a name server would put them in the place of the master's."""
+        if self._topics.is_copy:
+            return False
         if not self._mappings.all().keys().isdisjoint(topics):
             return False  # 217 has no place for a mapping
         limit = max(SINGLES_MAX, len(self._topics.registered) // SINGLES_SHARE)
@@ -221,22 +233,14 @@ class Registration:
         """Of the table as it is now."""
         return self._topics.registered.version.members()
 
-    def _body(self, version: Mapping[str, int]) -> bytes:
-        registered = self._topics.registered
-        wrapper = {
-            "dataVersion": version,
-            "mappingDataVersion": self._mappings.version.members(),
-            "topicConfigTable": {
-                name: self._masked(topic).members() for name, topic in registered.all().items()
-            },
-            "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {
-                name: mapping.info_members()
-                for name, mapping in self._mappings.all().items()
-                if name in registered
-            },
-        }
-        return msgspec.json.encode({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+    def _body(self, version: Mapping[str, int]) -> RegistrationBody:
+        registered, mappings = self._topics.registered, self._mappings
+        return RegistrationBody(
+            version,
+            mappings.version.members(),
+            {name: self._masked(topic) for name, topic in registered.all().items()},
+            {name: each for name, each in mappings.all().items() if name in registered},
+        )
 
     def _masked(self, topic: TopicConfig) -> TopicConfig:
         permission = self._settings.brokerPermission

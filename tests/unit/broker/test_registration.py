@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import zlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,10 +19,14 @@ from support.waiting import HANG_S
 
 from rmq.broker.broker import Broker
 from rmq.broker.registration import registration
+from rmq.broker.registration.registration_body import RegistrationBody
+from rmq.broker.tables.queue_mapping import LogicQueueItem, QueueMapping
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.demo.ports import free_port
 from rmq.errors import StoreError
 from rmq.format.remoting import Command
+from rmq.limits import FRAME_BYTES_MAX
+from rmq.namesrv.registration import read
 from rmq.namesrv.server import NameServer
 from rmq.serving.remoting_client import CallError, parse_address
 
@@ -184,6 +189,84 @@ async def test_name_servers_hear_of_no_topic_that_cannot_be_saved(
             await broker.core.until(lambda: "new" in {name for name, _ in peer.told})
             await broker.core.until(lambda: peer.told[-1][1].get("old"))
             assert peer.told[-1][1]["old"]["writeQueueNums"] == 2
+
+
+@in_loop
+async def test_a_slave_tells_its_topics_with_the_whole_table_alone(tmp_path: Path) -> None:
+    """A single topic (217) says nothing of who sends it: it would be taken for the master's."""
+    role = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": f"127.0.0.1:{free_port()}"}
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address, **role) as broker:
+            topics = {**broker.topics.all(), "t": TopicConfig("t", 1, 1)}
+            await broker.topics.copy(topics, 0)
+            await broker.core.until(lambda: "t" in peer.told[-1][1])
+        assert {request.code for request in peer.requests} == {103, 104}
+        assert all(request.fields["brokerId"] == "1" for request in peer.requests)
+
+
+@in_loop
+async def test_a_table_too_large_for_one_frame_of_json_stays_in_the_routes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration.Registration, "period_s", 0.02)
+    topics = [TopicConfig(f"{number:05}".rjust(120, "t"), 4, 4) for number in range(45_000)]
+    plain = RegistrationBody({}, {}, {topic.name: topic for topic in topics}, {}).json()
+    assert len(plain) > FRAME_BYTES_MAX
+    async with name_server() as server, Client(server.port) as client:
+        address = f"127.0.0.1:{server.port}"
+        async with control(tmp_path, namesrvAddr=address) as broker:
+            tables = watched_tables(broker)
+            await broker.topics.update(*topics)
+            await route(client, topics[-1].name)
+            count = len(tables)
+            await broker.core.until(lambda: len(tables) > count + 1)
+            assert (await client.call(105, topic=topics[-1].name)).code == 0
+            assert broker.registration.registered() == [address]
+
+
+@in_loop
+async def test_a_table_that_fits_into_no_frame_is_not_sent_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registration, "FRAME_BYTES_MAX", registration.HEADER_BYTES + 10)
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address) as broker:
+            await broker.core.until(lambda: "delete topics that nobody uses" in caplog.text)
+            assert f"the table of {len(broker.topics)} topics" in caplog.text
+        assert peer.requests == []
+
+
+@in_loop
+async def test_the_table_is_compressed_where_that_is_set(tmp_path: Path) -> None:
+    async with name_server() as server, Client(server.port) as client:
+        address = f"127.0.0.1:{server.port}"
+        async with control(tmp_path, namesrvAddr=address, compressedRegister=True) as broker:
+            assert (await route(client, "TBW102"))["queueDatas"][0]["perm"] == 7
+            command = broker.registration.register_command(broker.registration.version())
+            assert (command.fields["compressed"], command.body[:1]) == ("true", b"\x78")
+
+
+def test_the_compressed_table_says_what_the_plain_one_does() -> None:
+    described = TopicConfig("t", 3, 5, 4, attributes={"+note": "two words"})
+    topics = {topic.name: topic for topic in (described, TopicConfig("static", 2, 2))}
+    item = LogicQueueItem(queue_id=1, bname="broker-a")
+    mapping = QueueMapping("static", "broker-a", 2, epoch=7, hosted_queues={0: (item,)})
+    version = {"counter": 4, "stateVersion": 2, "timestamp": 1_700_000_000_000}
+    body = RegistrationBody(version, version, topics, {"static": mapping})
+    fields = {
+        "brokerName": "broker-a", "brokerAddr": "1.2.3.4:10911", "clusterName": "C",
+        "haServerAddr": "1.2.3.4:10912", "brokerId": "0",
+    }  # fmt: skip
+
+    def told(compressed: bool) -> object:
+        data, is_compressed = body.encoded(compressed)
+        assert is_compressed == compressed
+        form = {"compressed": str(compressed).lower()}
+        return read(Command(code=103, fields={**fields, **form}, body=data))
+
+    assert told(True) == told(False)
+    line = next(part for part in zlib.decompress(body.compressed()).split(b"\0") if b"note" in part)
+    assert len(line.split(b" ")) == 6, "name servers split a topic at its blanks"
 
 
 @in_loop

@@ -1,0 +1,87 @@
+"""Registration body: the table of topics as request 103 carries it, as JSON or compressed.
+
+    body, compressed = RegistrationBody(version, mapping_version, topics, mappings).encoded(False)
+
+JSON is {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
+"topicConfigTable":{..},"topicQueueMappingInfoMap":{..}}}. The compressed form, which the header
+tells, is a zlib stream of
+
+    i32 length + data version as JSON
+    i32 number of topics, each i32 length + "name read write perm filterType attributes"
+    i32 length + list of filter servers as JSON
+    i32 number of queue maps, each i32 length + JSON
+
+It is far smaller, and is sent when compressedRegister is on or the JSON is larger than
+JSON_BYTES_MAX: a name server closes the connection at a frame of more than 16 MiB, and a broker
+that it cannot hear of is in no route. topicSysFlag and order have no place in it, as in RocketMQ.
+
+Name servers split a topic at its blanks, so those in an attribute are written as \\u0020.
+"""
+
+import zlib
+from collections.abc import Mapping
+
+import msgspec
+
+from rmq.broker.tables.queue_mapping import QueueMapping
+from rmq.broker.tables.topic_config import TopicConfig
+
+JSON_BYTES_MAX = 8 << 20
+LEVEL = 1  # of zlib: names repeat, and the loop waits for it
+
+
+class RegistrationBody(msgspec.Struct, frozen=True):
+    """Everything of one moment."""
+
+    version: Mapping[str, int]
+    mapping_version: Mapping[str, int]
+    topics: Mapping[str, TopicConfig]  # their permissions are masked
+    mappings: Mapping[str, QueueMapping]  # of those that are static
+
+    def encoded(self, compressed: bool) -> tuple[bytes, bool]:
+        """The body, and whether it is the compressed form: when asked for, or too large else."""
+        if not compressed:
+            body = self.json()
+            if len(body) <= JSON_BYTES_MAX:
+                return body, False
+        return self.compressed(), True
+
+    def json(self) -> bytes:
+        wrapper = {
+            "dataVersion": self.version,
+            "mappingDataVersion": self.mapping_version,
+            "topicConfigTable": {name: topic.members() for name, topic in self.topics.items()},
+            "topicQueueMappingDetailMap": {},
+            "topicQueueMappingInfoMap": {
+                name: mapping.info_members() for name, mapping in self.mappings.items()
+            },
+        }
+        return msgspec.json.encode({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+
+    def compressed(self) -> bytes:
+        infos = [msgspec.json.encode(each.info_members()) for each in self.mappings.values()]
+        parts = (
+            _counted(msgspec.json.encode(self.version)),
+            _list([_line(topic) for topic in self.topics.values()]),
+            _counted(b"[]"),
+            _list(infos),
+        )
+        return zlib.compress(b"".join(parts), LEVEL)
+
+
+def _line(topic: TopicConfig) -> bytes:
+    attributes = msgspec.json.encode(dict(topic.attributes)).replace(b" ", b"\\u0020")
+    numbers = f"{topic.read_queues} {topic.write_queues} {topic.perm}"
+    return f"{topic.name} {numbers} {topic.filter_type} ".encode() + attributes
+
+
+def _list(items: list[bytes]) -> bytes:
+    return _number(len(items)) + b"".join(map(_counted, items))
+
+
+def _counted(data: bytes) -> bytes:
+    return _number(len(data)) + data
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(4, "big")
