@@ -17,6 +17,7 @@ import contextlib
 import os
 from typing import Protocol
 
+from rmq import names
 from rmq.base import clock
 from shards import shard as states
 from shards.bus_router import BusRouter
@@ -39,6 +40,12 @@ from shards.shard import Shard
 STATS_S = 1.0
 RESTART_S = 60.0
 SHOWN_MAX = 5  # queues named in a refusal
+# What unconsumed_messages.py counts under topics of the system.
+ON_THE_WAY = {
+    names.SCHEDULE_TOPIC: "delayed",
+    names.TIMER_TOPIC: "timed, or popped and perhaps to come again",
+    names.HALF_TOPIC: "open transactions",
+}
 
 
 class Supervisor(Protocol):
@@ -137,6 +144,12 @@ async def _shrink(supervisor: Supervisor, message: Shrink) -> Done:
 
 def _held(messages: dict[str, int]) -> str:
     largest = sorted(messages.items(), key=lambda pair: -pair[1])
-    rows = [f"{count} of {name.removesuffix('@')}" for name, count in largest[:SHOWN_MAX]]
+    rows = [f"{count} of {_shown(name.removesuffix('@'))}" for name, count in largest[:SHOWN_MAX]]
     more = f" and {len(largest) - SHOWN_MAX} more" if len(largest) > SHOWN_MAX else ""
     return ", ".join(rows) + more
+
+
+def _shown(name: str) -> str:
+    words = "popped, about to come again" if name.startswith(names.REVIVE_PREFIX) else ""
+    words = words or ON_THE_WAY.get(name, "")
+    return f"{name} ({words})" if words else name

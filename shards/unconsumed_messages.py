@@ -2,16 +2,26 @@
 
 Counted per topic and group that has offsets on the topic: entries between the group's offset and
 the queue's end. A topic with messages and without any group counts whole, under group "": dead
-letters that nobody read are such. Delayed messages that are not due yet count under their topic of
-the system. Groups that broadcast keep their offsets themselves and cannot be counted.
+letters that nobody read are such. Groups that broadcast keep their offsets themselves and cannot be
+counted.
 
-Example: {"orders@billing": 17, "%DLQ%billing@": 2}
+What is on its way inside the shard counts under its topic of the system:
+
+    SCHEDULE_TOPIC_XXXX         messages of a delay level that is not over
+    rmq_sys_wheel_timer         timed messages; and the check points of pops, with their acks, until
+                                what is popped would be visible again
+    rmq_sys_REVIVE_LOG_..       check points whose time is over in a moment: what was not
+                                acknowledged is to come again
+    RMQ_SYS_TRANS_HALF_TOPIC    transactions that are open
+
+Example: {"orders@billing": 17, "%DLQ%billing@": 2, "rmq_sys_wheel_timer@": 1}
 """
 
 from __future__ import annotations
 
 from rmq import names
 from rmq.broker.broker import Broker
+from rmq.broker.status.sampler import half_messages
 
 
 def unconsumed(broker: Broker) -> dict[str, int]:
@@ -20,19 +30,40 @@ def unconsumed(broker: Broker) -> dict[str, int]:
     for group, topics in broker.offsets.by_group().items():
         for of_topic, queues in topics.items():
             offsets.setdefault(of_topic, {})[group] = queues
-    found: dict[str, int] = {}
+    found = _on_the_way(broker, offsets)
     for name, topic in broker.topics.all().items():
         if broker.topics.is_system(name):
             continue
         groups = offsets.get(name) or {"": {}}
         ranges = broker.queues.ranges(name, topic.queues)
         for group, consumed in groups.items():
-            waiting = 0
-            for queue_id, (first, end) in enumerate(ranges):
-                waiting += max(0, end - max(first, consumed.get(queue_id, 0)))
-            if waiting:
-                found[f"{name}@{group}"] = waiting
-    waiting = broker.delays.waiting()
-    if waiting:
-        found[f"{names.SCHEDULE_TOPIC}@"] = waiting
-    return found
+            found[f"{name}@{group}"] = sum(
+                max(0, end - max(first, consumed.get(queue_id, 0)))
+                for queue_id, (first, end) in enumerate(ranges)
+            )
+    return {what: count for what, count in found.items() if count > 0}
+
+
+def _on_the_way(broker: Broker, offsets: dict[str, dict[str, dict[int, int]]]) -> dict[str, int]:
+    found = {names.SCHEDULE_TOPIC: broker.delays.waiting()}
+    if not broker.topics.is_copy:  # a slave delivers and ends nothing: its master has all of it
+        counters = broker.core.stats()
+        revive = names.revive_topic(broker.settings.brokerClusterName)
+        done = offsets.get(revive, {}).get(names.REVIVE_GROUP, {})
+        found |= {
+            names.TIMER_TOPIC: counters.get("timers_waiting", 0) + counters.get("timers_behind", 0),
+            revive: _unrevived(broker, revive, done),
+            names.HALF_TOPIC: half_messages(broker.queues, counters),
+        }
+    return {f"{topic}@": count for topic, count in found.items()}
+
+
+def _unrevived(broker: Broker, topic: str, done: dict[int, int]) -> int:
+    """Records of the revive log that are not done with; its group has the offset of the last one
+    that is, not of the next."""
+    config = broker.topics.get(topic)
+    ranges = broker.queues.ranges(topic, config.queues) if config is not None else []
+    return sum(
+        max(0, end - max(first, done.get(queue_id, -1) + 1))
+        for queue_id, (first, end) in enumerate(ranges)
+    )

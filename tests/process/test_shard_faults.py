@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
+from support.popping import pop
 from support.stopping import stand_still
 from support.stored_table import stored
 from support.waiting import HANG_S, TOLD_S, wait_until
@@ -344,6 +345,44 @@ def test_shard_goes_only_when_nothing_unconsumed_is_in_it(tmp_path: Path) -> Non
         broker.stop()
         broker.start(None)
         assert len(broker.ports) == 1
+
+
+def test_shard_stays_while_something_is_on_its_way_in_it(tmp_path: Path) -> None:
+    """A message that was popped and not acknowledged, a timed one, an open transaction: no group
+    has any of them to consume, and each would be lost with the shard."""
+
+    async def pop_one(client: BrokerClient) -> None:
+        assert (await client.send("popped")).code == 0
+        assert len(await pop(client, "g", "popped", invisibleTime=3_600_000)) == 1
+
+    async def send_timed(client: BrokerClient) -> None:
+        due_ms = int(time.time() * 1000) + 3_600_000
+        sent = await client.send("timed", i=f"TIMER_DELIVER_MS\x01{due_ms}\x02")
+        assert sent.code == 0, sent.remark
+
+    async def send_half(client: BrokerClient) -> None:
+        marks = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01k\x02"
+        sent = await client.send("half", i=marks, f=4)
+        assert sent.code == 0, sent.remark
+
+    async def ask(port: int, work: Callable[[BrokerClient], Awaitable[None]]) -> None:
+        async with BrokerClient(port) as client:
+            await work(client)
+
+    timed = "of rmq_sys_wheel_timer (timed, or popped and perhaps to come again)"
+    with machine(tmp_path, 2) as broker:
+        for work, what in (
+            (pop_one, f"1 {timed}"),
+            (send_timed, f"2 {timed}"),
+            (send_half, "1 of RMQ_SYS_TRANS_HALF_TOPIC (open transactions)"),
+        ):
+            asyncio.run(ask(broker.ports[1], work))
+            refused = rmq("broker", "shrink", "--shards", "1", "--store", str(broker.store))
+            assert refused.returncode == 1
+            assert what in refused.stderr
+        words = ("shrink", "--shards", "1", "--discard", "--store", str(broker.store))
+        done = rmq("broker", *words)
+        assert done.returncode == 0, done.stderr
 
 
 def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path: Path) -> None:

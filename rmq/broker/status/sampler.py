@@ -136,7 +136,7 @@ class Sampler:
         if context.reactor_watch.is_slow:
             sample.state = "standing"
             return sample, []  # all else is asked of the reactor
-        sample.half_messages = self._half_messages(counters)
+        sample.half_messages = half_messages(context.queues, counters)
         sample.timers_behind = self._timers_behind(counters)
         table = context.core.topic_table()
         rows = lags(table, context.core.offsets(), context.core.offsets(1))
@@ -194,14 +194,6 @@ class Sampler:
             found[code, response, False] = (both, sum_before + total)
         return [RpcSample(*key, times) for key, times in sorted(found.items())]
 
-    def _half_messages(self, counters: dict[str, int]) -> int:
-        """Transactions that are open; -1: the core does not say."""
-        if "half_messages_first" not in counters:
-            return -1
-        end = self._context.queues.range(names.HALF_TOPIC, 0)[1]
-        ahead = counters["half_messages_ended_out_of_order"]
-        return max(0, end - counters["half_messages_first"] - ahead)
-
     def _timers_behind(self, counters: dict[str, int]) -> int:
         if not counters.get("timers_ready"):
             return -1
@@ -219,6 +211,15 @@ class Sampler:
             self._page_cache_at = now
             self._page_cache = self._context.core.page_cache(PAGE_CACHE_FILES)
         return self._page_cache
+
+
+def half_messages(queues: QueueReader, counters: dict[str, int]) -> int:
+    """Transactions that are open; -1: the core does not say."""
+    if "half_messages_first" not in counters:
+        return -1
+    end = queues.range(names.HALF_TOPIC, 0)[1]
+    ahead = counters["half_messages_ended_out_of_order"]
+    return max(0, end - counters["half_messages_first"] - ahead)
 
 
 def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> list[ClientSample]:
