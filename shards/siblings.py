@@ -90,6 +90,7 @@ JOIN_WAIT_S = 1.0
 SHARE_WAIT_S = 0.25
 ROUTE_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
 ASK_MS = 1000
+SHRINK = "shrink"  # who stops sends, while it is checked whether this shard may go
 PER_SHARD = frozenset({"brokerPermission"})
 # Requests that another shard may pass on for its client: reading only, and calls to clients.
 ASKABLE = frozenset(
@@ -134,7 +135,6 @@ class BusSiblings(seam.Siblings):
         self._registering: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
-        self._refusing = False  # sends, while it is checked whether this shard may go
 
     # ---- what the broker calls
 
@@ -333,10 +333,10 @@ class BusSiblings(seam.Siblings):
             if self._broker.settings.brokerPermission != message.value:  # a drain asks every second
                 self._broker.settings.change({"brokerPermission": str(message.value)})
                 self._broker.settings_changed(["brokerPermission"])
-            if message.refuse != self._refusing:
-                self._refusing = message.refuse
-                reason = b"this shard is being taken off" if message.refuse else b""
-                self._broker.core.set_writable(int(not message.refuse), reason)
+            if message.refuse:
+                self._broker.send_stops.stop(SHRINK, b"this shard is being taken off")
+            else:
+                self._broker.send_stops.resume(SHRINK)
             await self._broker.registration.settled(1.0)
             return Done()
         if isinstance(message, TicketSecret):

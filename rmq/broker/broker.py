@@ -71,6 +71,7 @@ from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks import pop_recovery
 from rmq.broker.tasks.retention import Retention
+from rmq.broker.tasks.send_stops import SendStops
 from rmq.broker.tasks.transaction_checks import Transactions
 from rmq.config import Settings
 
@@ -159,9 +160,9 @@ class Broker:
         self.samples = CounterHistory()
         self.sampler = Sampler(self)
         self.status: StatusServer | None = None
-        self.retention = Retention(
-            settings, core, [self.commit_log_directory, self.consume_queue_directory]
-        )
+        self.send_stops = SendStops(core)
+        directories = [self.commit_log_directory, self.consume_queue_directory]
+        self.retention = Retention(settings, core, directories, self.send_stops)
         kind = ControlledReplication if is_controlled(settings) else Replication
         self.replication: Replication = kind(self, core)
         self.replication.role_changed = self._role_changed

@@ -28,6 +28,7 @@ from pathlib import Path
 from rmq.base import clock
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import RetentionCalls
+from rmq.broker.tasks.send_stops import SendStops
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.retention")
@@ -35,14 +36,18 @@ log = logging.getLogger("rmq.broker.retention")
 POLL_S = 1.0
 FIRST_CLEAN_S = 60.0
 MANUAL_ROUNDS = 20
+DISK = "disk"  # who stops sends
 
 
 class Retention:
     """Owned by the control thread."""
 
-    def __init__(self, settings: Settings, core: RetentionCalls, directories: list[Path]) -> None:
+    def __init__(
+        self, settings: Settings, core: RetentionCalls, directories: list[Path], stops: SendStops
+    ) -> None:
         self._settings = settings
         self._core = core
+        self._stops = stops
         self._directories = directories
         self._writable = True
         self._manual_rounds = 0
@@ -73,11 +78,11 @@ class Retention:
         if self._writable and ratio > warning:
             self._writable = False
             reason = f"the broker's disk is full [{ratio:.1%}], writes stop above {warning:.0%}"
-            self._core.set_writable(0, f"service not available now: {reason}".encode())
+            self._stops.stop(DISK, f"service not available now: {reason}".encode())
             log.error("%s; sends are refused until it is below %.0f%%", reason, forcible * 100)
         elif not self._writable and ratio < forcible:
             self._writable = True
-            self._core.set_writable(1, b"")
+            self._stops.resume(DISK)
             log.warning("the disk has room again: %.1f%% used, sends are taken", ratio * 100)
 
     def _clean(self, ratio: float, forcible: float) -> None:

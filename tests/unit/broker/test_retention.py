@@ -9,6 +9,7 @@ from support.name_server import in_loop
 
 from rmq.broker.tasks import retention
 from rmq.broker.tasks.retention import Retention, disk_ratio, is_hour
+from rmq.broker.tasks.send_stops import SendStops
 from rmq.config import load_properties
 
 
@@ -21,7 +22,10 @@ class Disk:
         monkeypatch.setattr(retention, "time", self)
         monkeypatch.setattr(retention, "clock", self)
         self.core = FakeCore()
-        self.keeper = Retention(load_properties(None, settings), self.core, [Path("/x")])
+        self.stops = SendStops(self.core)
+        self.keeper = Retention(
+            load_properties(None, settings), self.core, [Path("/x")], self.stops
+        )
 
     def monotonic(self) -> float:
         return self.now
@@ -80,6 +84,21 @@ def test_a_full_disk_stops_writes_until_it_is_below_the_forcible_ratio(
     assert disk.core.writable[0] == 0
     disk.ratio = 0.84
     disk.after(1)
+    assert disk.core.writable == (1, b"")
+
+
+def test_sends_are_taken_again_when_nobody_has_a_reason_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.ratio = 0.91
+    disk.after(1)
+    disk.stops.stop("another", b"its reason")
+    assert b"91.0%" in disk.core.writable[1]
+    disk.ratio = 0.84
+    disk.after(1)
+    assert disk.core.writable == (0, b"its reason")
+    disk.stops.resume("another")
     assert disk.core.writable == (1, b"")
 
 

@@ -19,9 +19,11 @@ from support.waiting import until
 from rmq.broker.broker import Broker
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tasks import retention
 from rmq.codes import RequestCode as Code
 from rmq.config import load_properties
 from rmq.format.remoting import Command
+from rmq.names import HALF_TOPIC, REVIVE_GROUP, revive_topic
 from shards import bus_router, siblings
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
@@ -39,6 +41,8 @@ from shards.messages import (
     expect,
 )
 from shards.siblings import BusSiblings
+
+REVIVE_TOPIC = revive_topic("DefaultCluster")
 
 
 @pytest.fixture(autouse=True)
@@ -397,6 +401,18 @@ def test_supervisor_asks_for_numbers_permission_and_what_is_unconsumed(tmp_path:
             one.offsets.commit("g", "t", 1, 1)
             left = expect(await made.router.ask(0, Unconsumed(), 5), UnconsumedReply)
             assert left.messages == {}
+            one.core.counters |= {
+                "timers_waiting": 1, "timers_behind": 2,
+                "half_messages_first": 1, "half_messages_ended_out_of_order": 1,
+            }  # fmt: skip
+            for topic in (HALF_TOPIC, REVIVE_TOPIC):
+                for _ in range(3):
+                    one.core.store(topic, 0)
+            one.offsets.commit(REVIVE_GROUP, REVIVE_TOPIC, 0, 1)  # the last one that is done with
+            left = expect(await made.router.ask(0, Unconsumed(), 5), UnconsumedReply)
+            assert left.messages == {
+                "rmq_sys_wheel_timer@": 3, f"{HALF_TOPIC}@": 1, f"{REVIVE_TOPIC}@": 1,
+            }  # fmt: skip
             assert await made.router.ask(0, Permission(4, refuse=True), 5) == Done()
             assert one.core.writable[0] == 0
             assert one.settings.brokerPermission == 4
@@ -404,6 +420,31 @@ def test_supervisor_asks_for_numbers_permission_and_what_is_unconsumed(tmp_path:
             assert (one.core.writable[0], one.settings.brokerPermission) == (1, 6)
             stats = expect(await made.router.ask(0, Stats(), 5), StatsReply)
             assert (stats.name, stats.counters["messages_in"]) == ("b-0", 0)
+
+    run(work())
+
+
+def test_a_shrink_and_a_full_disk_leave_each_others_stop_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratio = 0.95
+    monkeypatch.setattr(retention, "disk_ratio", lambda directory: ratio)
+
+    async def work() -> None:
+        nonlocal ratio
+        async with shards(tmp_path, 1) as (made, (one,)):
+            one.retention.look()
+            assert one.core.writable[0] == 0
+            for _ in range(2):  # refused, and given back
+                await made.router.ask(0, Permission(4, refuse=True), 5)
+                await made.router.ask(0, Permission(6), 5)
+                assert one.core.writable[0] == 0 and b"disk is full" in one.core.writable[1]
+            await made.router.ask(0, Permission(4, refuse=True), 5)
+            ratio = 0.5
+            one.retention.look()
+            assert one.core.writable == (0, b"this shard is being taken off")
+            await made.router.ask(0, Permission(6), 5)
+            assert one.core.writable == (1, b"")
 
     run(work())
 
