@@ -300,7 +300,9 @@ class TopicTable:
     def take(self, made: dict[str, tuple[TopicConfig, Stamp]]) -> None:
         """Other shards have made these topics by themselves. What is here stays as it is, and what
         was deleted here since stays away. The file follows: what a crash forgets is asked for when
-        this shard joins the others again."""
+        this shard joins the others again. A slave takes none: its table is its master's."""
+        if self.is_copy:
+            return
         news = {
             name: topic
             for name, (topic, stamp) in made.items()
@@ -310,13 +312,18 @@ class TopicTable:
         }
         if not news:
             return
+        # Deleted here, and the file does not say so yet: the queues of the old topic go first.
+        deleted: dict[str, None] = {name: None for name in news if name in self.registered}
         for name, topic in news.items():
             self.stamps.put(name, made[name][1])
             self._changes.discard(name)
             self._saving.pop(name, None)
+            self._to_share.discard(name)
             self._topics[name] = topic
         self.version.advance()
         self._saver.changed(*news)
+        if deleted:
+            self._publish(deleted)
         self._publish(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 

@@ -1,6 +1,8 @@
 """The table of topics and its requests: what reactor, file and clients see of a change."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 from support.stored_table import stored
 from support.unwritable import not_saved
+from support.waiting import HANG_S
 
+from rmq.base.journal_file import JournalFile
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
@@ -225,3 +229,32 @@ async def test_a_deletion_that_could_not_be_saved_is_done_with_the_next_write(
         assert broker.core.topics[b"back"] == (3, 3, 6, 0)
         assert not await table.delete("gone")
         assert not await table.delete("never")
+
+
+@in_loop
+async def test_a_topic_of_another_shard_does_not_keep_what_is_being_deleted_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes while the deletion is on its way to the disk."""
+    writes, ends = threading.Event(), threading.Event()
+    append = JournalFile.append
+
+    def held(file: JournalFile, sequence: int, payload: bytes) -> int:
+        writes.set()
+        ends.wait(HANG_S)
+        return append(file, sequence, payload)
+
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        broker.core.store("t", 0)
+        monkeypatch.setattr(JournalFile, "append", held)
+        deleting = asyncio.create_task(broker.topics.delete("t"))
+        await broker.core.until(writes.is_set)
+        broker.topics.take({"t": (TopicConfig("t", 5, 5), (1, 1))})
+        ends.set()
+        assert await deleting
+        assert broker.core.topics[b"t"][:2] == (5, 5)
+        assert broker.core.queue_range(b"t", 0) is None
+        assert list(broker.topics.deleted()) == ["t"]
+        await broker.topics.saved()
+        assert saved(tmp_path)["t"]["readQueueNums"] == 5
