@@ -34,6 +34,7 @@ LARGE_CORES = 5  # with so many cores one is left to the system
 PORT_STEP = 10
 SHARDS_MAX = 256
 _PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when given
+_FILES = ("storePathEpochFile", "storePathBrokerIdentity")  # likewise
 _MASTERS = ("rmqMasterAddress", "haMasterAddress")  # and each shard of a slave its twin
 
 
@@ -147,6 +148,9 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
             values["storePathCommitLog"] = str(
                 Path(settings.storePathCommitLog) / f"shard-{where.index}"
             )
+        for key in _FILES:
+            if path := getattr(settings, key):
+                values[key] = f"{path}-shard-{where.index}"
         for key in _PORTS:
             port = getattr(settings, key) if key in settings else 0
             if port:

@@ -161,13 +161,16 @@ def test_shard_0_keeps_name_port_and_store_of_a_broker_of_one(tmp_path: Path) ->
 def test_settings_of_a_shard_are_the_given_ones_and_its_place(tmp_path: Path) -> None:
     given = {"storePathRootDir": "/s", "fileReservedTime": "5", "storePathCommitLog": "/logs",
              "haListenPort": "10912", "listenPort": "0", "brokerRole": "SLAVE", "brokerId": "1",
-             "rmqMasterAddress": "10.0.0.5:10911"}  # fmt: skip
+             "rmqMasterAddress": "10.0.0.5:10911", "storePathEpochFile": "/e/epochs",
+             "storePathBrokerIdentity": "/e/identity"}  # fmt: skip
     settings = load_properties(None, given)
     first, second = place(settings, 2, machine_of(tmp_path))
     assert shard_values(settings, first) == given | {"brokerName": "broker-a"}
     values = shard_values(settings, second)
     assert values["storePathRootDir"] == "/s/shard-1"
     assert values["storePathCommitLog"] == "/logs/shard-1"
+    assert values["storePathEpochFile"] == "/e/epochs-shard-1"
+    assert values["storePathBrokerIdentity"] == "/e/identity-shard-1"
     assert values["fileReservedTime"] == "5"
     assert (values["listenPort"], values["haListenPort"]) == ("0", "10922")
     assert values["rmqMasterAddress"] == "10.0.0.5:10921"
