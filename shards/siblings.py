@@ -46,6 +46,7 @@ from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
+from rmq.broker.requests.replies import PUSH_TIMEOUT_S
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -57,6 +58,7 @@ from rmq.names import PRESET_GROUPS
 from rmq.refusal import Refusal
 from shards.bus_client import BusClient
 from shards.bus_files import BusDirectory
+from shards.group_members import GroupMembers
 from shards.messages import (
     GROUP,
     MEMBERS,
@@ -92,8 +94,10 @@ ROUTE_WAIT_S = 0.08  # for name servers, after a change of another shard: it wai
 ASK_MS = 1000
 SHRINK = "shrink"  # who stops sends, while it is checked whether this shard may go
 PER_SHARD = frozenset({"brokerPermission"})
+# Replies, which the shard pushes to which their producer is connected.
+PUSHES = frozenset({Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2})
 # Requests that another shard may pass on for its client: reading only, and calls to clients.
-ASKABLE = frozenset(
+ASKABLE = PUSHES | frozenset(
     {
         Code.GET_CONSUMER_CONNECTION_LIST,
         Code.GET_PRODUCER_CONNECTION_LIST,
@@ -128,7 +132,7 @@ class BusSiblings(seam.Siblings):
         self._link = BusClient(directory, self, index)
         self._clock = 0
         self._settings: dict[str, Item] = {}
-        self._members: dict[str, Item] = {}  # "group@shard", of all shards
+        self._members = GroupMembers(index)  # of all shards
         self._outbox: dict[Key, None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._unregistered: dict[str, None] = {}  # topics that are on their way to the name servers
@@ -195,21 +199,15 @@ class BusSiblings(seam.Siblings):
         self.changed(MEMBERS, f"{group}@{self._index}")
 
     def client_ids(self, group: str) -> list[str]:
-        found: list[str] = []
-        for item in self._members.values():
-            of_group, _, index = item.name.rpartition("@")
-            if of_group == group and index != str(self._index) and item.value is not None:
-                found += msgspec.json.decode(item.value, type=list[str])
-        return found
+        return self._members.elsewhere(group)
 
     async def ask(self, command: Command) -> list[Command]:
         if not self._link.joined or command.code not in ASKABLE:
             return []
+        limit_ms = ASK_MS + (int(PUSH_TIMEOUT_S * 1000) if command.code in PUSHES else 0)
+        question = Ask([], encode(command)[4:], limit_ms)
         try:
-            reply = expect(
-                await self._link.request(Ask([], encode(command)[4:], ASK_MS), 2 * ASK_MS / 1000),
-                Answers,
-            )
+            reply = expect(await self._link.request(question, (limit_ms + ASK_MS) / 1000), Answers)
         except BusError as error:
             log.warning("the other shards cannot be asked: %s", error)
             return []
@@ -258,7 +256,7 @@ class BusSiblings(seam.Siblings):
         found = self._broker.consumers.get(name.rpartition("@")[0])
         ids = [client.client_id for client in found.clients.values()] if found is not None else []
         value = msgspec.json.encode(ids) if ids else None
-        self._members[name] = Item(MEMBERS, name, Stamp(*self.stamp()), value)
+        self._members.put(Item(MEMBERS, name, Stamp(*self.stamp()), value))
 
     # ---- what the link calls
 
@@ -309,7 +307,7 @@ class BusSiblings(seam.Siblings):
             group, _, index = item.name.rpartition("@")
             if index == str(self._index) and broker.consumers.get(group) is not None:
                 self.changed(MEMBERS, item.name)  # this shard was taken for gone: sent anew
-            self._members[item.name] = item
+            self._members.put(item)
         elif item.name in broker.settings and item.name not in PER_SHARD:
             self._settings[item.name] = item
             present = format_value(getattr(broker.settings, item.name))
@@ -331,7 +329,8 @@ class BusSiblings(seam.Siblings):
             return self._stats()
         if isinstance(message, Permission):
             if self._broker.settings.brokerPermission != message.value:  # a drain asks every second
-                self._broker.settings.change({"brokerPermission": str(message.value)})
+                # No client's change: what configBlackList forbids does not hold for it.
+                self._broker.settings.set("brokerPermission", str(message.value))
                 self._broker.settings_changed(["brokerPermission"])
             if message.refuse:
                 self._broker.send_stops.stop(SHRINK, b"this shard is being taken off")
@@ -367,12 +366,13 @@ class BusSiblings(seam.Siblings):
     # ---- items of all kinds
 
     def _keys(self) -> Iterable[Key]:
-        """Keys of all shared items, and of those deleted here."""
+        """Keys of all shared items, and of those deleted here. The tables of a slave are its
+        master's: they come from there alone."""
         topics, groups = self._broker.topics, self._broker.groups
-        for name in dict.fromkeys([*topics.all(), *topics.stamps]):
+        for name in dict.fromkeys([*topics.all(), *topics.stamps] if not topics.is_copy else ()):
             if not topics.is_system(name) and not topics.stamps.is_own(name):
                 yield TOPIC, name
-        for name in dict.fromkeys([*groups.all(), *groups.stamps]):
+        for name in dict.fromkeys([*groups.all(), *groups.stamps] if not groups.is_copy else ()):
             preset = name in PRESET_GROUPS and groups.stamps.get(name) is None
             if not preset and not groups.stamps.is_own(name):
                 yield GROUP, name

@@ -276,6 +276,8 @@ class GroupTable:
 
     def take(self, made: Mapping[str, tuple[GroupConfig, Stamp]]) -> None:
         """Takes over groups that other shards have made by themselves (as in topics.py)."""
+        if self.is_copy:
+            return
         news = {
             name: group
             for name, (group, stamp) in made.items()

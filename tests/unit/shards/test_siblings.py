@@ -22,6 +22,7 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tasks import retention
 from rmq.codes import RequestCode as Code
 from rmq.config import load_properties
+from rmq.demo.ports import free_port
 from rmq.format.remoting import Command
 from rmq.names import HALF_TOPIC, REVIVE_GROUP, revive_topic
 from shards import bus_router, siblings
@@ -29,6 +30,8 @@ from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
 from shards.initial_tables import copy_tables
 from shards.messages import (
+    GROUP,
+    TOPIC,
     Done,
     Item,
     Message,
@@ -40,6 +43,7 @@ from shards.messages import (
     UnconsumedReply,
     expect,
 )
+from shards.registry import Registry
 from shards.siblings import BusSiblings
 
 REVIVE_TOPIC = revive_topic("DefaultCluster")
@@ -70,9 +74,9 @@ class Shards:
         stack.push_async_callback(self.router.stop)
         self.brokers: dict[int, Broker] = {}
 
-    async def start(self, index: int) -> Broker:
-        values = {"storePathRootDir": str(self.store / f"s{index}"), "brokerName": f"b-{index}"}
-        broker = Broker(load_properties(None, values), FakeCore())
+    async def start(self, index: int, **settings: str) -> Broker:
+        place = {"storePathRootDir": str(self.store / f"s{index}"), "brokerName": f"b-{index}"}
+        broker = Broker(load_properties(None, place | settings), FakeCore())
         joined = BusSiblings(broker, BusDirectory(self.store), index, self.token, "")
         broker.join(joined)
         await broker.start()
@@ -373,6 +377,69 @@ def test_malformed_items_are_left_out_and_the_rest_is_taken(tmp_path: Path) -> N
             assert not {"bad", "../x", "many"} & set(one.topics.all())
             assert one.settings.flushDiskType == "ASYNC_FLUSH"
             assert "g" not in one.groups
+
+    run(work())
+
+
+def test_the_tables_of_a_slave_are_its_masters_alone(tmp_path: Path) -> None:
+    role = {"brokerRole": "SLAVE", "brokerId": "1", "rmqMasterAddress": f"127.0.0.1:{free_port()}"}
+
+    async def work() -> None:
+        async with shards(tmp_path, 1) as (made, (one,)):
+            slave = await made.start(1, **role)
+            await slave.topics.copy({**slave.topics.all(), "master": TopicConfig("master")}, 0)
+            await slave.groups.copy({**slave.groups.all(), "masters": GroupConfig("masters")}, {})
+            await one.topics.create(TopicConfig("t", 3, 3))
+            one.groups.find_or_create("g")
+            await one.siblings.shared()
+            await until(lambda: {"t", "g"} <= names_in(made.router.registry))
+            await until(lambda: made.router._shards[1].applied == made.router.seq)
+            assert "t" not in slave.topics
+            assert "g" not in slave.groups
+            assert not {TOPIC, GROUP} & {known.kind for known in slave.siblings.known()}
+            assert {TOPIC, GROUP} <= {known.kind for known in one.siblings.known()}
+
+    def names_in(registry: Registry) -> set[str]:
+        return {name for kind, name in registry._items if kind in (TOPIC, GROUP)}
+
+    run(work())
+
+
+def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And has the time of a push for it, not that of a question."""
+    monkeypatch.setattr(siblings, "ASK_MS", 1)
+    marks = "CORRELATION_ID\x01c1\x02REPLY_TO_CLIENT\x01asker@1\x02TTL\x013000\x02"
+    values = ("CID", "DefaultCluster_REPLY_TOPIC", "TBW102", 4, 0, 1, 77, 5, marks, 0, False)
+
+    async def work() -> None:
+        async with shards(tmp_path, 2) as (_made, (one, two)):
+            asker, consumer = two.core.client(), one.core.client()
+            body = {"clientID": "asker@1", "producerDataSet": [{"groupName": "P"}]}
+            assert (await asker.call(34, json.dumps(body).encode())).code == 0
+            fields = dict(zip("abcdefghijk", values, strict=True))
+            opaque = consumer.put(325, b"answer", **fields)
+            await two.core.until(lambda: asker.requests(326))
+            (pushed,) = asker.requests(326)
+            assert pushed.body == b"answer"
+            asker.answer(pushed)
+            await one.core.until(lambda: consumer.reply_to(opaque) is not None)
+            reply = consumer.reply_to(opaque)
+            assert reply is not None and reply.code == 0
+            assert len(one.core.records) == 1
+            assert two.core.records == {}
+
+    run(work())
+
+
+def test_a_drain_is_no_change_that_the_black_list_forbids(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with shards(tmp_path, 0) as (made, _):
+            one = await made.start(0, configBlackList="configBlackList;brokerPermission")
+            for value in (4, 6):
+                assert await made.router.ask(0, Permission(value), 5) == Done()
+                assert one.settings.brokerPermission == value
 
     run(work())
 
