@@ -2,9 +2,10 @@
 
     {"drained":[1],"shards":2}
 
-It is there once a store has had more than one shard. A start with more shards than that grows the
-broker; one with fewer is refused, because the messages of the others would be out of reach:
-`rmq broker shrink` is the way.
+It is there once a store was started with more than one shard. A start with more than it says grows
+the broker: each new shard is counted when it serves for the first time, so a start that fails for
+one (its port is in use, say) can be taken back. One with fewer is refused, because the messages of
+the others would be out of reach: `rmq broker shrink` is the way.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Supervisor:
         self._lock = _take_lock(self.store)
         self._directory = BusDirectory(self.store, make=True)
         before = self._file.load()
-        self._present = before.shards  # shards from this number on are new, or come back
+        self._present = before.shards  # those from this number on are new, or come back
         self.shards: dict[int, Shard] = {}
         for place in places:
             shard = Shard(place, shard_values(settings, place), "")
@@ -171,9 +171,20 @@ class Supervisor:
         self._lock.release()
 
     def save(self) -> None:
-        """How many shards there are, and which of them take no sends."""
+        """How many shards have served, and which of them take no sends."""
         drained = tuple(shard.index for shard in self.shards.values() if shard.drain)
-        self._file.save(MachineState(len(self.shards), drained))
+        self._file.save(MachineState(self._present, drained))
+
+    def _count(self, index: int) -> None:
+        """The shard serves: from now on it may have messages, and no start does without it."""
+        if index < self._present:
+            return
+        self._present = index + 1
+        try:
+            self.save()
+        except (OSError, RmqError) as error:
+            log.error("%d shards are not noted, start with --shards %d: %s",
+                      self._present, self._present, error)  # fmt: skip
 
     async def changed(self, timeout_s: float = 3600.0) -> None:
         """Waits until any shard changes its state."""
@@ -263,6 +274,7 @@ class Supervisor:
                 shard.signal(signal.SIGKILL)
             await self.changed(1.0)
         del self.shards[shard.index]
+        self._present = min(self._present, len(self.shards))
         self._directory.remove(f"shard-{shard.index}.pid")
         self.save()
 
@@ -296,6 +308,7 @@ class Supervisor:
             shard.state = states.DRAINING if shard.drain else states.SERVING
             shard.serving_at = shard.serving_at or clock.monotonic()
             log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
+            self._count(index)
             self._progressed()
 
     def _share_tickets(self, shard: Shard) -> None:
@@ -326,11 +339,11 @@ class Supervisor:
             raise BusError(f"shard {shard.index} opens its log anew: try again when it serves")
         shard.drain = on
         self.save()
-        if shard.serving_at is not None:
+        if shard.serving_at is not None and shard.state != states.STOPPING:
             shard.state = states.DRAINING if on else states.SERVING
         value = READ_ONLY if on else READ_WRITE
         if self.router.joined(shard.index) is not None:  # else _on_hello() does it
-            await self.router.ask(shard.index, Permission(value, refuse), 5.0)
+            expect(await self.router.ask(shard.index, Permission(value, refuse), 5.0), Done)
         self._progressed()
 
     async def unconsumed(self, shard: Shard) -> dict[str, int]:
@@ -366,7 +379,7 @@ class Supervisor:
         if silent_s >= limit_s and now - shard.disk_at >= limit_s:
             log.error("shard %d has said nothing for %.0f s and is killed", shard.index, silent_s)
             shard.signal(signal.SIGKILL)
-        elif silent_s >= SILENT_S and shard.state != states.SILENT:
+        elif silent_s >= SILENT_S and shard.state not in (states.SILENT, states.STOPPING):
             shard.state = states.SILENT
             shard.reason = "says nothing on the bus"
             log.warning("shard %d says nothing on the bus", shard.index)
@@ -388,6 +401,8 @@ class Supervisor:
             if shard.state in (states.DRAINING, states.DRAINED):
                 with contextlib.suppress(BusError):
                     left = await self.unconsumed(shard)
+                    if shard.state not in (states.DRAINING, states.DRAINED):
+                        continue  # it was stopped meanwhile, say
                     shard.state = states.DRAINING if left else states.DRAINED
                     shard.reason = f"{sum(left.values())} messages are unconsumed" if left else ""
 

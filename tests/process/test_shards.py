@@ -6,6 +6,7 @@ machines. Cannot prove that official clients agree; tests/compat does that with 
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start, tail
 from rmq.errors import RemoteError
 from rmq.format import fastjson
+from shards.placement import PORT_STEP
 
 UPDATE_TOPIC, DELETE_TOPIC, TOPIC_CONFIG = 17, 215, 351
 UPDATE_GROUP, DELETE_GROUP, GROUP_CONFIG, ALL_GROUPS, FORBID = 200, 207, 352, 201, 353
@@ -316,4 +318,27 @@ def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path)
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 2
         assert f"rmq: shard broker-a: cannot listen on 127.0.0.1:{port}" in done.stderr
-        assert json.loads((other / "config" / "shards.json").read_text())["shards"] == 2
+
+
+def test_start_with_more_shards_that_fails_can_be_taken_back(tmp_path: Path) -> None:
+    """The new shard never served: nothing is in it that would be out of reach."""
+    with machine(tmp_path, 1) as broker:
+        port = broker.ports[0]
+        broker.stop()
+        with socket.socket() as taken:
+            with suppress(OSError):  # somebody else has it: all the better
+                taken.bind(("127.0.0.1", port + PORT_STEP))
+                taken.listen()
+            command = [sys.executable, "-m", "rmq", "broker", "--store", str(broker.store),
+                       "--shards", "2", "--port", str(port), "-n", broker.namesrv,
+                       *broker.options]  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
+            assert done.returncode == 2
+            refused = f"rmq: shard broker-a-1: cannot listen on 127.0.0.1:{port + PORT_STEP}"
+            assert refused in done.stderr
+        broker.start(None)
+        assert len(broker.ports) == 1
+        broker.stop()
+        broker.start(2)
+        assert len(broker.ports) == 2
+        assert json.loads((broker.store / "config" / "shards.json").read_text())["shards"] == 2

@@ -22,7 +22,8 @@ from rmq.system.threads import Thread
 from rmq.system.topology import read_topology
 from shards import shard as states
 from shards.bus_router import Peer
-from shards.messages import BusError, Hello
+from shards.machine_file import MachineFile
+from shards.messages import BusError, Failed, Hello
 from shards.placement import place
 from shards.shard import Shard
 from shards.supervisor import REOPEN_S, Supervisor
@@ -180,6 +181,65 @@ async def test_one_that_opens_its_log_for_ever_is_killed(
         assert on.after(REOPEN_S - 1) == states.REOPENING and killed == []
         on.after(2.0)
         assert signal.SIGKILL in killed
+
+
+@in_loop
+async def test_one_that_takes_its_time_to_stop_is_restarted_and_has_not_crashed(
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor is it taken for a serving one that is to be drained meanwhile."""
+    started: list[int] = []
+    monkeypatch.setattr(Supervisor, "_start", lambda _, shard: started.append(shard.index))
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        sent = signals_sent(monkeypatch)
+        on.supervisor.router._shards.clear()  # it is not asked
+        on.supervisor.restart(on.shard)
+        await on.supervisor.drain(on.shard, on=True)
+        on.supervisor.router._shards[1] = on.peer
+        assert on.after(20.0) == states.STOPPING and sent == [signal.SIGTERM]
+        on.after(LONG_S)
+        assert signal.SIGKILL in sent
+        sleeper.kill()
+        on.supervisor._on_end(on.shard)
+        assert (started, on.shard.reason) == ([1], "restarted on request")
+        assert not on.shard.crashes and not on.shard.failures
+
+
+@in_loop
+async def test_a_drain_that_the_shard_refuses_is_an_error(
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object) -> Failed:
+        return Failed("it is on the black list")
+
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        monkeypatch.setattr(on.supervisor.router, "ask", refuse)
+        with pytest.raises(BusError, match="on the black list"):
+            await on.supervisor.drain(on.shard, on=True)
+
+
+@in_loop
+async def test_a_shard_counts_when_it_has_served(
+    clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """A store with more shards than a start asks for is refused, and one that could not be started
+    with so many is not."""
+    file = MachineFile(tmp_path)
+    assert file.count(None) == 1
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        assert file.count(None) == 2
+        on.shard.drain = True
+        on.supervisor.save()
+        assert file.load().drained == (1,)
+        on.shard.unwatch()
+        await on.supervisor.remove(on.shard)
+        assert file.count(1) == 1
 
 
 @in_loop
