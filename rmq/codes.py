@@ -9,7 +9,7 @@ Example: a Java producer sends RequestCode.SEND_MESSAGE_V2 (310) and is answered
 ResponseCode.SUCCESS (0), or with ResponseCode.TOPIC_NOT_EXIST (17) and a remark saying why.
 
 Binary headers hold the code in 16 bits, so codes of 200000 and above arrive there cut to their low
-16 bits (200050 as 3442); nothing below maps them back.
+16 bits (200050 as 3442); a broker puts them back where it reads the frame.
 """
 
 from enum import IntEnum

@@ -4,7 +4,7 @@
           -> handler -> Outcome (outcome.pxd)
         DONE                    that was it
         TO_CONTROL..            the frame goes to the control thread, as that of every code without
-                                a row
+                                a row; given back, such a code is refused
         NEEDS_RECORD            the frame waits for a disk reader (parked_requests.pxd)
         NOT_NOW                 the frame is kept for the next turns (postponed_requests.pxd)
         TURN_FULL               said to the caller: the frame stays where it is until the next turn

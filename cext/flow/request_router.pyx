@@ -1,6 +1,7 @@
 """Request router. See request_router.pxd."""
 cimport cython
 from libc.stdint cimport uint32_t
+from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from cext.base.status cimport IO_ERROR, OK, TOO_LARGE
@@ -62,6 +63,7 @@ from cext.wire.codes cimport (
     POP_MESSAGE,
     PULL_MESSAGE,
     RECALL_MESSAGE,
+    REQUEST_CODE_NOT_SUPPORTED,
     SEND_BATCH_MESSAGE,
     SEND_MESSAGE,
     SEND_MESSAGE_V2,
@@ -170,6 +172,14 @@ cdef Outcome conclude(RequestRouter s, Connection* c, const Header* h, const Fra
     return outcome
 
 
+cdef Outcome refuse_code(RequestRouter s, Connection* c, const Header* h) noexcept nogil:
+    """Control has given back what only control could serve: handed over again, it would go round
+    for ever."""
+    cdef char text[64]
+    snprintf(text, sizeof(text), b" request type %d not supported", h.code)
+    return reply_error(s.turn, c, h, REQUEST_CODE_NOT_SUPPORTED, text)
+
+
 cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                          bint resubmitted) noexcept nogil:
     cdef Header header
@@ -192,6 +202,8 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
             return conclude(s, c, &header, f, resubmitted, 0, push_answered(s.reply, c, &header))
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     handler = handler_of(&header)
+    if handler == NULL and resubmitted:
+        return refuse_code(s, c, &header)
     if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)

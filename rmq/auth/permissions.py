@@ -46,7 +46,7 @@ ANY_USE = PUB | SUB | GET
 
 def wanted(command: Command, own_cluster: str) -> list[Wanted]:
     """What the request wants; ProtocolError: there is no row for it, or it cannot be read."""
-    row = ROWS.get(command.code) or _BY_16_BITS.get(command.code)
+    row = ROWS.get(command.code)
     if row is None:
         raise ProtocolError(f"request type {command.code} is open to nobody")
     try:
@@ -368,9 +368,6 @@ ROWS: dict[int, Row] = {
         Code.SET_COMMITLOG_READ_MODE, Code.SWITCH_TIMER_ENGINE, Code.POP_ROLLBACK,
     )},
 }  # fmt: skip
-
-# A binary header has 16 bits for the code.
-_BY_16_BITS = {code & 0xFFFF: row for code, row in ROWS.items() if code > 0xFFFF}
 
 # What no server of ours serves: clients are asked this, or another kind of server; or it told and
 # changed accounts of ACL 1.0 (50 to 54), which RocketMQ 5.5 does not serve either.

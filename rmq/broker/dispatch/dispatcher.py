@@ -14,6 +14,9 @@ that show the supervisor that this shard lives, is late by no more than that and
 The reactor reads no more of a client whose send is here
 (cext/flow/send/pending_topic_sends.pxd), so each is reported as done, whatever came of it.
 
+A binary header has 16 bits for the code (docs/protocol.md): those above are put back here, once, so
+that all behind it, the reactor included, judges and serves one and the same code.
+
 A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1
 and its text, anything else with 1, the exception's description and one log line with the place. A
 one-way request gets no reply, whatever happens. Unknown codes get 3.
@@ -45,7 +48,7 @@ from rmq.broker.dispatch.slow_requests import SlowRequests
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
-from rmq.format.remoting import Command, decode, encode
+from rmq.format.remoting import ROCKETMQ, Command, decode, encode
 from rmq.limits import REQUEST_HEADER_BYTES_MAX
 from rmq.refusal import Refusal
 
@@ -83,6 +86,7 @@ class Dispatcher(Generic[C]):
     def __init__(self, context: C, handlers: Mapping[int, Handler[C]]) -> None:
         self._context = context
         self._handlers = handlers
+        self._whole_codes = {code & 0xFFFF: int(code) for code in handlers if code > 0xFFFF}
         self._waiting: set[asyncio.Task[None]] = set()
         self._queue = FairQueue(context.core, _expects_answer)
         self._poll_scheduled = False  # a call of poll() is scheduled on the loop
@@ -177,6 +181,8 @@ class Dispatcher(Generic[C]):
         if command.is_response:
             self._context.broker_to_client.answered(connection, command)
             return
+        if command.serialize_type == ROCKETMQ:
+            command.code = self._whole_codes.get(command.code, command.code)
         access = self._context.access
         verdict = access.verdict(command, connection.address, connection.proved)
         request = Request(connection, command, verdict.user, verdict.name, arrived=came)

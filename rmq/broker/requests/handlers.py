@@ -79,15 +79,15 @@ class Contexts(
 def handler_table(*areas: Mapping[int, Handler[Contexts]]) -> dict[int, Handler[Contexts]]:
     """The rows of all areas; ValueError when two of them answer the same code."""
     table: dict[int, Handler[Contexts]] = {}
+    taken: set[int] = set()  # the 16 bits of a code that a binary header has
     for area in areas:
         for code, handler in area.items():
+            if code & 0xFFFF in taken:
+                raise ValueError(f"request code {code} has two handlers")
             if code in changes.TABLES:
                 handler = changes.with_slaves(code, handler)
-            # A binary header has 16 bits for the code.
-            for key in {code, code & 0xFFFF}:
-                if key in table:
-                    raise ValueError(f"request code {key} has two handlers")
-                table[key] = handler
+            taken.add(code & 0xFFFF)
+            table[code] = handler
     return table
 
 

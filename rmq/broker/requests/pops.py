@@ -14,8 +14,7 @@ seen. The checks are RocketMQ's, in its order:
     a message filter of the broker's owner                  23
 
 When none applies the reactor gets topic, group and expression, and the request goes back; the
-reactor never hands the same frame over twice. A binary header has no room for these codes
-(docs/protocol.md), so dispatch knows them by their last 16 bits as well.
+reactor never hands the same frame over twice.
 
 Example: the first pop of a group that nobody made: the group is made and the pop served.
 """

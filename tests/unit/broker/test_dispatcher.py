@@ -13,7 +13,7 @@ from rmq.broker.dispatch.dispatcher import Dispatcher
 from rmq.broker.dispatch.request import Reply, Request
 from rmq.broker.requests.handlers import handler_table
 from rmq.codes import ResponseCode
-from rmq.format.remoting import Command
+from rmq.format.remoting import JSON, ROCKETMQ, Command, encode
 from rmq.refusal import Refusal
 
 
@@ -110,8 +110,6 @@ async def test_too_many_waiting_requests_are_refused(
 
 @in_loop
 async def test_binary_requests_get_binary_replies(tmp_path: Path) -> None:
-    from rmq.format.remoting import encode
-
     async with control(tmp_path) as broker:
         client = broker.core.client()
         command = Command(
@@ -122,6 +120,22 @@ async def test_binary_requests_get_binary_replies(tmp_path: Path) -> None:
         reply = client.reply_to(5)
         assert reply is not None
         assert (reply.serialize_type, reply.fields) == (1, {"offset": "0"})
+
+
+@in_loop
+async def test_a_code_that_a_binary_header_has_cut_is_put_back(tmp_path: Path) -> None:
+    """3443 stands for 200051 in a binary header, and in JSON for nothing."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for opaque, kind in ((1, ROCKETMQ), (2, JSON)):
+            command = Command(code=3443, opaque=opaque, serialize_type=kind)
+            broker.core.report(0, client.number, encode(command)[4:])
+        await broker.core.until(lambda: client.reply_to(2) is not None)
+        reply = client.reply_to(2)
+        assert reply is not None
+        assert (reply.code, reply.remark) == (3, " request type 3443 not supported")
+        assert client.reply_to(1) is None
+        assert [each.opaque for each in client.given_back()] == [1]
 
 
 @in_loop
@@ -137,4 +151,6 @@ def test_a_code_with_two_handlers_is_refused() -> None:
 
     with pytest.raises(ValueError, match="request code 5 has two handlers"):
         handler_table({5: answer}, {5: answer})
-    assert set(handler_table({5: answer, 200050: answer})) == {5, 200050, 200050 & 0xFFFF}
+    with pytest.raises(ValueError, match="request code 3442 has two handlers"):
+        handler_table({200050: answer}, {3442: answer})  # the same in a binary header
+    assert set(handler_table({5: answer, 200050: answer})) == {5, 200050}

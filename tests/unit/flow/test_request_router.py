@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.shard import REQUEST, Shard, request
 
+from rmq.codes import ResponseCode
 from rmq.format.remoting import JSON, ROCKETMQ
 
 # Without fields and body each is refused by its own handler, which says what is missing.
@@ -25,16 +26,28 @@ def test_what_has_a_handler_is_answered_without_control(shard: Shard, kind: int)
     assert shard.kept(REQUEST) == []
 
 
-def test_what_has_none_goes_to_control_as_it_came_each_time(shard: Shard) -> None:
+def test_what_has_none_goes_to_control_as_it_came(shard: Shard) -> None:
     shard.core.set_delay_levels([1000], [0])
     client = shard.connect()
     for code in CONTROLS:
         frame = request(code, body=b"body")
         client.put(frame)
-        ((number, handed),) = shard.reports(REQUEST)
+        ((_, handed),) = shard.reports(REQUEST)
         assert handed == frame[4:]
+
+
+def test_what_has_none_is_refused_where_control_gives_it_back(shard: Shard) -> None:
+    """Handed over again and again it would go round for ever."""
+    shard.core.set_delay_levels([1000], [0])
+    client = shard.connect()
+    for code in CONTROLS:
+        client.put(request(code, opaque=code))
+        ((number, handed),) = shard.reports(REQUEST)
         shard.core.resubmit(number, handed)
-        assert shard.reports(REQUEST) == [(number, handed)]
+        reply = client.reply()
+        assert (reply.opaque, reply.code) == (code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        assert reply.remark == f" request type {code} not supported"
+    assert shard.kept(REQUEST) == []
 
 
 def test_pops_are_controls_until_the_broker_has_started(shard: Shard) -> None:
