@@ -12,7 +12,8 @@
     The control thread or the disk readers are too busy: SYSTEM_BUSY.
 
 What comes again (given back by control, with its record from the disk, or postponed) takes the same
-way. A new request code is one row of the table in request_router.pyx, and one of docs/promises.md.
+way; of a client that is gone meanwhile without admission, which has had it. A new request code is
+one row of the table in request_router.pyx, and one of docs/promises.md.
 
 Example: 11 PULL_MESSAGE of an unknown topic: accept_pull() says TO_CONTROL; the frame comes back
 from control by route_again(), resubmitted; accept_pull() puts the pull into the turn's list: DONE.

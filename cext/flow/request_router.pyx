@@ -74,13 +74,14 @@ from cext.wire.codes cimport (
     UPDATE_CONSUMER_OFFSET,
 )
 from cext.wire.frame cimport find_frame
-from cext.wire.header cimport parse_header
+from cext.wire.header cimport header_find, parse_header
 from cext.wire.header_shapes cimport (
     header_shapes_open,
     header_shapes_room,
     parse_header_like,
 )
 from cext.wire.pop_request cimport pop_code
+from cext.wire.text cimport Text
 
 cdef enum:
     HANDLERS = 18
@@ -221,10 +222,14 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
 # ------------------------------------------------------------------- what comes again
 
 cdef Outcome route_orphan(RequestRouter s, const Frame* f, bint resubmitted) noexcept nogil:
-    """Its client is gone; some requests count all the same. DONE or TURN_FULL."""
+    """Its client is gone; some requests count all the same. DONE or TURN_FULL.
+
+    Whose it was is not looked at again: admission has let it in, or control, which has judged the
+    message that is meant. Certificate and address, which may say it, have gone with the client."""
     cdef Connection nobody
     cdef Header header
     cdef const RequestHandler* handler
+    cdef const Text* topic
     if parse_header(f.header, f.header_bytes, f.serialize_type, &header) != OK:
         return DONE
     handler = handler_of(&header)
@@ -232,11 +237,9 @@ cdef Outcome route_orphan(RequestRouter s, const Frame* f, bint resubmitted) noe
         return DONE
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
-    s.turn.is_bound = s.auth.authorizes     # whose it was is not looked at again, ...
-    if s.auth.authenticates and resubmitted:    # ... but where control alone has done so
-        s.turn.is_bound = False
-        if admit(s.auth, &nobody, &header, f, resubmitted) != GO_ON:
-            return DONE
+    # Who names no topic was let in for any, or control has found that he may end this one.
+    topic = header_find(&header, b"topic")
+    s.turn.is_bound = s.auth.authorizes and topic != NULL and topic.length > 0
     return conclude(s, &nobody, &header, f, resubmitted, handler.traits,
                     handler.run(s.services[handler.service], &nobody, &header, f, True))
 

@@ -12,7 +12,8 @@ judged here, names with backslashes and very long values with some, is control's
 
 What control gives back (resubmitted) is judged here again, but for its signature, over what control
 may have changed: bodies can be written so that the two read them differently, and what counts is
-what is served. Its header is control's own writing.
+what is served. Its header is control's own writing. Where its client is gone meanwhile, and with it
+certificate and address, control's verdict counts (request_router.pyx).
 
 Example: 310 with b=orders and the key of alice, who may Pub on Topic:orders*: GO_ON.
 """

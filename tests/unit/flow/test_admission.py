@@ -377,29 +377,6 @@ def test_what_control_gives_back_is_judged_as_it_is_served(
     assert (allowed, refused) == (expected, not expected)
 
 
-@pytest.mark.parametrize(
-    ("topic", "name", "expected"),
-    [(b'"topic":"t",', b"alice", True), (b"", b"alice", True), (b'"topic":"u",', b"alice", False),
-     (b"", b"bob", False), (b"", b"", False)],
-)  # fmt: skip
-def test_what_control_gives_back_of_a_client_that_is_gone_is_judged_too(
-    shard: Shard, topic: bytes, name: bytes, expected: bool
-) -> None:
-    """The end of a transaction counts all the same, where it may."""
-    put(shard, one_user("alice", ("Topic:t", "All")))
-    client = shard.connect()
-    client.put(encode(Command(code=35, opaque=2)))
-    ((number, _),) = shard.reports(REQUEST)
-    client.close()
-    shard.until(lambda stats: stats["connections"] == 0)
-    before = judged(shard)
-    header = HEADER % (37, topic, b'"%s"' % name)
-    shard.core.resubmit(number, len(header).to_bytes(4, "big") + header)
-    shard.until(lambda stats: (stats["auth_allowed"], stats["auth_refused"]) != before)
-    allowed, refused = (now - then for now, then in zip(judged(shard), before, strict=True))
-    assert (allowed, refused) == (expected, not expected)
-
-
 def test_names_of_strangers_look_like_nothing_else(shard: Shard) -> None:
     put(shard, Accounts())
     client = shard.connect()

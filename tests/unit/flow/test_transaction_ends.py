@@ -13,6 +13,8 @@ import pytest
 from support.page_cache import drop_page_cache
 from support.shard import MIB, REQUEST, Shard, bodies, pull, request, send
 
+from rmq.auth.packed import packed_addresses
+from rmq.auth.white_list import WhiteList
 from rmq.format.message import decode_messages
 
 pytestmark = pytest.mark.still_clock
@@ -55,10 +57,13 @@ def send_half(shard: Shard, body: bytes = b"order") -> tuple[int, int]:
     return place(reply.fields)
 
 
-def end(half: tuple[int, int], decision: int = 8, one_way: bool = True, opaque: int = 1) -> bytes:
+def end(
+    half: tuple[int, int], decision: int = 8, one_way: bool = True, opaque: int = 1, **fields: str
+) -> bytes:
     return request(
         37, opaque, one_way=one_way, producerGroup="P", tranStateTableOffset=half[0],
         commitLogOffset=half[1], commitOrRollback=decision, fromTransactionCheck=False, msgId="U",
+        **fields,
     )  # fmt: skip
 
 
@@ -136,6 +141,36 @@ def test_the_end_of_a_client_that_is_gone_counts(make: Make, tmp_path: Path) -> 
     client.put(end(half))
     client.close()
     ended(shard)
+
+
+def test_the_end_of_one_who_may_do_everything_counts_though_he_is_gone(
+    make: Make, tmp_path: Path
+) -> None:
+    """Clients before 5.0 name no topic, and this one's address is gone with him."""
+    shard, (half,) = forgotten(make, tmp_path, b"order")
+    shard.core.set_white_list(packed_addresses([WhiteList.of("127.0.0.1")]))
+    shard.core.set_auth(True, True, [], [])
+    client = shard.connect()
+    client.put(end(half))
+    client.close()
+    ended(shard)
+
+
+def test_the_end_that_control_gives_back_counts_though_its_client_is_gone(make: Make) -> None:
+    """Control has found that he may, by his certificate or address. A topic that is named has to be
+    the message's, as where he is there."""
+    shard = make()
+    halves = [send_half(shard, b"%d" % n) for n in range(3)]
+    shard.core.set_auth(True, True, [], [])
+    client = shard.connect()
+    client.put(request(35))  # of which control says whose it is
+    ((number, _),) = shard.reports(REQUEST)
+    client.close()
+    shard.until(lambda counters: counters["connections"] == 1)
+    for half, named in zip(halves, ({"topic": "t2"}, {"topic": "t"}, {}), strict=True):
+        shard.core.resubmit(number, end(half, **named)[4:])
+    ended(shard, 2)
+    shard.until(lambda _: shard.core.open_halves(0, 9)[2] == [0])
 
 
 def test_ends_that_come_before_the_transactions_are_loaded_wait(make: Make) -> None:
