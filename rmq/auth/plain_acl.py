@@ -13,8 +13,9 @@
         topicPerms: [orders=PUB|SUB, bills=DENY]      Topic:orders, Custom
         groupPerms: [g=SUB]                           Group:g
 
-PUB and SUB become Pub and Sub, DENY is Deny All. An access key counts in the first file that has
-it. Names are whole ones: ACL 1.0 knows no patterns of them.
+PUB and SUB become Pub and Sub, DENY is Deny All. A default is for what is not listed: where it
+would allow more of what is, the Default policy denies that by its whole name. An access key counts
+in the first file that has it. Names are whole ones: ACL 1.0 knows no patterns of them.
 
 Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "12345678".
 """
@@ -45,6 +46,7 @@ _ACTIONS = {
     "PUB|SUB": frozenset((Action.PUB, Action.SUB)),
     "SUB|PUB": frozenset((Action.PUB, Action.SUB)),
 }
+_DENIED = (frozenset((Action.ALL,)), Decision.DENY)
 # ACL 1.0 asks nobody for a right to trace.
 _TRACES = PolicyEntry(topic(names.TRACE_TOPIC), frozenset((Action.PUB,)), Decision.ALLOW)
 
@@ -144,14 +146,20 @@ def _add(found: FixedAccounts, path: Path, account: Mapping[Any, Any]) -> None:
         *(_entry(topic, each, path, name) for each in _list(path, account, "topicPerms")),
         *(_entry(group, each, path, name) for each in _list(path, account, "groupPerms")),
     ]
-    default = [
-        PolicyEntry(Resource(kind_of, "", Pattern.ANY), *_permission(account.get(member)))
+    default = {
+        kind_of: PolicyEntry(Resource(kind_of, "", Pattern.ANY), *_permission(account.get(member)))
         for kind_of, member in (
             (ResourceType.TOPIC, "defaultTopicPerm"),
             (ResourceType.GROUP, "defaultGroupPerm"),
         )
+    }
+    closed = [
+        PolicyEntry(each.resource, *_DENIED)
+        for each in custom
+        if _adds(default[each.resource.type], each)
     ]
-    found.acls[name] = Acl().merged(PolicyType.CUSTOM, custom).merged(PolicyType.DEFAULT, default)
+    acl = Acl().merged(PolicyType.CUSTOM, custom)
+    found.acls[name] = acl.merged(PolicyType.DEFAULT, [*default.values(), *closed])
     white = _text(account.get("whiteRemoteAddress"))
     if white:
         found.unsigned[name] = _white_list(path, "whiteRemoteAddress", white)
@@ -164,11 +172,17 @@ def _entry(make: Any, given: Any, path: Path, account: str) -> PolicyEntry:
     return PolicyEntry(make(name.strip()), *_permission(permission))
 
 
+def _adds(default: PolicyEntry, listed: PolicyEntry) -> bool:
+    """Whether the default allows what the entry of a resource does not speak of."""
+    is_open = default.decision is listed.decision is Decision.ALLOW
+    return is_open and not default.actions <= listed.actions
+
+
 def _permission(given: Any) -> tuple[frozenset[Action], Decision]:
     """Whatever is not PUB or SUB denies, as with RocketMQ."""
     actions = _ACTIONS.get(_text(given))
     if actions is None:
-        return frozenset((Action.ALL,)), Decision.DENY
+        return _DENIED
     return actions, Decision.ALLOW
 
 

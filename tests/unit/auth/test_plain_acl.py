@@ -10,7 +10,7 @@ import pytest
 from rmq.auth.authorization import Wanted, address, refusal
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.plain_acl import PlainAclFiles, files, read
-from rmq.auth.policy import Action, Decision
+from rmq.auth.policy import Acl, Action, Decision
 from rmq.auth.resource import group, topic
 from rmq.auth.white_list import WhiteList
 from rmq.errors import ConfigError, ProtocolError
@@ -96,6 +96,26 @@ def test_a_retry_topic_is_the_group_of_its_whole_name(tmp_path: Path) -> None:
     ):  # fmt: skip
         wanted = [Wanted(topic(retries), SUB)]
         assert (refusal(found.users[name], found.acls[name], wanted, None) == "") is may, retries
+
+
+@pytest.mark.parametrize("kind", [topic, group])
+def test_a_default_is_for_what_is_not_listed(tmp_path: Path, kind: Any) -> None:
+    """As with RocketMQ 4: it adds nothing to what the file says of a name."""
+    (tmp_path / "plain_acl.yml").write_text(
+        "accounts:\n"
+        "- {accessKey: carol12, secretKey: abcdefgh, "
+        "defaultTopicPerm: SUB, topicPerms: [salaries=PUB, both=PUB|SUB, shut=DENY], "
+        "defaultGroupPerm: SUB, groupPerms: [salaries=PUB, both=PUB|SUB, shut=DENY]}\n"
+    )
+    acl = read([tmp_path / "plain_acl.yml"]).acls["carol12"]
+    for name, actions, decision in (
+        ("salaries", PUB, Decision.ALLOW), ("salaries", SUB, Decision.DENY),
+        ("both", PUB, Decision.ALLOW), ("both", SUB, Decision.ALLOW),
+        ("shut", PUB, Decision.DENY), ("shut", SUB, Decision.DENY),
+        ("salaries2", SUB, Decision.ALLOW), ("salaries2", PUB, None),
+    ):  # fmt: skip
+        assert acl.decision(kind(name), actions, None) is decision, name
+    assert Acl.of(acl.members()).members() == acl.members(), "as an import carries it"
 
 
 def test_addresses_of_the_example(example: FixedAccounts) -> None:

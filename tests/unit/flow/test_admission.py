@@ -23,6 +23,7 @@ from rmq.auth.accounts import Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.gate import Gate
 from rmq.auth.packed import packed, packed_addresses
+from rmq.auth.plain_acl import read
 from rmq.auth.user import User
 from rmq.auth.white_list import WhiteList
 from rmq.codes import FLAG_ONE_WAY, RequestCode, ResponseCode
@@ -473,6 +474,35 @@ def test_white_addresses_are_the_same_on_both_sides(shard: Shard, seed: int) -> 
             found[expected] += 1
         client.close()
     assert min(found.values()) > 30
+
+
+@pytest.mark.parametrize(
+    ("code", "topic", "group", "expected"),
+    [
+        (310, "salaries", "", True),
+        (310, "bills", "", False),
+        (11, "salaries", "g", False),
+        (11, "bills", "g", True),
+        (11, "bills", "payroll", False),
+    ],
+)
+def test_a_default_of_acl_1_opens_nothing_that_is_listed(
+    shard: Shard, tmp_path: Path, code: int, topic: str, group: str, expected: bool
+) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(
+        "accounts:\n"
+        "- {accessKey: carol12, secretKey: abcdefgh, defaultTopicPerm: SUB, defaultGroupPerm: SUB, "
+        "topicPerms: [salaries=PUB], groupPerms: [payroll=PUB]}\n"
+    )
+    accounts = Accounts()
+    accounts.fixed = read([path])
+    gate, client = put(shard, accounts), shard.connect()
+    fields = {"b": topic} if code in LETTERS else {"topic": topic, "consumerGroup": group}
+    signed = Credentials("carol12", "abcdefgh").sign(fields)
+    command = Command(code=code, fields=signed, flag=FLAG_ONE_WAY)
+    assert (gate.verdict(command, client.address).refusal == "") == expected
+    assert verdict(shard, client, command) == expected
 
 
 def test_a_white_list_that_is_none_changes_nothing(shard: Shard) -> None:
