@@ -70,6 +70,12 @@ class Resource(msgspec.Struct, frozen=True):
         star = "" if self.pattern is Pattern.LITERAL else "*"
         return f"{self.type.value}:{self.name}{star}"
 
+    @property
+    def is_as_written(self) -> bool:
+        """Whether its text stands for it: a whole name that ends with a star is written like a
+        pattern."""
+        return self.pattern is not Pattern.LITERAL or not self.name.endswith("*")
+
     def covers(self, other: Resource) -> bool:
         """Whether an entry for this is one for the other, which has a name of its own."""
         if other.type is ResourceType.TOPIC and names.is_inner(other.name):

@@ -115,10 +115,12 @@ def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) 
     """Make the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with what they may do.
 
     Users that are there keep their password and get what the files allow. Addresses that need no
-    account (white lists) are not taken over: they are named, and can be given by --from. A broker
-    with aclEnable=true goes by the files themselves, white lists included.
+    account (white lists) are not taken over: they are named, and can be given by --from. So are
+    names that end with *: an entry of that text would be about all that begin so. A broker with
+    aclEnable=true goes by the files themselves, white lists included.
     """
     from rmq.auth.plain_acl import read
+    from rmq.auth.policy import PolicyType
 
     found = read(files)
     with accounts_of(namesrv, controller) as accounts:
@@ -130,9 +132,14 @@ def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) 
                 if not error.remark.endswith(IS_THERE):
                     raise
                 click.echo(f"{name}: is there already")
-            for policy in found.acls[name].members() if name in found.acls else ():
-                is_default = policy["policyType"] == "Default"
-                accounts.put_acl(name, policy["entries"], is_default=is_default)
+            for kind, entries in found.acls[name].policies.items():
+                kept = [each.members() for each in entries if each.resource.is_as_written]
+                if kept:
+                    accounts.put_acl(name, kept, is_default=kind is PolicyType.DEFAULT)
+    for name, acl in sorted(found.acls.items()):
+        resources = {each.resource for entries in acl.policies.values() for each in entries}
+        for text in sorted(str(each) for each in resources if not each.is_as_written):
+            click.echo(f"{name}: {text} is left out: it would be about all names that begin so")
     for name in sorted(found.unsigned):
         click.echo(f"{name}: its white addresses are left out: all must sign")
     if found.white:

@@ -574,18 +574,23 @@ def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> N
         "  - accessKey: rocketmq\n"
         "    secretKey: '12345678'\n"
         "    whiteRemoteAddress: 10.0.0.*\n"
-        "    topicPerms: [orders=PUB|SUB, bills=DENY]\n"
+        "    topicPerms: [orders=PUB|SUB, bills=DENY, 'letters*=PUB', '*=PUB']\n"
         "    groupPerms: [billing=SUB]\n"
     )
     text = command(broker, "acl", "import", str(path)).stdout
     assert "rocketmq: made" in text
     assert "white addresses are left out" in text
+    for name in ("Topic:letters*", "Topic:*"):  # whole names in the file, and no patterns
+        assert f"rocketmq: {name} is left out: it would be about all names that begin so" in text
     assert "rocketmq: is there already" in command(broker, "acl", "import", str(path)).stdout
     given = {"namesrv_addr": broker.namesrv, **keys(Credentials("rocketmq", "12345678"))}
     with Producer("p", **given) as producer:
         producer.send(Message("orders", b"x"))
         with pytest.raises(RemoteError, match="Topic:bills"):
             producer.send(Message("bills", b"x"))
+        for topic in ("letters-of-others", "others"):
+            with pytest.raises(RemoteError, match=f"Topic:{topic}"):
+                producer.send(Message(topic, b"x"))
 
 
 def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> None:
