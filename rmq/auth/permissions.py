@@ -263,7 +263,7 @@ ROWS: dict[int, Row] = {
     Code.CLONE_GROUP_OFFSET: _all(
         _group(GET, "srcGroup", optional=True),
         _group(UPDATE, "destGroup"),
-        _topic(UPDATE, optional=True),
+        _topic(UPDATE, optional=True),  # without one: Update on each that is copied (offsets.py)
     ),
     Code.QUERY_CORRECTION_OFFSET: _all(
         _each(group, "filterGroups", ",", GET), _group(GET, "compareGroup"), _topic(GET)

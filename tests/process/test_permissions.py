@@ -23,9 +23,13 @@ from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.accounts import Accounts
 from rmq.auth.permissions import CLOSED
 from rmq.auth.policy import Action
+from rmq.broker.tables.groups import GroupConfig
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
+from rmq.format import fastjson
 from rmq.format.remoting import Command, field_texts
 from rmq.format.signature import Credentials
 
@@ -90,6 +94,9 @@ def users() -> Accounts:
     resource. other-7-1: where that is for all other actions."""
     accounts = Accounts()
     put(accounts, MIGHTY.access_key, [entry("*", "All")])
+    groups = [entry("Group:cloned-from", "Get"), entry("Group:cloned-to", "Update")]
+    put(accounts, "of-groups", groups)
+    put(accounts, "of-topics-too", [*groups, entry("Topic:*", "Update")])
     for number, case in enumerate(CASES):
         for way, rights in enumerate(case.ways):
             put(accounts, f"with-{number}-{way}", [entry(*right) for right in rights])
@@ -184,6 +191,30 @@ def test_what_is_closed_is_closed_to_who_may_do_everything(
             reply = server.ask(MIGHTY, code, {"topic": "t", "clusterName": "c"}, b"{}")
             assert reply is not None
             assert (reply.code, reply.body) == (ResponseCode.NO_PERMISSION, b""), code
+
+
+def test_offsets_of_all_topics_are_cloned_by_who_may_change_each(broker: BrokerProcess) -> None:
+    """314 without a topic copies those of all topics of the group."""
+    clone = {"srcGroup": "cloned-from", "destGroup": "cloned-to"}
+    place = {"topic": "cloned", "queueId": 0}
+    asked = {**place, "consumerGroup": "cloned-to", "setZeroIfNotFound": "false"}
+    with Cluster(broker.namesrv, account=ADMIN) as cluster:
+        admin.create_topic(cluster, "cloned", 1)
+    with Asking(broker.address) as server:
+
+        def answer(who: Credentials, code: int, fields: dict[str, Any], body: bytes = b"") -> int:
+            reply = server.ask(who, code, fields, body)
+            assert reply is not None
+            return reply.code
+
+        group = fastjson.dumps(GroupConfig("cloned-from").members())
+        assert answer(ADMIN, 200, {}, group) == 0
+        stored = {**place, "consumerGroup": "cloned-from", "commitOffset": 0}
+        assert answer(ADMIN, 15, stored) == 0
+        assert is_refused(server.ask(by("of-groups"), 314, clone, b""))
+        assert answer(ADMIN, 14, asked) == ResponseCode.QUERY_NOT_FOUND
+        assert answer(by("of-topics-too"), 314, clone) == 0
+        assert answer(ADMIN, 14, asked) == 0
 
 
 # What a broker and a name server tell of all that a request could change.

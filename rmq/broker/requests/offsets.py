@@ -14,6 +14,8 @@ Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ doe
 from collections.abc import Awaitable
 from typing import Protocol
 
+from rmq.auth.permissions import UPDATE
+from rmq.broker.access import Access
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -34,6 +36,7 @@ from rmq.refusal import Refusal
 class Context(logic_queues.Context, Protocol):
     """What these handlers use of the broker."""
 
+    access: Access
     consumers: ConsumerTable
     groups: GroupTable
     offsets: OffsetTable
@@ -146,10 +149,17 @@ async def clone_group_offset(context: Context, request: Request) -> Reply:
     offline = command.bool_field("offline", False)
     topics = [check_topic(topic)] if topic else context.offsets.topics_of(source)
     group = context.consumers.get(source)
-    for each in topics:
-        subscribed = group is None or not group.subscriptions or each in group.subscriptions
-        if each in context.topics and (offline or subscribed):
-            context.offsets.copy(source, target, each)
+    copied = [
+        each
+        for each in topics
+        if each in context.topics
+        and (offline or group is None or not group.subscriptions or each in group.subscriptions)
+    ]
+    if not topic:  # what it names was judged before
+        for each in copied:
+            context.access.require(request.asker, each, UPDATE)
+    for each in copied:
+        context.offsets.copy(source, target, each)
     await context.offsets.save()  # an operator's word, as a reset is
     return command.reply()
 
