@@ -6,7 +6,8 @@
 
 Whether a password is right only a broker knows: it is asked something, and what it says of the
 signature counts, not whether the account may ask it. Brokers that ask nobody who he is have no
-accounts to log in with. Who fails FAILURES_MAX times from one address waits.
+accounts to log in with. Who fails FAILURES_MAX times from one address waits; a try counts as failed
+until it has succeeded, so that no more of them than that wait for a broker at once.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ class Login:
             text = f"Too many failed logins from {where}: wait a minute."
             journal.refused(request, text)
             return _login_page(request, target, name, text, 429)
+        self._pace.failed(where)
         if console.settings.password:
             fault = _password_fault(console, password)
         else:
             fault = await self._account_fault(console, name, password)
         if fault is not None:
-            self._pace.failed(where)
             journal.failed(request, f"login as {name[:100]!r}", fault)
             return _login_page(request, target, name, fault, 403)
         self._pace.succeeded(where)

@@ -85,6 +85,11 @@ def test_a_wrong_password_an_unknown_name_and_too_many_of_them(console: Browser)
     assert "wait a minute" in text_of(waits.text)
 
 
+def test_logins_that_succeed_are_not_counted(console: Browser) -> None:
+    for _ in range(FAILURES_MAX + 1):
+        logged_in(console, ALICE)
+
+
 def test_a_login_gives_the_browser_another_name_and_a_logout_too(console: Browser) -> None:
     console.get("/login")
     before = console.client.cookies["rmq-console"]
