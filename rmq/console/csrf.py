@@ -2,7 +2,7 @@
 
 Three things have to be right, each of which would be enough in most browsers:
 
-    the cookie      SameSite=Strict: another site's pages do not send it
+    the cookie      SameSite=Lax: forms of another site's pages do not send it
     the origin      Origin, or Sec-Fetch-Site, says that a page of this console sent it
     the token       a hidden field of the form, made of the cookie by a key that stays here
 

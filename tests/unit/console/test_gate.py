@@ -7,11 +7,13 @@ headers; tests/process/test_console_browser.py looks at one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from support.console import NOBODY, Browser, served_console, text_of
 
+from rmq.console import csrf
 from rmq.console.gate import BODY_BYTES_MAX
 from rmq.console.routes import CHANGES, ROUTES
 from rmq.console.settings import ConsoleSettings
@@ -164,6 +166,11 @@ def test_the_cookie_is_hidden_from_scripts_and_made_anew_where_it_is_none(consol
         asked = again.client.get("/login", headers={"Cookie": f"rmq-console={bad}".encode()})
         assert "set-cookie" in asked.headers
     assert "set-cookie" not in console.get("/login").headers
+
+
+def test_what_csrf_says_of_the_cookie_is_so(console: Browser) -> None:
+    (said,) = re.findall(r"SameSite=\w+", csrf.__doc__ or "")
+    assert said in Browser(console.base).get("/login").headers["set-cookie"].split("; ")
 
 
 def test_a_form_is_bounded_and_of_one_kind(console: Browser) -> None:
