@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.broker_process import PATIENT, READY, command
-from support.shard import Client, bodies, pull, send
+from support.shard import MIB, Client, bodies, pull, request, send
 from support.waiting import HANG_S, wait_until
 
 POOL = (
@@ -104,6 +104,37 @@ def test_a_failed_write_poisons_the_log_and_what_comes_after_is_refused(
         acked, code, remark = send_until_refused(client)
         assert acked >= 1  # into the pool, before the committer failed
         assert code == 14 and "poisoned" in remark
+        client.close()
+
+
+def finds(client: Client, key: str) -> bool:
+    code = client.ask(request(
+        12, topic="TBW102", key=key, maxNum=32, beginTimestamp=0, endTimestamp=2**63 - 1
+    )).code  # fmt: skip
+    assert code in (0, 22)  # QUERY_NOT_FOUND
+    return code == 0
+
+
+def test_a_record_that_is_half_written_when_the_indexer_comes_is_found(
+    tmp_path: Path, faults
+) -> None:
+    """The committer writes 4 MiB at once: the second record, and a part of the third."""
+    with broker(tmp_path, faults) as (_, port):
+        client = Client(port)
+        faults.hold("pwrite", path=LOG)
+        for number in range(3):
+            body = bytes(3 * MIB)
+            assert client.ask(send("TBW102", body, i=f"KEYS\x01k{number}\x02")).code == 0
+            wait_until(lambda: faults.hits(0) == 1)  # that of the first alone
+        for _ in range(2):
+            faults.let_go()
+            wait_until(lambda: faults.hits(0) == 1)  # the next
+        wait_until(lambda: finds(client, "k1"))
+        assert not finds(client, "k2")
+        faults.clear()
+        assert client.ask(send("TBW102", b"end", i="KEYS\x01end\x02")).code == 0
+        wait_until(lambda: finds(client, "end"))
+        assert finds(client, "k2")
         client.close()
 
 

@@ -7,6 +7,7 @@ Bytes come through a LogWindow: by pread, or borrowed from the log's tail ring a
 is close behind the reactor; then what next() gave counts only once `window.is_sound()` is true.
 What is no record although it is below `written` (damage of the disk) is skipped as recovery does
 it: on to the next bytes that are a record of their own position, or to the next segment.
+With a store pool `written` may stand inside a record (committer.pxd): that one is not ready.
 
 Example: records of 97 bytes at 0 and 97, written 194: next() gives both, then NOT_READY with
 position 194. The first segment is dropped meanwhile: the next call goes on at the second's start.

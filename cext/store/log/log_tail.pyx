@@ -49,8 +49,12 @@ cdef class LogTail:
             return Status.CORRUPT
         if not window_has(self.window, offset, total):
             status = self.window.fill(offset, total, limit)
+        # Only a committer stops inside a record. What claims to be larger than any is damage.
+        if status == Status.NOT_READY and (not self.log.pooled
+                                           or total > self.log.max_record_bytes):
+            return Status.CORRUPT
         if status != Status.OK:
-            return Status.CORRUPT if status == Status.NOT_READY else status
+            return status
         status = record_parse(window_at(self.window, offset), <uint64_t> total, offset, check_crc,
                               out)
         return Status.OK if status == Status.OK else Status.CORRUPT
@@ -92,7 +96,8 @@ cdef class LogTail:
                 break
             if status != Status.OK:
                 return status
-            if self._parse(at, True, &view) == Status.OK:
+            status = self._parse(at, True, &view)
+            if status == Status.OK or status == Status.NOT_READY:
                 break
         self.skipped += <uint64_t> (at - begin)
         self.position = at
