@@ -169,7 +169,8 @@ cdef void timer_written(DelayService s) noexcept nogil:
     x.done_seen = x.delivered + x.recalled + x.rolled
     x.clock_moved = False
     now.fed = x.fed
-    now.log_end = s.append.log.marks.written
+    # Not `written`: what was delivered into a store pool is not in the file yet.
+    now.log_end = s.append.log.marks.appended
     now.shift_ms = x.shift_ms
     now.base_ms = s.schedule.clock_base
     now.boot = x.recovered.boot

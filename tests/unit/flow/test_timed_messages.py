@@ -24,6 +24,12 @@ from rmq.offline.checker import check_store
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 TIMER = "rmq_sys_wheel_timer"
+# A quarter of the pool, 4 MiB, is written at once; what is less waits for longer than a test.
+POOL = {
+    "transientStorePoolEnable": True, "transientStorePoolSize": 1,
+    "commitCommitLogLeastPages": 1 << 20, "commitIntervalCommitLog": 60_000,
+    "commitCommitLogThoroughInterval": 60_000,
+}  # fmt: skip
 HOUR_MS = 3_600_000  # not over before the test is: the broker's clock is set forward by it
 
 
@@ -470,6 +476,25 @@ async def test_a_position_beyond_the_log_does_not_count_when_the_log_has_grown(
     assert max(log_ends(cut / position), default=0) <= end
     async with live_broker(cut) as broker:
         await until(lambda: bodies(broker) == [b"make", b"timed"])
+
+
+@in_loop
+async def test_what_was_delivered_into_a_store_pool_comes_after_a_kill(tmp_path: Path) -> None:
+    live, killed = tmp_path / "live", tmp_path / "killed"
+    async with served(live, **POOL) as (broker, client):
+        stats = broker.core.stats
+        await client.send("t", b"make")
+        await client.send("t", b"timed", i=after(5))
+        for _ in range(5):  # until the committer has to write
+            await client.send("t", bytes(900_000))
+        await until(lambda: len(entries(broker, TIMER)) == 1, still=True)
+        await pass_seconds(broker.core, 6)
+        await until(lambda: stats()["timers_delivered"] == 1, still=True)
+        await pass_seconds(broker.core, 0.1)  # its position is written in that turn
+        shutil.copytree(live, killed)
+        assert b"timed" not in bodies(broker), "the committer has written it"
+    async with live_broker(killed) as broker:
+        await until(lambda: b"timed" in bodies(broker))
 
 
 @in_loop
