@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from support.faults import Faults
 from support.faulty_shard import Start
-from support.shard import Client, Shard, bodies, pull, send, send_batch
+from support.shard import Client, Shard, bodies, pull, request, send, send_batch
 from support.waiting import HANG_S
 from support.wire_frames import batch_body
 
 TRIES = 4
+HALF_MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02"
 
 
 def everything(client: Client, topic: str = "t") -> list[bytes]:
@@ -157,6 +158,73 @@ def test_queue_files_that_cannot_be_written_refuse_sends_until_they_can(
         time.sleep(0.02)
     assert reply.fields["queueOffset"] == str(acked * 50)
     assert len(everything(client)) == acked * 50 + 1
+    assert worker.stop() == 0
+
+
+def commit(half: dict[str, str], opaque: int) -> bytes:
+    """The end of a transaction; `half`: fields of the answer to its half message."""
+    return request(
+        37, opaque, producerGroup="P", tranStateTableOffset=half["queueOffset"],
+        commitLogOffset=int(half["msgId"][-16:], 16), commitOrRollback=8,
+        fromTransactionCheck=False, msgId="U",
+    )  # fmt: skip
+
+
+def test_what_one_turn_takes_beyond_the_room_of_queues_comes_when_their_files_can_be_written(
+    start: Start, faults: Faults, tmp_path: Path
+) -> None:
+    """A batch of 60 where there is room for 59 entries, and a commit behind it in the same turn."""
+    worker = start(queue_chunks=32, transactions=True)  # of 50 entries: 30 for t, 2 for HALF and OP
+    client = worker.connect()
+    faults.fail("pwrite", errno.EIO, path="consumequeue/")
+    halves = [client.ask(send("t", b"half %d" % n, n, i=HALF_MARKS, f=4)) for n in (1, 2)]
+    assert [half.code for half in halves] == [0, 0]
+    assert client.ask(commit(halves[0].fields, 3)).code == 0
+    batches = [[b"%d of %d" % (n, number) for n in range(60)] for number in range(25)]
+    for batch in batches[:24]:
+        assert client.ask(send_batch("t", batch)).code == 0
+    client.put(send_batch("t", batches[24], 4) + commit(halves[1].fields, 5))
+    assert [client.reply().code for _ in range(2)] == [0, 0]
+    stats = worker.ask("stats")
+    assert stats["log_dispatched"] < stats["log_written"]
+    assert worker.ask("ranges")["t"] == [0, 1500]
+    for topic in ("t", "u"):
+        assert client.ask(send(topic, b"later")).code == 14
+    assert worker.ask("stats")["poisoned"] == 0
+    faults.clear()
+    worker.until(lambda stats: stats["log_dispatched"] == stats["log_written"])
+    expected = [b"half 1", *(body for batch in batches for body in batch), b"half 2"]
+    assert everything(client) == expected
+    assert client.ask(send("t", b"again")).code == 0
+    assert worker.stop() == 0
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        assert everything(shard.connect()) == [*expected, b"again"]
+
+
+def test_each_of_many_sends_at_once_comes_or_is_refused_while_queue_files_cannot_be_written(
+    start: Start, faults: Faults
+) -> None:
+    worker = start(queue_chunks=32)
+    client = worker.connect()
+    faults.fail("pwrite", errno.EIO, path="consumequeue/")
+    acked: list[bytes] = []
+    sent = 0
+    while sent - len(acked) < 200:
+        client.put(*(send("t", b"%d" % n, n) for n in range(sent, sent + 70)))
+        sent += 70
+        for number, reply in client.replies(70).items():
+            assert reply.code in (0, 2, 14), reply.remark
+            if reply.code == 0:
+                acked.append(b"%d" % number)
+        assert sent < 5000, "never refused"
+    assert len(acked) >= 1600  # as many entries as there is memory for
+    assert worker.ask("stats")["poisoned"] == 0
+    faults.clear()
+    worker.until(lambda stats: stats["log_dispatched"] == stats["log_written"])
+    assert sorted(everything(client)) == sorted(acked)
+    assert client.ask(send("t", b"again")).code == 0
     assert worker.stop() == 0
 
 

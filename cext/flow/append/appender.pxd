@@ -51,8 +51,9 @@ cdef class Appender(Service):
     cdef Acks acks                      # who waits for which mark of the log
     cdef Dispatch* dispatches           # dispatch_max entries, in the order of the log
     cdef int32_t dispatch_max
-    cdef int32_t dispatch_first         # not 0 only with a store pool
+    cdef int32_t dispatch_first         # not 0 only with a store pool, or queues without room
     cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
+    cdef int queue_status               # why the first of them found no room in its queue; or OK
     # How far this turn may go (turn_room.pxd): entries in `dispatches`, and offset in the log.
     cdef int32_t list_end
     cdef int64_t log_end

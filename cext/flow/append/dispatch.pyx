@@ -13,6 +13,9 @@ from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
 from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, replay_waits
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 
+cdef enum:
+    QUEUE_RETRY_MS = 10         # while a queue has no room for its entries
+
 
 cdef int write_and_dispatch(Appender s) noexcept nogil:
     cdef int64_t began, now
@@ -31,43 +34,39 @@ cdef int write_and_dispatch(Appender s) noexcept nogil:
             latency_record(&s.append_latency, now - s.turn.net.now_us,
                            s.turn.counters.messages_in - s.appends_seen)
             s.appends_seen = s.turn.counters.messages_in
-    if dispatch(s) != OK:
-        return give_up(s)
+    dispatch(s)
     settle(s, MARK_WRITTEN)
     return OK
 
 
-cdef int dispatch(Appender s) noexcept nogil:
-    """From marks.dispatched on, by the list as far as it reaches."""
+cdef void dispatch(Appender s) noexcept nogil:
+    """From marks.dispatched on, by the list as far as it reaches and queues have room."""
     cdef Dispatch* d
     cdef int64_t end = dispatch_limit(s)
     cdef int64_t began = s.log.marks.dispatched
     cdef int32_t i = s.dispatch_first
     cdef int status
+    s.queue_status = OK
     while i < s.dispatch_count:
         d = &s.dispatches[i]
         if d.physical_offset + d.size > end:
             break                       # in the store pool still, or not visible
         # Before it are records that are in no list, or the rest of a segment.
-        if d.physical_offset != s.log.marks.dispatched:
-            status = replay(s, d.physical_offset)
-            if status == POISONED:
-                return status
+        if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
+            break
+        if d.queue != NULL:             # NULL: its topic was removed meanwhile
+            status = dispatch_entry(s, d)
             if status != OK:
+                s.queue_status = status
                 break
         s.log.marks.dispatched = d.physical_offset + d.size
         i += 1
-        if d.queue == NULL:
-            continue                    # its topic was removed meanwhile
-        if dispatch_entry(s, d) != OK:
-            return POISONED
     keep_rest(s, i)
     check(began <= s.log.marks.dispatched <= s.log.marks.written,
           b"dispatch: it moves on, and not beyond what is written", s.log.marks.dispatched,
           s.log.marks.written)
-    if replay_waits(s) and replay(s, end) == POISONED:
-        return POISONED
-    return OK
+    if replay_waits(s):
+        replay(s, end)
 
 
 cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
@@ -85,6 +84,7 @@ cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
 
 cdef int give_up(Appender s) noexcept nogil:
     s.dispatch_first = s.dispatch_count = 0     # nothing of it may go in twice
+    s.queue_status = OK
     handle_poison(s)
     return POISONED
 
@@ -106,11 +106,14 @@ cdef void write_turn(Appender s) noexcept nogil:
 cdef int32_t write_wait(Appender s) noexcept nogil:
     if s.write_us // 1000 >= s.turn.options.send_wait_ms:
         return 0                        # what came meanwhile, and nothing later (stalled_ms)
+    if s.queue_status != OK:
+        return QUEUE_RETRY_MS
     return 1 if replay_waits(s) else NO_WAIT
 
 
 cdef bint is_written(Appender s) noexcept nogil:
-    return s.log.marks.written == s.log.marks.appended or s.log.poisoned()
+    return s.log.poisoned() or (s.log.marks.written == s.log.marks.appended
+                                and s.queue_status == OK)
 
 
 cdef void poison_turn(Appender s) noexcept nogil:

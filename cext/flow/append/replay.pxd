@@ -33,18 +33,15 @@ from cext.store.queues.consume_queue cimport Queue
 cdef enum:
     REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
 
-# No entry: poisons the log and says POISONED.
-cdef int entry_failed(Appender s, const Dispatch* d) noexcept nogil
-
-# The record's entry at the end of its queue, and the news of it. OK | POISONED: room for it was
-# made before the record was written, so without it nothing more may be promised.
+# The record's entry at the end of its queue, and the news of it. OK, or why its queue has no room:
+# then nothing was done (queue_store.pxd).
 cdef inline int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
-    if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
-        return entry_failed(s, d)
-    dispatch_news(s, d)
-    return OK
+    cdef int status = s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code)
+    if status == OK:
+        dispatch_news(s, d)
+    return status
 
-# From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it. POISONED.
+# From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it.
 cdef int replay(Appender s, int64_t end) noexcept nogil
 
 # The queue goes, with its files; who waits at it is woken. `topic`: its own, NULL where that is in

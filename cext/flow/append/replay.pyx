@@ -5,13 +5,12 @@ from libc.stdlib cimport free, malloc
 
 from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
-from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POISONED, POOL_EMPTY
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POOL_EMPTY
 from cext.flow.append.dispatch_hook cimport dispatch_gone, dispatch_replayed
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.log.commit_log cimport segment_end
-from cext.store.log.log_link cimport OPERATION_WRITE, log_poison
 from cext.store.log.record cimport (
     AT_MAGIC,
     MAGIC_BLANK,
@@ -49,8 +48,6 @@ cdef int replay(Appender s, int64_t end) noexcept nogil:
         if status == CORRUPT:
             status = pass_damage(s, end)
     s.log.unpin(pinned)
-    if status == POISONED:
-        return status
     return OK if s.log.marks.dispatched >= end else NOT_READY
 
 
@@ -163,12 +160,6 @@ cdef bint is_record(Appender s, int64_t at, uint32_t size, int64_t stop) noexcep
              and record_parse(bytes, size, at, True, &view) == OK)
     free(bytes)
     return found
-
-
-cdef int entry_failed(Appender s, const Dispatch* d) noexcept nogil:
-    log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno, d.physical_offset,
-               b"consumequeue")
-    return POISONED
 
 
 cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:

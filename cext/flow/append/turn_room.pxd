@@ -28,6 +28,10 @@ before some have come.
 Connections come first in a turn, and might leave nothing to the others for ever. When these found
 no room, half of the list and a record's room of the ring are theirs in the next turn.
 
+A queue is asked for room for one entry, in its tail chunk as it was when the turn began; what else
+the turn appends to it may find none (queue_store.pxd). While one such record waits for its entry
+(dispatch.pxd) the list takes nothing, and whoever asks is told why.
+
 Example: two clients have 10,000 sends each under way, and all of them are here: one turn appends
 16,384, writes and answers them; the next begins with the 6,385th of the second client.
 
@@ -52,8 +56,8 @@ cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) 
 # blocks for it are on their way, RING_FULL and not NOT_READY.
 cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
 # The first for a request that appends several records, maybe to several queues: OK | RING_FULL |
-# NOT_READY. Then append_room() for each of them does not say RING_FULL.
+# NOT_READY | NO_SPACE | IO_ERROR. Then append_room() for each of them does not say RING_FULL.
 cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil
 # What somebody is told who found no room for so many bytes: RING_FULL, or NOT_READY when the next
-# turn would have none either.
+# turn would have none either; while a queue has no room for an entry, NO_SPACE | IO_ERROR too.
 cdef int no_room(Appender s, uint32_t bytes) noexcept nogil

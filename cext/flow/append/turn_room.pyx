@@ -24,6 +24,12 @@ cdef inline int64_t ring_room(Appender s) noexcept nogil:
             - s.log.marks.appended)
 
 
+cdef inline int32_t list_room(Appender s) noexcept nogil:
+    if s.queue_status != OK:
+        return 0                        # what is in it comes first
+    return s.dispatch_max
+
+
 cdef inline int64_t moved(Appender s) noexcept nogil:
     """Grows with whatever moves in the log."""
     return s.log.marks.appended + s.log.marks.written + s.log.marks.dispatched
@@ -72,7 +78,7 @@ cdef void room_turn(Appender s) noexcept nogil:
     s.stuck = s.turn_full and (
         not comes_on or (moved(s) == s.moved_before and s.blocks_since_ms == 0))
     s.moved_before = moved(s)
-    s.list_end = s.dispatch_max
+    s.list_end = list_room(s)
     s.log_end = INT64_MAX
     if s.room_owed:
         s.list_end -= s.dispatch_max // 2
@@ -83,12 +89,14 @@ cdef void room_turn(Appender s) noexcept nogil:
 
 
 cdef void room_rest(Appender s) noexcept nogil:
-    s.list_end = s.dispatch_max
+    s.list_end = list_room(s)
     s.log_end = INT64_MAX
     s.connections_first = False
 
 
 cdef int no_room(Appender s, uint32_t bytes) noexcept nogil:
+    if s.queue_status != OK:
+        return s.queue_status if s.queue_status != POOL_EMPTY else NOT_READY
     if (s.stuck and moved(s) == s.moved_before) or (s.log.pooled and s.turn.options.pool_fail_fast):
         s.turn.counters.tail_full += 1
         return NOT_READY
@@ -99,11 +107,12 @@ cdef int no_room(Appender s, uint32_t bytes) noexcept nogil:
 
 
 cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
-    cdef int status = queue_room(s.queues, queue)
-    if status != OK:
-        return status if status != POOL_EMPTY else NOT_READY
+    cdef int status
     if s.dispatch_count + records > s.list_end or s.log.marks.appended + bytes > s.log_end:
         return no_room(s, bytes)
+    status = queue_room(s.queues, queue)
+    if status != OK:
+        return status if status != POOL_EMPTY else NOT_READY
     if s.log.reserve(bytes, &status) != NULL:
         return OK
     return status if status != RING_FULL else no_room(s, bytes)

@@ -174,6 +174,8 @@ cdef bint is_older(Appender s, Queue* queue, const OlderQueues* x) noexcept nogi
     cdef int64_t last
     if not queue_is_of(queue, <const char*> x.topic.bytes, <int32_t> x.topic.length):
         return False
+    if queue.next_offset > queue.max_offset:        # dispatch has its newest still
+        return False
     if queue.max_offset <= queue.min_offset:        # they have left the log since
         return queue.max_offset > 0
     last = last_physical_of(s, queue)

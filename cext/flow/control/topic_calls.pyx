@@ -62,7 +62,8 @@ cdef struct RemoveTopic:
 
 
 cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
-    """What is in the store pool of a topic that goes is not dispatched any more."""
+    """What is in the store pool of a topic that goes, or waits for room in its queues, is not
+    dispatched any more."""
     cdef int32_t i
     for i in range(s.append.dispatch_first, s.append.dispatch_count):
         if s.append.dispatches[i].topic == topic:
@@ -73,7 +74,7 @@ cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
 cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
     cdef Topic* topic
     cdef int32_t i
-    write_and_dispatch(s.append)        # no dispatch entry may point to a queue that goes away
+    write_and_dispatch(s.append)        # few dispatch entries point to a queue that goes away
     x.log_end = min(s.append.log.marks.appended, x.kept_from)
     x.used = False
     topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)

@@ -16,8 +16,10 @@ A run is spread over turns (HAND_PER_TURN queues each), so 50,000 dirty queues d
 Room: an append needs a chunk every 50 entries. When the pool is empty, chunks whose entries are
 persisted are taken back from any queue; when there are none the reactor writes a queue itself
 (counted in sync_writes); when that fails too, make_room says NO_SPACE or IO_ERROR. Flow calls
-queue_room (inline, one compare) before it writes a record, so that an append never fails after its
-record was written.
+queue_room (inline, one compare) before it writes a record: a disk that fails is known before more
+is promised. It says nothing of what the same turn wrote before and has not appended yet; an append
+that fails then has done nothing, and is tried again (cext/flow/append/dispatch.pxd). To count the
+chunks that a turn will need, of any queue, would cost every message what only a failing disk saves.
 
 Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB (9 s) writes
 270 entries per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
