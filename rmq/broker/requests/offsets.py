@@ -30,6 +30,7 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.names import retry_topic
 from rmq.refusal import Refusal
 
 
@@ -155,9 +156,10 @@ async def clone_group_offset(context: Context, request: Request) -> Reply:
         if each in context.topics
         and (offline or group is None or not group.subscriptions or each in group.subscriptions)
     ]
-    if not topic:  # what it names was judged before
+    if not topic:  # what it names was judged before; nobody else reads the source's retry topic
         for each in copied:
-            context.access.require(request.asker, each, UPDATE)
+            if each != retry_topic(source):
+                context.access.require(request.asker, each, UPDATE)
     for each in copied:
         context.offsets.copy(source, target, each)
     await context.offsets.save()  # an operator's word, as a reset is
