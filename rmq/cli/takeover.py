@@ -17,6 +17,7 @@ from rmq.cli.addresses import with_port
 from rmq.cli.options import parse_pairs
 from rmq.cli.server import bind_options, set_option
 from rmq.cli.signals import end_as_ctrl_c
+from rmq.errors import ConfigError
 
 if TYPE_CHECKING:
     from rmq.takeover.follower import Follower
@@ -29,6 +30,8 @@ LOOK_S = 0.2
 SAID_S = 5.0
 MIB = 1 << 20
 FILE = "takeover.conf"
+# The slave makes files that the new master takes as they are.
+SHAPES = ("mappedFileSizeConsumeQueue",)
 # What is settled otherwise, so that --set cannot contradict it.
 SETTLED = {
     "brokerRole": "", "brokerId": "", "brokerName": "", "brokerClusterName": "",
@@ -99,6 +102,10 @@ def takeover(
         raise click.UsageError(f"{old.address} names no name servers: give them with -n")
     port = port or old.port
     _check_address(bind, port, old)
+    own = {"storePathRootDir": str(root), "listenPort": str(port), "namesrvAddr": servers}
+    if bind is not None:
+        own["bindAddress"] = bind
+    settings = _new_settings(old, own | settings)
     earlier_copy.check(root, old.name, old.address)
     follower = _follower(old, root, servers, bind, insecure, pairs)
     switch = Switch(old, follower, root / "commitlog", _say, _is_off(old, old_is_off))
@@ -114,11 +121,7 @@ def takeover(
         switch.run(lambda: _end(old, stop_command))
     finally:
         follower.stop()
-    own = {"storePathRootDir": str(root), "listenPort": str(port), "namesrvAddr": servers}
-    own |= _ha_port(bind or "127.0.0.1", port)
-    if bind is not None:
-        own["bindAddress"] = bind
-    _become(root, old, own | settings, insecure, switch)
+    _become(root, _ha_port(bind or "127.0.0.1", port) | settings, insecure, switch)
 
 
 def _say(text: str) -> None:
@@ -130,6 +133,21 @@ def _checked(settings: dict[str, str]) -> dict[str, str]:
         if key in SETTLED:
             instead = f": use {SETTLED[key]}" if SETTLED[key] else ", which the takeover settles"
             raise click.BadParameter(f"{key}{instead}", param_hint="--set")
+    return settings
+
+
+def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
+    """Of the new master. ConfigError: it would not start with them."""
+    from rmq.takeover import carried
+
+    settings = carried.carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own
+    try:
+        carried.check(settings)
+    except ConfigError as error:
+        raise ConfigError(
+            f"the new master would not start with these settings, those of {old.address} among "
+            f"them: {error}. Give another value with --set"
+        ) from None
     return settings
 
 
@@ -195,7 +213,7 @@ def _follower(
     pairs: tuple[str, ...],
 ) -> Follower:  # fmt: skip
     from rmq.client.blocking.cluster import Cluster
-    from rmq.takeover.follower import Follower
+    from rmq.takeover.follower import Follower, keeping
 
     cluster = Cluster(servers)
     try:
@@ -209,7 +227,9 @@ def _follower(
         options += ["--bind", bind]
     if insecure:
         options.append("--insecure")
-    return Follower(old.address, store, [*options, *(f"--set={pair}" for pair in pairs)])
+    shapes = [f"--set={key}={old.settings[key]}" for key in SHAPES if old.settings.get(key)]
+    given = [f"--set={pair}" for pair in pairs]
+    return Follower(old.address, store, [*options, *shapes, *given, *keeping(old.settings)])
 
 
 def _copy(switch: Switch, follower: Follower, old: OldMaster) -> None:
@@ -238,15 +258,13 @@ def _end(old: OldMaster, command: str | None) -> Callable[[], None]:
     return lambda: None
 
 
-def _become(
-    root: Path, old: OldMaster, own: dict[str, str], insecure: bool, switch: Switch
-) -> None:
+def _become(root: Path, settings: dict[str, str], insecure: bool, switch: Switch) -> None:
     """This process becomes the broker."""
-    from rmq.takeover.carried import carried, write
+    from rmq.takeover.carried import write
 
     path = root / FILE
     words = ["broker", "-c", str(path), *(["--insecure"] if insecure else [])]
-    write(path, carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own)
+    write(path, settings)
     _say(
         f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. This "
         "becomes the broker now; from the next time on, or should it not start: "

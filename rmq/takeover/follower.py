@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rmq.base.durable_directory import make_directory
@@ -24,11 +24,20 @@ from rmq.observe.sample import Sample, decode
 from rmq.system.child import Child
 from rmq.takeover.old_master import log_range
 
+# How long it keeps messages: what the old master's consumers can still read comes along.
+KEEPS = ("fileReservedTime", "deleteWhen")
 NAME = "takeover"
 START_S = 600.0  # a log that was not closed is read
 STOP_S = 120.0
 TABLES_MS = 1000  # between two copies of an Apache master's tables
 ADDRESS = re.compile(rb"broker \S+ at (\S+), store")
+
+
+def keeping(theirs: Mapping[str, str]) -> list[str]:
+    """The options of a slave that keeps what a master with these settings keeps, however full its
+    disk is; behind what the operator gives for the new master."""
+    kept = [f"--set={key}={theirs[key]}" for key in KEEPS if theirs.get(key)]
+    return [*kept, "--set=cleanFileForciblyEnable=false"]
 
 
 class Follower:

@@ -5,7 +5,7 @@
     switch.run(end_old)           freeze, match, end the old master, look that nothing lacks
 
     freeze      the old master takes no sends any more; they are tried again by the clients
-    match       log and offsets are here as they are there
+    match       log and offsets are here as they are there, from the log's beginning on
     end         by the operator, or by a command; pulls and offsets go on until then
     look        the copy has all that the old master is known to have had, and what its files hold
                 if they are on this machine
@@ -94,6 +94,7 @@ class Switch:
     # ---- match
 
     def _match(self) -> None:
+        self._match_beginnings()
         until = time.monotonic() + MATCH_S
         before = -1
         while True:
@@ -111,6 +112,17 @@ class Switch:
             before = self._end
             time.sleep(LOOK_S)
         self._match_tables()
+
+    def _match_beginnings(self) -> None:
+        """The old master's own retention may have moved its beginning meanwhile, forward only: so
+        it is asked last."""
+        ours = self._follower.log_range()[0]
+        theirs = self._old.log_range()[0]
+        if ours > theirs:
+            raise RmqError(
+                f"the copy begins at {ours}, and the old master's log at {theirs}: what lies "
+                "between was deleted from the copy. Give an empty directory with --store"
+            )
 
     def _match_tables(self) -> None:
         """What consumers and deliveries do goes on; what they had done by now is to be here."""

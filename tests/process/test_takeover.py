@@ -7,6 +7,7 @@ the old one: tests/compat/test_takeover.py.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.command_line import rmq
+from support.scripted_broker import ScriptedBroker
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
@@ -29,8 +31,9 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.demo.ports import free_port
 from rmq.demo.traffic import TOPIC, Traffic
 from rmq.errors import ConfigError
+from rmq.format.remoting import Command
 from rmq.system.child import Child
-from rmq.takeover.old_master import OldMaster
+from rmq.takeover.old_master import OldMaster, log_range
 
 RMQ = [sys.executable, "-m", "rmq"]
 SMALL = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=262144",
@@ -40,13 +43,14 @@ SMALL = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize
 class Machine:
     """A name server, and the old master at a port that both masters have in turn."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *settings: str) -> None:
         self.folder, self.new = folder, folder / "new"
         self.namesrv, self.address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port(2, 1)}"
         self.names = self._child("namesrv", "namesrv", "--port", self.namesrv[10:])
         self.old = self._child(
             "old", "broker", "--store", str(folder / "old"), "--port", self.address[10:],
             "-n", self.namesrv, "--set", f"haListenPort={int(self.address[10:]) + 1}", *SMALL,
+            *settings,
         )  # fmt: skip
         for child in (self.names, self.old):
             child.start()
@@ -75,6 +79,12 @@ class Machine:
                 return text
         raise AssertionError(f"it ended without {pattern!r}:\n{text}")
 
+    def slave(self) -> str:
+        """The address of the takeover's slave, once it runs."""
+        found = re.search(r"by a slave at (\S+)", self.said("by a slave at"))
+        assert found is not None
+        return found[1]
+
     def _end_takeover(self) -> None:
         if self.takeover is not None:
             self.takeover.kill()
@@ -98,7 +108,8 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """For takeovers that come to nothing: its old master goes on through all of them."""
-    machine = Machine(tmp_path_factory.mktemp("lasting"))
+    settings = ("--set", "mappedFileSizeConsumeQueue=2000", "--set", "fileReservedTime=50")
+    machine = Machine(tmp_path_factory.mktemp("lasting"), *settings)
     try:
         yield machine
     finally:
@@ -197,6 +208,65 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(lasting: Machine, way: 
     assert not (lasting.new / "takeover.conf").exists()
 
 
+def test_the_copy_has_files_as_the_old_master_has_and_keeps_them_as_long(lasting: Machine) -> None:
+    """Queue files of another length would all be made anew while nobody serves."""
+    assert send_code(lasting.address) == ResponseCode.SUCCESS
+    lasting.new = lasting.folder / "alike"
+    lasting.take_over("--set", "fileReservedTime=1", "--set", "cleanFileForciblyEnable=true")
+    ours, theirs = (OldMaster(address).settings for address in (lasting.slave(), lasting.address))
+    for key in ("mappedFileSizeConsumeQueue", "fileReservedTime", "deleteWhen"):
+        assert ours[key] == theirs[key]
+    assert ours["cleanFileForciblyEnable"] == "false"
+    queues = lasting.new / "consumequeue"
+    wait_until(lambda: {each.stat().st_size for each in queues.glob("*/*/*")} == {2000})
+
+
+def test_a_copy_that_has_lost_its_beginning_is_refused(machine: Machine) -> None:
+    """Deleted by hand here, as an operator may, or a slave of other settings that was there."""
+    hour = (time.localtime().tm_hour + 12) % 24
+    settings = f"fileReservedTime=0\ndeleteWhen={hour}\ndiskMaxUsedSpaceRatio=100\n"
+    with Connection(machine.address) as connection:  # the old master itself deletes nothing
+        connection.call(
+            RequestCode.UPDATE_BROKER_CONFIG,
+            body=f"{settings}cleanFileForciblyEnable=false\n".encode(),
+        )
+    body = os.urandom(200_000)
+    for _ in range(12):  # small log files are used up faster than a busy machine makes new ones
+        wait_until(lambda: send_code(machine.address, body) == ResponseCode.SUCCESS)
+    process = machine.take_over()
+    slave = machine.slave()
+    wait_until(lambda: log_range(slave)[1] == log_range(machine.address)[1])
+    with Connection(slave) as connection:
+        connection.call(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    wait_until(lambda: log_range(slave)[0] > 0)
+    assert log_range(machine.address)[0] == 0
+    text, _ = process.communicate("y\n", timeout=HANG_S)
+    assert process.returncode == 1
+    assert "and the old master's log at 0: what lies between was deleted from the copy" in text
+    assert send_code(machine.address) == ResponseCode.SUCCESS
+
+
+def test_settings_that_no_broker_of_ours_has_are_found_while_the_old_master_serves(
+    tmp_path: Path,
+) -> None:
+    theirs = b"brokerName=b\nnamesrvAddr=127.0.0.1:9\ntransactionCheckMax=0\n"
+
+    def script(command: Command) -> list[Command]:
+        is_config = command.code == RequestCode.GET_BROKER_CONFIG
+        return [command.reply(body=theirs if is_config else b'{"table":{}}')]
+
+    with ScriptedBroker(script) as old:
+        done = subprocess.run(
+            [*RMQ, "takeover", "--from", old.address, "--store", str(tmp_path / "new"), "--yes"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        asked = {command.code for command in old.commands}
+    assert done.returncode == 2
+    assert "transactionCheckMax=0" in done.stderr
+    assert asked == {RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO}
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machine) -> None:
     for key, text in (("brokerRole=SLAVE", "name its master"), ("aclEnable=true", "no accounts")):
         old = OldMaster(lasting.address)
@@ -237,10 +307,10 @@ def bodies(machine: Machine, topic: str) -> list[bytes]:
     return [msgspec.json.decode(line)["body"].encode() for line in done.stdout.splitlines()]
 
 
-def send_code(address: str) -> int:
+def send_code(address: str, body: bytes = b"x") -> int:
     fields = {
         "a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": int(time.time() * 1000),
         "h": 0, "i": "", "j": 0, "k": False,
     }  # fmt: skip
     with Connection(address) as connection:
-        return connection.ask(RequestCode.SEND_MESSAGE_V2, fields, b"x").code
+        return connection.ask(RequestCode.SEND_MESSAGE_V2, fields, body).code

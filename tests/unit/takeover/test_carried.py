@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from rmq.config import load_properties
-from rmq.takeover.carried import carried, write
+from rmq.errors import ConfigError
+from rmq.takeover.carried import carried, check, write
 
 
 def test_slaves_are_let_in_as_before_and_the_role_is_not_the_old_one(tmp_path: Path) -> None:
@@ -18,3 +21,16 @@ def test_slaves_are_let_in_as_before_and_the_role_is_not_the_old_one(tmp_path: P
     settings = load_properties(path)
     assert (settings.brokerName, settings.rmqReplicaAddresses) == ("b", "10.0.0.7")
     assert settings.brokerRole == "ASYNC_MASTER"
+
+
+def test_what_a_property_file_would_read_otherwise_is_escaped(tmp_path: Path) -> None:
+    path, root = tmp_path / "takeover.conf", "/data\\new#1=\u4e2d"
+    check({"storePathRootDir": root})
+    write(path, {"storePathRootDir": root, "brokerName": "b"})
+    settings = load_properties(path)
+    assert (settings.storePathRootDir, settings.brokerName) == (root, "b")
+
+
+def test_values_with_which_no_broker_starts_are_named() -> None:
+    with pytest.raises(ConfigError, match="transactionCheckMax=0"):
+        check({"brokerName": "b", "transactionCheckMax": "0"})
