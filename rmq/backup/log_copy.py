@@ -28,10 +28,10 @@ from pathlib import Path
 
 from rmq.backup.byte_copy import copy_bytes, crc32_of
 from rmq.backup.manifest import SegmentCopy
-from rmq.backup.segment_scan import SegmentScan, begins_with_record, scan_segment
+from rmq.backup.segment_scan import SegmentScan, has_record, scan_segment
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError, StoreError
-from rmq.format.store_files import Blank, Segment, numbered_files, record_at
+from rmq.format.store_files import Blank, Segment, next_record, numbered_files, record_at
 from rmq.progress import Progress
 
 CURE = "Make another backup in a new directory; this one stays as it is"
@@ -82,11 +82,12 @@ class LogCopy:
     def _used(self, files: list[Path]) -> list[int]:
         """The segments up to the one that is written; the first one if none is."""
         used = 0
-        for number, path in enumerate(files):
+        for number, path in reversed(list(enumerate(files))):
             try:
                 with closing(Segment(path)) as segment:
-                    if begins_with_record(segment):
+                    if has_record(segment):
                         used = number
+                        break
             except (FileNotFoundError, ValueError):
                 pass  # deleted just now; or made, and without a length yet
         size = self._bytes(files)
@@ -166,7 +167,8 @@ class LogCopy:
         try:
             found = record_at(segment.data, at, segment.start + at)
         except ProtocolError as error:
-            if str(error) == "zeros" and not followed:
+            ends = str(error) == "zeros" and next_record(segment, at + 1) < 0
+            if ends and not followed:
                 raise self._other_log(segment.start + at, "ends before") from None
             self.problems.append(f"{segment.path}:{at}: no record: {error}; the copy has it whole")
             return

@@ -7,6 +7,7 @@ The rules are those of a start (cext/store/log/log_scan.pxd): each record's leng
 and checksums; a BLANK ends the segment; what is no record and has valid ones behind it is damage,
 which is copied as it is and named; what has none behind it is the end. A record at the end whose
 topic or properties end in zeros is one that is being written, since no checksum covers these.
+Zeros are what a disk leaves of a page that it has lost, too: they are no end by themselves.
 
 A writer appends in order: so a place that was no record, with a valid one behind, is looked at
 again before it is called damage.
@@ -75,8 +76,6 @@ def scan_segment(
 def _pass_damage(segment: Segment, scan: SegmentScan, what: str, followed: bool) -> bool:
     """Moves behind what is no record; False: the log ends here."""
     at = scan.end
-    if what == "zeros" and not followed:
-        return False
     behind = next_record(segment, at + 1)
     if behind < 0 and not followed:
         return False
@@ -94,9 +93,6 @@ def _ends_in_zero(record: Record) -> bool:
     return (record.properties or record.topic)[-1:] in (b"\0", b"")
 
 
-def begins_with_record(segment: Segment) -> bool:
-    """Whether something was written into it: nobody looks for records behind zeros here."""
-    try:
-        return isinstance(record_at(segment.data, 0, segment.start), Record)
-    except ProtocolError:
-        return False
+def has_record(segment: Segment) -> bool:
+    """Whether something was written into it, which need not begin with a record any more."""
+    return next_record(segment, 0) >= 0

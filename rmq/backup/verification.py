@@ -87,7 +87,7 @@ def _first_damage(segment: Segment, known: SegmentCopy) -> tuple[int, str] | Non
         return None
     expected = {each.at for each in known.damaged}
     records, end = 0, 0
-    for found in scan_segment(segment, zeros_end=not known.complete):
+    for found in scan_segment(segment):
         at = found.offset - segment.start
         if at >= known.end:
             break

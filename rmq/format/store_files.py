@@ -165,31 +165,36 @@ def _counted(data: mmap.mmap | bytes, at: int, width: int, end: int) -> tuple[by
     return data[at : at + length], at + length
 
 
-def scan_segment(
-    segment: Segment, start: int = 0, zeros_end: bool = True
-) -> Iterator[Record | Blank | Damage | End]:
+def scan_segment(segment: Segment, start: int = 0) -> Iterator[Record | Blank | Damage | End]:
     """Everything in a segment from position `start`; a Blank or an End comes last.
 
-    Damage is reported with the size up to the next valid record. Zeros are the end of the log in
-    its last segment; in an earlier one (`zeros_end` false) they are damage, and so is an End.
+    Damage is reported with the size up to the next valid record, be it zeros or anything else, as
+    a start of the broker has it. In an earlier segment than the log's last an End is damage, too.
     """
     at = start
     while True:
+        found: Record | Blank | Damage
         try:
             found = record_at(segment.data, at, segment.start + at)
         except ProtocolError as error:
-            what = str(error)
-            behind = -1 if zeros_end and what == "zeros" else next_record(segment, at + 1)
+            behind = next_record(segment, at + 1)
             if behind < 0:
-                yield End(segment.start + at, what)
+                yield End(segment.start + at, str(error))
                 return
-            yield Damage(segment.start + at, behind - at, what)
-            at = behind
-            continue
+            damage = Damage(segment.start + at, behind - at, str(error))
+            found = _written_meanwhile(segment, at) or damage
         yield found
         if isinstance(found, Blank):
             return
         at += found.size
+
+
+def _written_meanwhile(segment: Segment, at: int) -> Record | Blank | None:
+    """A broker that serves writes in order: what is behind a place came after what is there."""
+    try:
+        return record_at(segment.data, at, segment.start + at)
+    except ProtocolError:
+        return None
 
 
 def next_record(segment: Segment, at: int) -> int:

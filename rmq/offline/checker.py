@@ -165,11 +165,11 @@ class Checker:
     def open_log(self) -> None:
         files, others = numbered_files(self.log_directory)
         self.report.notes += [f"not a segment: {path}" for path in others]
-        if files and files[-1].stat().st_size == 0:
+        while files and files[-1].stat().st_size == 0:
             self.report.notes.append(f"empty last segment: {files.pop()}")
+        self.segment_bytes = next(filter(None, (path.stat().st_size for path in files)), 0)
         for path in files:
             segment = Segment(path)
-            self.segment_bytes = self.segment_bytes or segment.size
             if segment.size != self.segment_bytes:
                 self.report.problem(path, 0, f"length {segment.size}, not {self.segment_bytes}")
             if segment.start % self.segment_bytes:
@@ -190,7 +190,7 @@ class Checker:
         previous_ms = 0
         for start in starts:
             segment = self.segments[start]
-            for found in scan_segment(segment, zeros_end=start == starts[-1]):
+            for found in scan_segment(segment):
                 at = found.offset - start
                 self._report_progress("commit log", found.offset)
                 if isinstance(found, Record):
@@ -232,8 +232,7 @@ class Checker:
     def records(self) -> Iterator[Record]:
         for start in sorted(self.segments):
             if start < self.log_end:
-                last = start + self.segment_bytes >= self.log_end
-                for found in scan_segment(self.segments[start], zeros_end=last):
+                for found in scan_segment(self.segments[start]):
                     self._report_progress("records in queues and index", found.offset)
                     if isinstance(found, Record):
                         yield found
@@ -281,9 +280,9 @@ class Checker:
             self.report.count("queues")
             if not files:
                 continue
-            size = files[0].stat().st_size or QUEUE_FILE_BYTES
-            for file in files:
-                length = file.stat().st_size
+            lengths = [file.stat().st_size for file in files]
+            size = next((each for each in lengths if each >= QUEUE_ENTRY_BYTES), QUEUE_FILE_BYTES)
+            for file, length in zip(files, lengths, strict=True):
                 if length != size or length % QUEUE_ENTRY_BYTES:
                     self.report.problem(file, 0, f"length {length}, others have {size}")
             size -= size % QUEUE_ENTRY_BYTES

@@ -154,6 +154,42 @@ def test_damage_in_the_store_is_copied_named_and_ends_with_1(
     assert report["damage_count"] == 1 and report["records_scanned"] == 599
 
 
+@pytest.mark.parametrize("number", [0, 5], ids=["first", "sixth"])
+def test_zeros_in_the_newest_segment_do_not_hide_what_is_behind_them(
+    image: StoreImage, copy: Path, tmp_path: Path, number: int
+) -> None:
+    """A page that the disk has lost; a start finds the records behind it."""
+    newest = [each for each in image.records if each.offset >= image.end // SEGMENT * SEGMENT]
+    bad = newest[number]
+    assert len(newest) > number + 2
+    image.patch_log(bad.offset, bytes(len(bad.data)))
+    result = run("backup", "--store", image.root, "--to", copy)
+    assert result.exit_code == 1
+    place = f"{image.segment_path(bad.offset // SEGMENT)}:{bad.offset % SEGMENT}"
+    assert f"damage in the store: {place}: {len(bad.data)} bytes" in result.output
+    assert back_up(image, copy)["log_end"] == image.end
+    assert segments(copy) == segments(image.root)
+    assert run("backup", "--check", copy).exit_code == 0
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    _, _, report = open_store(tmp_path / "new", clean=True)
+    assert (report["damage_count"], report["log_end"]) == (1, image.end)
+
+
+def test_a_record_that_the_copy_has_and_the_store_has_lost_is_kept(
+    image: StoreImage, copy: Path
+) -> None:
+    back_up(image, copy)
+    bad = image.records[-1]
+    image.add_many(3).write_log()
+    assert image.records[-1].offset // SEGMENT == bad.offset // SEGMENT
+    whole = segments(image.root)
+    image.patch_log(bad.offset, bytes(len(bad.data)))
+    result = run("backup", "--store", image.root, "--to", copy)
+    assert result.exit_code == 1
+    assert "no record: zeros; the copy has it whole" in result.output
+    assert segments(copy) == whole
+
+
 @pytest.mark.parametrize("at", [4, 90, 100], ids=["magic", "body", "topic or properties"])
 def test_damage_in_a_backup_is_named_and_not_restored(
     image: StoreImage, copy: Path, tmp_path: Path, at: int

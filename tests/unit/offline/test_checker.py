@@ -10,7 +10,8 @@ import os
 import pytest
 from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
-from rmq.format.store_files import QUEUE_ENTRY_BYTES
+from rmq.format import store_files
+from rmq.format.store_files import QUEUE_ENTRY_BYTES, Record, Segment, scan_segment
 from rmq.offline.checker import check_store
 
 
@@ -148,6 +149,59 @@ def test_a_lost_end_of_an_earlier_segment_is_damage(whole):
     problems = check_store(whole.root).problems
     assert (problems[0].file, problems[0].offset) == (str(whole.segment_path(0)), first.offset)
     assert f"{SEGMENT - first.offset} bytes that are no record" in problems[0].what
+
+
+def test_zeros_in_the_last_segment_do_not_hide_what_is_behind_them(whole):
+    last = [each for each in whole.records if each.offset >= whole.end // SEGMENT * SEGMENT]
+    bad = last[5]
+    assert len(last) > 10
+    whole.patch_log(bad.offset, bytes(len(bad.data)))
+    report = check_store(whole.root)
+    assert [(p.file, p.offset) for p in report.problems] == [
+        (str(whole.segment_path(bad.offset // SEGMENT)), bad.offset % SEGMENT),
+        (str(entry_place(whole, bad)[0]), entry_place(whole, bad)[1]),
+    ]
+    assert report.problems[0].what == f"{len(bad.data)} bytes that are no record: zeros"
+    assert report.counts["records"] == 599
+
+
+def test_what_is_written_between_two_looks_is_no_damage(image, monkeypatch):
+    """Beside a broker that serves: the place was empty, and then there is a record behind it."""
+    late = image.records[-3:]
+    assert late[0].offset // SEGMENT == late[-1].offset // SEGMENT == image.end // SEGMENT
+    image.write_log(image.records[:-3])
+    look_behind = store_files.next_record
+
+    def next_record(segment, at):
+        for each in late:
+            image.patch_log(each.offset, each.data)
+        return look_behind(segment, at)
+
+    monkeypatch.setattr(store_files, "next_record", next_record)
+    segment = Segment(image.segment_path(image.end // SEGMENT))
+    *found, end = scan_segment(segment)
+    segment.close()
+    assert {type(each) for each in found} == {Record}
+    assert end.offset == image.end
+
+
+def test_files_of_no_or_of_few_bytes_are_named(whole):
+    file = sorted((whole.queue_directory / "topic-0" / "0").iterdir())[0]
+    os.truncate(file, 7)
+    first = whole.segment_path(0)
+    os.truncate(first, 0)
+    found = {(p.file, p.what) for p in check_store(whole.root).problems}
+    assert (str(file), f"length 7, others have {PER_FILE * QUEUE_ENTRY_BYTES}") in found
+    assert (str(first), f"length 0, not {SEGMENT}") in found
+
+
+def test_a_log_whose_files_are_all_empty_is_one_without_files(image):
+    image.write_log()
+    for path in image.log_directory.iterdir():
+        os.truncate(path, 0)
+    report = check_store(image.root)
+    assert report.problems == []
+    assert [note.split(":")[0] for note in report.notes[:2]] == ["empty last segment"] * 2
 
 
 def test_a_torn_end_is_a_note_after_a_crash_and_a_problem_after_a_stop(whole):
