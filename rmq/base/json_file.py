@@ -13,9 +13,10 @@ and syncs the directory. So the name always stands for either the old or the new
 damage to the other.
 
 load() reads the file, or the .bak when the file is missing, empty or damaged, and says in the log
-which file is damaged in what way and since when changes are lost. It takes fastjson's liberties
-(integer keys without quotes), so a file written by Apache RocketMQ loads unchanged. Where no whole
-copy is left, it is for the file's owner to say what becomes of the start:
+which file is damaged in what way and since when changes are lost. What the disk cannot read (EIO)
+is damaged, too; one that may not be read, or not now, is a StoreError, and stays as it is. It takes
+fastjson's liberties (integer keys without quotes), so a file written by Apache RocketMQ loads
+unchanged. Where no whole copy is left, it is for the file's owner to say what becomes of the start:
 
     lost     goes on with nothing: this is what is lost then, and who can set it right
     advice   refused: going on would do what cannot be taken back; this is what helps
@@ -46,6 +47,7 @@ Example: JsonFile(Path("config/topics.json")).save({"dataVersion": {"counter": 1
 This module knows nothing of settings or of what is in the files.
 """
 
+import errno
 import logging
 import os
 import re
@@ -60,7 +62,7 @@ import msgspec
 
 from rmq.base.atomic_file import PUBLIC, rename_synced, write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
-from rmq.errors import ProtocolError, StoreCorruptError
+from rmq.errors import ProtocolError, StoreCorruptError, StoreError
 from rmq.format import fastjson
 
 log = logging.getLogger("rmq.base.json_file")
@@ -103,7 +105,7 @@ class JsonFile:
 
     def load(self) -> dict[Any, Any] | None:
         """The newest whole content; None when neither the file nor its .bak exists, or none is
-        whole and the owner can go on without."""
+        whole and the owner can go on without. StoreError: what they hold cannot be known now."""
         damaged: dict[Path, str] = {}
         for path in (self.path, self.backup_path):
             try:
@@ -111,6 +113,8 @@ class JsonFile:
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
+                if isinstance(error, OSError) and error.errno != errno.EIO:
+                    raise StoreError(f"{path} cannot be read: {error.strerror}") from None
                 damaged[path] = str(error)
                 log.warning("%s is damaged: %s", path, error)
                 continue

@@ -3,14 +3,16 @@
 What a power cut does to the disk's own cache cannot be shown here.
 """
 
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from rmq.base.json_file import JsonFile
-from rmq.errors import StoreCorruptError
+from rmq.errors import StoreCorruptError, StoreError
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
@@ -51,6 +53,46 @@ def test_two_damaged_copies_are_an_error_that_names_both(tmp_path: Path) -> None
     file.backup_path.write_bytes(b"")
     with pytest.raises(StoreCorruptError, match=r"a\.json.*a\.json\.bak"):
         file.load()
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    """Reading such a file fails so; whoever is root could read it whatever its mode."""
+    read_bytes = Path.read_bytes
+
+    def refusing(path: Path) -> bytes:
+        if path.name == name:
+            raise OSError(number, os.strerror(number), str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refusing)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.bak"])
+def test_a_file_that_may_not_be_read_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = JsonFile(tmp_path / "a.json", lost="nothing that matters")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    if name == "a.json.bak":  # it is wanted
+        file.path.write_bytes(b"{")
+    with monkeypatch.context() as patched:
+        refuse(patched, name, errno.EACCES)
+        with pytest.raises(StoreError, match=f"{name} cannot be read: Permission denied"):
+            file.load()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "a.json.bak"]
+    assert file.load() == {"n": 1 if name == "a.json.bak" else 2}
+
+
+def test_what_the_disk_cannot_read_gives_way_to_its_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    refuse(monkeypatch, "a.json", errno.EIO)
+    assert file.load() == {"n": 1}
+    assert (tmp_path / "a.json.damaged").exists()
 
 
 def test_an_empty_file_never_becomes_the_backup(tmp_path: Path) -> None:
