@@ -49,10 +49,9 @@ _FOR_SPARK = {"subscribe", "minPartitions", "maxPartitions", "maxRecordsPerParti
 _FOR_STORES = {"path", "brokerName"}
 _FOR_BROKERS = {
     "nameserver", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "endingOffsetsByTimestamp", "failOnDataLoss", "group", "sql", "fetchBytes", "planTimeoutMs",
-    "pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "accessKey",
-    "secretKey", "securityToken", "tls", "tlsCaFile", "tlsVerify", "tlsCertFile", "tlsKeyFile",
-    "tlsKeyPassword",
+    "endingOffsetsByTimestamp", "group", "sql", "fetchBytes", "planTimeoutMs", "pollTimeoutMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "accessKey", "secretKey",
+    "securityToken", "tls", "tlsCaFile", "tlsVerify", "tlsCertFile", "tlsKeyFile", "tlsKeyPassword",
 }  # fmt: skip
 _ALL = {RENAMED.get(option.name, option.attribute): option
         for option in TABLE if option.name not in _FOR_SPARK}  # fmt: skip

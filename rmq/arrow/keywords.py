@@ -45,6 +45,7 @@ class CommonKeywords(TypedDict, total=False):
     include_headers: bool
     schema: Literal["rmq", "kafka"]
     mode: Literal["failfast", "permissive", "dropmalformed"]
+    fail_on_data_loss: bool
     batch_bytes: int | str
     batch_rows: int
     max_unpacked_bytes: int | str
@@ -56,7 +57,6 @@ class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
     starting_offsets_by_timestamp: Mapping[str, Any] | str | None
     starting_offsets_by_timestamp_strategy: Literal["error", "latest"]
     ending_offsets_by_timestamp: Mapping[str, Any] | str | None
-    fail_on_data_loss: bool
     group: str | None
     sql: str | None
     fetch_bytes: int | str

@@ -5,10 +5,14 @@
 
 Any store of RocketMQ's format: ours or Apache's, live or a copy, one shard or all of a machine
 (shard-1, shard-2, .. beside it). Only commitlog/ is read, cut into ranges of physical offsets that
-are read in parallel; every record is checked against its checksum. Without topic, subscribePattern
-or assign all topics are read but RocketMQ's own. Messages that no queue shows (half messages) are
-left out; those of a topic that was deleted are there as long as their log is. A topic that is named
-and of which the store knows nothing is an error; a pattern may match nothing.
+are read in parallel; every record is checked against its checksum. The log ends in the last file
+that holds a record anywhere: what those before it have lost is damage. What retention deletes
+between plan and read is a DataLossError, unless failOnDataLoss=false.
+
+Without topic, subscribePattern or assign all topics are read but RocketMQ's own. Messages that no
+queue shows (half messages) are left out; those of a topic that was deleted are there as long as
+their log is. A topic that is named and of which the store knows nothing is an error; a pattern may
+match nothing.
 
 brokerName is not in these files: the column shows the option brokerName (broker-a), for shard i > 0
 with -i behind it, as brokers name themselves.
@@ -16,12 +20,13 @@ with -i behind it, as brokers name themselves.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from cext.arrow.log_reader import LogReader
 from rmq.arrow.batches import BatchMaker
@@ -35,10 +40,11 @@ from rmq.arrow.offsets import (
     start_of,
 )
 from rmq.arrow.options import OptionError, Options
-from rmq.arrow.queues import is_system
+from rmq.arrow.queues import DataLossError, is_system
 from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
 from rmq.arrow.store_topics import check_topics
 
+log = logging.getLogger("rmq.arrow")
 RANGE_BYTES = 128 << 20
 NAME = re.compile(r"\d{20}")
 FOR_EVER = 1 << 62
@@ -77,20 +83,7 @@ class StoreLog:
 
     def _ranges(self, shard: int, root: Path) -> list[LogRange]:
         """The log of one store, up to where it ends now, in pieces."""
-        segments = sorted(path for path in (root / "commitlog").iterdir()
-                          if NAME.fullmatch(path.name))  # fmt: skip
-        found: list[tuple[Path, int, int]] = []
-        for at, path in enumerate(segments):
-            start, size = int(path.name), path.stat().st_size
-            probe = _Probe(self._plan, path, start, size)
-            first_ms = probe.first_ms
-            if self._ends.kind == "time" and first_ms >= max(self._ends.time_ms, 1):
-                break  # store times do not decrease along the log
-            last = at + 1 == len(segments) or _is_empty(segments[at + 1])
-            end = probe.end() if last else start + size
-            found.append((path, start, end))
-            if last:
-                break
+        found = self._segments(root / "commitlog")
         name = self._options.broker_name or "broker-a"
         name = f"{name}-{shard}" if shard else name
         wanted = max(1, (self._options.min_partitions or 1))
@@ -104,6 +97,24 @@ class StoreLog:
             for at in range(start, end, step)
         ]
 
+    def _segments(self, directory: Path) -> list[tuple[Path, int, int]]:
+        """(file, where it begins, where the log ends in it). What retention takes away just now was
+        not there."""
+        names = sorted(path for path in directory.iterdir() if NAME.fullmatch(path.name))
+        probes = [_Probe(self._plan, path) for path in names]
+        # Those made ahead hold nothing; of others a disk may have lost the first records.
+        while probes and probes[-1].log_end == probes[-1].start:
+            probes.pop()
+        found: list[tuple[Path, int, int]] = []
+        for probe in probes:
+            first_ms = probe.ask("first_stored_ms", -1)
+            if self._ends.kind == "time" and first_ms >= max(self._ends.time_ms, 1):
+                break  # store times do not decrease along the log
+            if probe.size:
+                end = probe.log_end if probe is probes[-1] else probe.start + probe.size
+                found.append((probe.path, probe.start, end))
+        return found
+
     def read(self, ranges: Iterable[LogRange]) -> Iterator[Any]:
         """The record batches of the ranges; one may hold rows of two of them."""
         plan = self._plan
@@ -111,28 +122,45 @@ class StoreLog:
         maker = BatchMaker(plan.schema, decoder.columns)
         topics = Topics(self._options, self._starts, self._ends)
         for each in ranges:
-            with Path(each.path).open("rb", buffering=0) as file:
-                decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
-                reader = LogReader(
-                    decoder, file.fileno(), each.segment_start,
-                    min(os.fstat(file.fileno()).st_size, each.segment_end - each.segment_start),
-                    each.start, each.end,
-                    partial(topics.ranges, each.broker_name),
-                    self._starts.time_ms, self._ends.time_ms or FOR_EVER,
-                )  # fmt: skip
-                done = False
-                while not done:
-                    try:
-                        done = reader.fill()
-                    except ValueError as error:
-                        raise DamagedMessageError(
-                            f"{each.path}, log offset {reader.position}: {error};"
-                            " mode=permissive or mode=dropmalformed reads on"
-                        ) from None
-                    if not done:
+            try:
+                with Path(each.path).open("rb", buffering=0) as file:
+                    decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
+                    reader = LogReader(
+                        decoder, file.fileno(), each.segment_start,
+                        min(os.fstat(file.fileno()).st_size, each.segment_end - each.segment_start),
+                        each.start, each.end,
+                        partial(topics.ranges, each.broker_name),
+                        self._starts.time_ms, self._ends.time_ms or FOR_EVER,
+                    )  # fmt: skip
+                    while not self._fill(reader, each, file):
                         yield maker.batch()
+            except FileNotFoundError:
+                self._lost(each, each.start)
         if decoder.columns.rows:
             yield maker.batch()
+
+    def _fill(self, reader: LogReader, each: LogRange, file: IO[bytes]) -> bool:
+        """Whether the range is done. A file that is used anew for the log's end meanwhile holds
+        other records than those of the range, or none: that is no damage, but loss."""
+        damage = ""
+        try:
+            done = reader.fill()
+        except ValueError as error:
+            damage, done = str(error), True
+        if done and (damage or reader.position < each.end) and not _is_still(each.path, file):
+            self._lost(each, reader.position)
+        elif damage:
+            raise DamagedMessageError(
+                f"{each.path}, log offset {reader.position}: {damage};"
+                " mode=permissive or mode=dropmalformed reads on"
+            )
+        return done
+
+    def _lost(self, each: LogRange, start: int) -> None:
+        text = f"{each.path}: log offsets {start} to {each.end - 1} are gone"
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{text}; failOnDataLoss=false reads what is left")
+        log.warning("%s; going on without them", text)
 
 
 class Topics:
@@ -175,28 +203,40 @@ class Topics:
 
 
 class _Probe:
-    """Looks at one file of the log while planning."""
+    """Looks at one file of the log while planning; one that is gone has nothing."""
 
-    def __init__(self, plan: ReadPlan, path: Path, start: int, size: int) -> None:
-        self._plan, self._path, self._start, self._size = plan, path, start, size
-        self.first_ms = self._ask("first_stored_ms")
+    def __init__(self, plan: ReadPlan, path: Path) -> None:
+        self._plan = plan
+        self.path, self.start = path, int(path.name)
+        try:
+            self.size = path.stat().st_size
+        except FileNotFoundError:
+            self.size = 0
 
-    def end(self) -> int:
-        return self._ask("log_end")
+    @cached_property
+    def log_end(self) -> int:
+        """Behind its last record, wherever that is; its start: there is none."""
+        return self.ask("log_end", self.start)
 
-    def _ask(self, question: str) -> int:
-        with self._path.open("rb", buffering=0) as file:
-            reader = LogReader(
-                self._plan.decoder(), file.fileno(), self._start, self._size, self._start,
-                self._start + self._size, lambda _: [],
-            )  # fmt: skip
-            return int(getattr(reader, question)())
+    def ask(self, question: str, otherwise: int) -> int:
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                reader = LogReader(
+                    self._plan.decoder(), file.fileno(), self.start, self.size, self.start,
+                    self.start + self.size, lambda _: [],
+                )  # fmt: skip
+                return int(getattr(reader, question)())
+        except FileNotFoundError:
+            self.size = 0
+            return otherwise
 
 
-def _is_empty(path: Path) -> bool:
-    """A file that was prepared and not yet written to."""
-    with path.open("rb") as file:
-        return not any(file.read(8))
+def _is_still(path: str, file: IO[bytes]) -> bool:
+    """Whether the name stands for the file that was opened by it."""
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _shards(path: Path) -> list[tuple[int, Path]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -108,7 +109,8 @@ def logged_topics(part: Range) -> set[str]:
         found.add(topic)
         return []
 
-    with Path(part.path).open("rb", buffering=0) as file:
+    # Retention may have taken the file since the plan was made.
+    with suppress(FileNotFoundError), Path(part.path).open("rb", buffering=0) as file:
         reader = LogReader(
             Decoder(Columns([]), mode=DamageMode.DROP), file.fileno(), part.segment_start,
             min(os.fstat(file.fileno()).st_size, part.segment_end - part.segment_start),

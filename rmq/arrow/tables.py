@@ -114,7 +114,7 @@ def scan_store(
               none replaced by U+FFFD
 
     Raises OptionError (a ConfigError) for what cannot be asked for, DamagedMessageError for a
-    message that fails its checksum.
+    message that fails its checksum, DataLossError when retention deletes what was to be read.
     """
     threads = _threads(threads)
     with python_names():
