@@ -1,6 +1,7 @@
 # Columns: those of one Arrow batch under construction. Each shows one field of a stored record.
 #
-#     fixed width   data                               queueId, offsets, timestamps (us), flags
+#     fixed width   data                               queueId, offsets, timestamps (us; the last
+#                                                      one there is for later ones), flags
 #     text, bytes   offsets (int32), data              body, topic, tags, keys, hosts, ids
 #     pairs         offsets into the pairs, and the two columns (name, value) of the pairs
 #     validity      one bit a row, kept for every column, handed over only when a row is null

@@ -5,7 +5,7 @@
     ...the decoder adds rows...
     pa.RecordBatch._import_from_c(columns.hand_over(), schema)
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
@@ -31,6 +31,8 @@ cdef enum:
     ROWS_MAX = 1 << 20
     BYTES_WANTED_MAX = 256 << 20     # int32 offsets hold 2 GiB; one record more must fit
     TEXT_BYTES = 80                  # of a host or an id as text
+
+cdef int64_t MS_MAX = INT64_MAX // 1000     # what microseconds can say
 
 
 cdef int32_t width_of(int32_t field) noexcept nogil:
@@ -86,13 +88,18 @@ cdef uint32_t message_id_of(const RecordView* view, char* out) noexcept nogil:
     return hex_of(id_bytes, view.store_host_bytes + 8, out)
 
 
+cdef inline int64_t microseconds(int64_t ms) noexcept nogil:
+    """A sender writes what it likes: what is beyond them is not to look like another time."""
+    return max(-MS_MAX, min(ms, MS_MAX)) * 1000
+
+
 cdef int64_t long_of(int32_t field, const RecordView* view) noexcept nogil:
     if field == PHYSICAL_OFFSET:
         return view.physical_offset
     if field == BORN_TIMESTAMP:
-        return <int64_t> (<uint64_t> view.born_timestamp_ms * 1000)
+        return microseconds(view.born_timestamp_ms)
     if field == STORE_TIMESTAMP:
-        return <int64_t> (<uint64_t> view.store_timestamp_ms * 1000)
+        return microseconds(view.store_timestamp_ms)
     return view.prepared_offset
 
 

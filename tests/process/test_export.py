@@ -25,6 +25,8 @@ from support.spark_topics import fill, make
 from support.waiting import HANG_S
 
 import rmq
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
 
 pa = pytest.importorskip("pyarrow")
 
@@ -92,6 +94,22 @@ def test_lines_are_those_of_consume() -> None:
     exported = [json.loads(line) for line in done("export", "binary", "-").splitlines()]
     consumed = [json.loads(line) for line in done("consume", "binary", "--json").splitlines()]
     assert exported == consumed and {"body_base64", "body"} <= {*exported[0], *exported[1]}
+
+
+def test_times_that_no_calendar_has_are_numbers(broker: BrokerProcess) -> None:
+    """As a sender may write them; the last is more than the microseconds of a column can say."""
+    make(broker, "absurd", 1)
+    born = [1_763_726_400_123, 10**15, 1 << 62]
+    fields: dict[str, Any] = {
+        "a": "p", "b": "absurd", "c": "TBW102", "d": 4, "e": 0, "f": 0, "h": 0, "i": "", "j": 0,
+        "k": False,
+    }  # fmt: skip
+    with Connection(broker.address) as connection:
+        for ms in born:
+            connection.call(RequestCode.SEND_MESSAGE_V2, {**fields, "g": ms}, b"x")
+    rows = [json.loads(line) for line in done("export", "absurd", "-").splitlines()]
+    assert [row["born_ms"] for row in rows] == [*born[:2], (1 << 63) // 1000]
+    assert [row["born"] for row in rows] == ["2025-11-21T12:00:00.123Z", None, None]
 
 
 def test_a_part_of_it(tmp_path: Path) -> None:

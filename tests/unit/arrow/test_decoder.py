@@ -46,6 +46,22 @@ def decoded(data: bytes, **settings) -> list[dict]:
     return reading.rows()
 
 
+LAST_US = ((1 << 63) - 1) // 1000 * 1000
+
+
+@pytest.mark.parametrize(
+    ("born_ms", "us"),
+    [(10**15, 10**18), (1 << 62, LAST_US), ((1 << 63) - 1, LAST_US), (-1 << 63, -LAST_US)],
+)
+def test_a_time_beyond_microseconds_is_the_last_that_they_have(born_ms: int, us: int) -> None:
+    data = bytearray(record(0))
+    data[40:48] = born_ms.to_bytes(8, "big", signed=True)
+    reading = Reading()
+    assert reading.decoder.decode_bytes(bytes(data), 0)[0] == Status.OK
+    times = reading.batch().column("bornTimestamp").cast(pa.int64())
+    assert times.to_pylist() == [us]
+
+
 def test_every_field_is_what_the_twin_reads() -> None:
     chance = random.Random(7)
     data, pairs = b"", []
