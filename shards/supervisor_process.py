@@ -18,7 +18,7 @@ import logging
 from pathlib import Path
 
 from rmq import logs
-from rmq.base import clock
+from rmq.base import clock, unfinished_restore
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node import service_manager
@@ -57,6 +57,7 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
     async with contextlib.AsyncExitStack() as stack:
         own = ""
         make_store(Path(broker.storePathRootDir))
+        unfinished_restore.check_none(Path(broker.storePathRootDir))
         guard = open_guard(broker)
         stack.push_async_callback(guard.stop)
         if namesrv is not None:

@@ -3,9 +3,9 @@
     Restore(Path("/backup/a"), Path("store")).run()
 
 All of it is made in NEW/restoring first, synced, checked against the manifest, and then moved: the
-log last. So what an interrupted restore leaves has no log, and no broker takes it for the store
-with fewer messages; the next restore into the same directory begins anew. The caller holds the new
-store's lock.
+log last. So what an interrupted restore leaves has no log, and brokers refuse it while the folder
+is there (rmq/base/unfinished_restore.py); the next restore into the same directory begins anew. The
+caller holds the new store's lock.
 
 The new store is one whose broker has stopped, by what it looks like to a start: no abort file, no
 checkpoint, no queues. So a start reads all of the log, makes queues and key index of it (row S5 of
@@ -30,11 +30,11 @@ from rmq.backup.manifest import Manifest, SegmentCopy, StoreCopy
 from rmq.backup.verification import check_file, check_segment
 from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
+from rmq.base.unfinished_restore import FOLDER
 from rmq.errors import ConfigError, StoreCorruptError
 from rmq.offline.report import Report
 from rmq.progress import Progress, no_progress
 
-WORK = "restoring"
 CURE = "Make room or choose another directory, and restore again"
 
 
@@ -56,7 +56,7 @@ def check_target(root: Path) -> None:
     if not root.is_dir():
         raise ConfigError(f"{root} is no directory: choose another one for --store")
     names = {path.name for path in root.iterdir()}
-    if not names <= {"lock", "lost+found"} and not (WORK in names and "commitlog" not in names):
+    if not names <= {"lock", "lost+found"} and not (FOLDER in names and "commitlog" not in names):
         raise ConfigError(
             f"{root} is not empty ({min(names)}): restore into a new directory, and put that in "
             "its place"
@@ -68,7 +68,7 @@ class Restore:
 
     def __init__(self, directory: Path, root: Path, progress: Progress = no_progress) -> None:
         self._directory, self._root, self._progress = directory, root, progress
-        self._work = root / WORK
+        self._work = root / FOLDER
         self._done = 0
 
     def run(self) -> Result:
@@ -90,12 +90,13 @@ class Restore:
         )  # fmt: skip
 
     def _clear(self, made: Manifest) -> None:
-        """What an unfinished restore left, this one or an earlier one."""
+        """What an unfinished restore left, this one or an earlier one; last of all the folder that
+        says so."""
         if self._work.exists():
-            shutil.rmtree(self._work)
             if not (self._root / "commitlog").exists():
                 for name in self._parts(made):
                     _remove(self._root / name)
+            shutil.rmtree(self._work)
 
     def _parts(self, made: Manifest) -> Iterator[str]:
         """What is moved, in this order."""

@@ -7,6 +7,7 @@
     core_files          none of a process that has passwords
     durable_directory   directories whose entries survive a power cut
     first_segment       where a commit log that holds nothing begins
+    unfinished_restore  what an interrupted `rmq store restore` has left
     json_file           one config file, its .bak and its checksum
     journal_file        records appended to one file, each whole or not there
     clock               wall and monotonic time, which tests can drive

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmq import logs
-from rmq.base import clock
+from rmq.base import clock, unfinished_restore
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node import service_manager
@@ -63,6 +63,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         if broker is not None:
             lock = StoreLock(Path(broker.storePathRootDir))
             stack.callback(lock.release)
+            unfinished_restore.check_none(Path(broker.storePathRootDir))
         guard = None
         if broker is not None:
             guard = open_guard(broker)

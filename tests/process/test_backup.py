@@ -19,7 +19,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
@@ -245,6 +245,22 @@ def test_a_restore_never_goes_into_a_store_that_is_in_use(tmp_path: Path) -> Non
         assert f"process {broker.pid}" in text
     text = run("restore", "--from", backup, "--store", broker.store, code=2)
     assert "is not empty" in text
+
+
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_no_broker_starts_on_what_an_interrupted_restore_has_left(
+    tmp_path: Path, shards: str
+) -> None:
+    store = tmp_path / "store"
+    (store / "restoring").mkdir(parents=True)
+    words = ("--store", str(store), "--namesrv-port", "0", "--port", "0", "--shards", shards)
+    done = subprocess.run(
+        [sys.executable, "-m", "rmq", "standalone", *words],
+        capture_output=True, text=True, timeout=HANG_S,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "a restore has not ended, and this is no store yet: run it again" in done.stderr
+    assert not (store / "commitlog").exists()
 
 
 def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from support.store_image import SEGMENT, StoreImage, open_store
 from rmq.backup.backup import Backup
 from rmq.backup.restore import Restore, check_target
 from rmq.backup.verification import verify
+from rmq.base.unfinished_restore import check_none
+from rmq.errors import StoreError
 
 __all__ = ["copy", "image", "small_disk"]
 GONE = 9  # exit code of a child that stopped in the middle
@@ -122,11 +124,44 @@ def test_a_restore_stopped_at_any_step_is_no_store_or_a_whole_one(
             assert segments(new) == segments(image.root), step
             assert (new / "config" / "topics.json").exists()
         elif new.exists():
+            assert is_refused(new), step
             restore()
             assert segments(new) == segments(image.root), step
             assert not (new / "restoring").exists()
         shutil.rmtree(new, ignore_errors=True)
     assert steps > 15
+
+
+def test_a_restore_that_is_stopped_again_where_one_was_before_is_no_store(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    """The second one first takes away what the first one has moved to its place."""
+    back_up(image, copy)
+    new, left = tmp_path / "new", tmp_path / "left"
+
+    def restore() -> None:
+        check_target(new)
+        Restore(copy, new).run()
+
+    for _ in interruptions(restore):
+        if (new / "config").exists():
+            break
+        shutil.rmtree(new, ignore_errors=True)
+    assert is_refused(new) and not (new / "commitlog").exists()
+    shutil.copytree(new, left)
+    for step in interruptions(restore):
+        assert (new / "commitlog").exists() or is_refused(new), step
+        shutil.rmtree(new)
+        shutil.copytree(left, new)
+
+
+def is_refused(root: Path) -> bool:
+    """Whether no broker starts there; one does where there is nothing at all."""
+    try:
+        check_none(root)
+    except StoreError:
+        return True
+    return not {each.name for each in root.iterdir()} - {"lock"}
 
 
 def test_a_full_disk_says_what_to_do_and_the_backup_before_stays(
