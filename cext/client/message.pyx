@@ -341,20 +341,32 @@ cdef object host_text(const uint8_t* at, bint is_v6):
 
 
 def unpack_body(int sys_flag, bytes body not None):
-    """The body as the sender gave it; ProtocolError when it does not unpack."""
+    """The body as the sender gave it; ProtocolError when it does not unpack, or to more than
+    UNPACKED_BYTES_MAX (rmq/format/packed_body.py)."""
     if not sys_flag & COMPRESSED_FLAG:
         return body
     kind = sys_flag & COMPRESSION_TYPE_COMPARATOR
+    from rmq.format.packed_body import UNPACKED_BYTES_MAX, inflated
+    too_large = f"larger than {UNPACKED_BYTES_MAX} bytes"
     try:
         if kind == 0 or kind == 0x300:
-            import zlib
-            return zlib.decompress(body)
+            return inflated(body)
         if kind == 0x100:
             import lz4.frame
-            return lz4.frame.decompress(body)
+            inflater = lz4.frame.LZ4FrameDecompressor()
+            plain = inflater.decompress(body, max_length=UNPACKED_BYTES_MAX + 1)
+            if len(plain) > UNPACKED_BYTES_MAX:
+                raise ValueError(too_large)
+            if not inflater.eof:
+                raise ValueError("it is cut off")
+            return plain
         if kind == 0x200:
             import zstandard
-            return zstandard.ZstdDecompressor().decompress(body, max_output_size=1 << 28)
+            # The limit below is for frames that do not tell their size; one that does is believed.
+            if zstandard.frame_content_size(body) > UNPACKED_BYTES_MAX:
+                raise ValueError(too_large)
+            return zstandard.ZstdDecompressor().decompress(
+                body, max_output_size=UNPACKED_BYTES_MAX)
     except ImportError as error:
         raise ProtocolError(
             f"the body is packed; to unpack it install {error.name} (pip install "

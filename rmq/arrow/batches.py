@@ -6,13 +6,13 @@ yield maker.batch()
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import pyarrow as pa
 
 from cext.arrow.columns import Columns
 from rmq.codes import COMPRESSION_NAMES, COMPRESSION_TYPE_COMPARATOR
+from rmq.format.packed_body import inflated
 
 
 def unpack_body(sys_flag: int, packed: bytes, limit: int) -> bytes:
@@ -21,19 +21,12 @@ def unpack_body(sys_flag: int, packed: bytes, limit: int) -> bytes:
     if packing is None:
         raise ValueError("unknown packing")
     if packing == "zlib":
-        inflater = zlib.decompressobj()
-        try:
-            plain = inflater.decompress(packed, limit + 1)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-        if not inflater.eof:
-            raise ValueError("larger than allowed, or cut off")
-    else:
-        try:
-            with pa.input_stream(pa.py_buffer(packed), compression=packing) as stream:
-                plain = stream.read(limit + 1)
-        except (OSError, pa.ArrowInvalid) as error:  # so its codecs say it; no memory is no damage
-            raise ValueError(str(error)) from None
+        return inflated(packed, limit)
+    try:
+        with pa.input_stream(pa.py_buffer(packed), compression=packing) as stream:
+            plain: bytes = stream.read(limit + 1)
+    except (OSError, pa.ArrowInvalid) as error:  # so its codecs say it; no memory is no damage
+        raise ValueError(str(error)) from None
     if len(plain) > limit:
         raise ValueError("larger than allowed")
     return plain

@@ -17,7 +17,6 @@ This page holds what both processes agree on: frames of u32 length and MessagePa
 
 import re
 import struct
-import zlib
 from collections.abc import Mapping
 
 import msgspec
@@ -25,10 +24,14 @@ import msgspec
 from rmq.codes import COMPRESSED_FLAG, COMPRESSION_NAMES, COMPRESSION_TYPE_COMPARATOR
 from rmq.errors import ConfigError
 from rmq.format.message import StoredMessage
+from rmq.format.packed_body import inflated
 
 FRAME_LENGTH = struct.Struct("=I")
 READY = 0  # number of the answer to no question: the worker has its function now
 WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is delivered
+# Unpacked. A larger one is judged as if its function had raised: it would cost the process its
+# memory, or more time than an answer may take, and the group could never go beyond it.
+BODY_BYTES_MAX = 16 << 20
 _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
@@ -54,7 +57,7 @@ class Message(msgspec.Struct, frozen=True):
     topic: str
     queue_id: int
     queue_offset: int
-    body: bytes  # unpacked when the sender packed it with zlib
+    body: bytes  # unpacked when the sender packed it with zlib; at most BODY_BYTES_MAX
     properties: Mapping[str, str]
     born_timestamp_ms: int
     store_timestamp_ms: int
@@ -73,7 +76,7 @@ class Message(msgspec.Struct, frozen=True):
         body = stored.body
         packing = COMPRESSION_NAMES.get(stored.sys_flag & COMPRESSION_TYPE_COMPARATOR)
         if stored.sys_flag & COMPRESSED_FLAG and packing == "zlib":
-            body = zlib.decompress(body)
+            body = inflated(body, BODY_BYTES_MAX)
         return cls(
             stored.topic,
             stored.queue_id,

@@ -4,6 +4,7 @@
     frame_reader    the frames in a stream of bytes
     message         stored records, and the messages of a pull
     fastjson        JSON as RocketMQ's servers write it
+    packed_body     bodies unpacked, up to a size
     store_files     segments, queue files, checkpoint
     index_file      files of the key index
     queue_ends      queueEnds

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from support.name_server import in_loop
 from support.waiting import HANG_S, until
 
 from rmq.broker.broker import Broker
+from rmq.filters.functions import BODY_BYTES_MAX
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
@@ -32,6 +34,9 @@ STATE = pathlib.Path(__file__).parent
 
 def even(message):
     return int(message.body) % 2 == 0
+
+def short(message):
+    return len(message.body) < 4
 
 def raises_at_three(message):
     if message.body == b"3":
@@ -147,6 +152,20 @@ async def test_a_message_whose_function_raises_is_given(tmp_path: Path) -> None:
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "g", "$filter = 'three'")
         assert numbers(await until_answered(lambda: client.pull("g", "t"))) == [3, 5]
+
+
+@in_loop
+async def test_a_message_that_unpacks_to_far_more_is_given_and_stops_nobody(tmp_path: Path) -> None:
+    given = {"rmqMessageFilters": "short=ownfilters:short"}
+    async with filtering(tmp_path, **given) as (broker, client):
+        packed = zlib.compress(bytes(BODY_BYTES_MAX + 1))
+        assert (await client.send("t", packed, f=1)).code == 0
+        assert (await client.send("t", b"11")).code == 0
+        await heartbeat(client, "g", "$filter = 'short'")
+        reply = await until_answered(lambda: client.pull("g", "t", offset=10))
+        assert reply.code == 0
+        assert [message.body for message in decode_messages(reply.body)] == [packed, b"11"]
+        assert broker.functions.filter("short").starts == 1
 
 
 @in_loop

@@ -15,7 +15,6 @@ The broker filters tags by their hash; two tags may share one, so the tag is com
 from __future__ import annotations
 
 import selectors
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +35,7 @@ from rmq.codes import (
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage, decode_messages
+from rmq.format.packed_body import inflated
 from rmq.format.remoting import Command
 from rmq.names import TOOLS_CONSUMER_GROUP
 
@@ -303,7 +303,7 @@ def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
         )
         if packing == "zlib":
             try:
-                body, packing = zlib.decompress(body), None
-            except zlib.error:
-                packing = "zlib, damaged"
+                body, packing = inflated(body), None
+            except ValueError as error:
+                packing = f"zlib, {error}"
     return ReceivedMessage(broker_name, stored, stored.properties, body, packing)

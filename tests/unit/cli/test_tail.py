@@ -13,6 +13,7 @@ from rmq.codes import RequestCode as Code
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, encode_message, encode_properties
+from rmq.format.packed_body import UNPACKED_BYTES_MAX
 from rmq.format.remoting import Command
 
 
@@ -118,6 +119,12 @@ def test_zlib_bodies_are_unpacked_and_others_named() -> None:
     assert [(each.body, each.packing) for each in broker.read()] == [
         (b"text", None), (b"junk", "lz4"), (b"junk", "zlib, damaged"),
     ]  # fmt: skip
+
+
+def test_a_body_that_unpacks_to_more_than_allowed_stays_packed() -> None:
+    packed = zlib.compress(bytes(UNPACKED_BYTES_MAX + 1))
+    (found,) = OneQueue([message(0, body=packed, sys_flag=0x1)]).read()
+    assert (found.body, found.packing) == (packed, f"zlib, larger than {UNPACKED_BYTES_MAX} bytes")
 
 
 def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:

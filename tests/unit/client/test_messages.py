@@ -15,6 +15,7 @@ from cext.client.message import Message, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
 from rmq.errors import MessageError, ProtocolError
 from rmq.format.message import Host, StoredMessage, decode_properties, encode_message
+from rmq.format.packed_body import UNPACKED_BYTES_MAX
 from rmq.format.remoting import Command, encode
 
 TEXT = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=("Cs",)),
@@ -184,6 +185,25 @@ def test_packed_bodies_are_unpacked_and_damaged_ones_refused() -> None:
         record = encode_message(StoredMessage(topic="t", body=body[9:], sys_flag=sys_flag))
         with pytest.raises(ProtocolError):
             _ = decode_messages(reply_with(record))[0].body
+        record = encode_message(StoredMessage(topic="t", body=body[:-5], sys_flag=sys_flag))
+        with pytest.raises(ProtocolError):
+            _ = decode_messages(reply_with(record))[0].body
     record = encode_message(StoredMessage(topic="t", body=b"x", sys_flag=0x701))
     with pytest.raises(ProtocolError, match="unknown way"):
         _ = decode_messages(reply_with(record))[0].body
+
+
+def test_bodies_that_unpack_to_more_than_allowed_are_refused() -> None:
+    """A few kilobytes may stand for gigabytes, and anybody may send them."""
+    lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
+    zeros = bytes(UNPACKED_BYTES_MAX + 1)
+    untold = zstandard.ZstdCompressor().compressobj()  # a frame that does not tell its size
+    packed = {
+        0x001: [zlib.compress(zeros)], 0x101: [lz4.compress(zeros)],
+        0x201: [zstandard.ZstdCompressor().compress(zeros), untold.compress(zeros) + untold.flush()],
+    }  # fmt: skip
+    for sys_flag, bodies in packed.items():
+        for body in bodies:
+            record = encode_message(StoredMessage(topic="t", body=body, sys_flag=sys_flag))
+            with pytest.raises(ProtocolError, match="does not unpack"):
+                _ = decode_messages(reply_with(record))[0].body

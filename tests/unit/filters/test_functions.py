@@ -17,6 +17,7 @@ from support.waiting import HANG_S
 
 from rmq.errors import ConfigError
 from rmq.filters.functions import (
+    BODY_BYTES_MAX,
     FRAME_LENGTH,
     READY,
     Answer,
@@ -92,6 +93,16 @@ def test_one_verdict_a_record_and_those_that_raise_pass(module: Path) -> None:
     found = answer(load("ownfilters:picky", str(module)), Question(9, records))
     assert found.verdicts == b"\x02\x01"
     assert "KeyError: 'vip' (message bench queue 0 offset 0)" in found.error
+
+
+def test_a_body_that_unpacks_to_more_than_allowed_is_not_unpacked_and_passes(module: Path) -> None:
+    """Whoever may send to the topic would else end the process, at the same message for ever."""
+    function = load("ownfilters:long_body", str(module))
+    for zeros, verdict in ((BODY_BYTES_MAX, b"\x01"), (BODY_BYTES_MAX + 1, b"\x02")):
+        records = record(0, zlib.compress(bytes(zeros)), flags=0x1) + record(1, b"tiny")
+        found = answer(function, Question(1, records))
+        assert found.verdicts == verdict + b"\x00"
+    assert f"larger than {BODY_BYTES_MAX} bytes (message bench queue 0 offset 0)" in found.error
 
 
 def test_the_function_that_operators_are_shown_is_one(
