@@ -12,6 +12,8 @@ may leave the subscriptions out (withoutSub) while the fingerprint stays; when a
 the group beat with another fingerprint, or we know no subscriptions of the group, IS_SUB_CHANGE
 asks for a full one.
 
+One of too many groups, subscriptions or characters of them is refused.
+
 consumeType, messageModel and consumeFromWhere may also be numbers, as the C++ client has them.
 
 One group of a heartbeat that is illegal or unknown is skipped with a log line; the rest counts.
@@ -48,7 +50,11 @@ from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-GROUPS_MAX = 4096  # of one heartbeat; ours
+# Of one heartbeat, all its groups together; ours. A frame has room for 250,000 subscriptions, and for
+# a minute of compiling SQL92, in which nobody else would be served.
+GROUPS_MAX = 4096
+SUBSCRIPTIONS_MAX = 2 * GROUPS_MAX  # each group has its topic, and its retry topic
+EXPRESSION_CHARACTERS_MAX = 1 << 18
 
 
 class Context(subscription_filters.FilterContext, Protocol):
@@ -80,6 +86,7 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     producers = list_member(body, "producerDataSet")
     if len(consumers) + len(producers) > GROUPS_MAX:
         raise ProtocolError(f"a heartbeat of more than {GROUPS_MAX} groups")
+    _check_sizes(consumers)
     stale = fingerprint == 0
     retry_topics: list[RetryTopic] = []
     for data in consumers:
@@ -87,6 +94,26 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     for data in producers:
         _producer(context, client, data)
     return _finish(context, request, retry_topics, stale)
+
+
+def _check_sizes(consumers: list[Any]) -> None:
+    """Before anything is taken from it. What is of a wrong type is refused where it is read."""
+    count = characters = 0
+    for data in consumers:
+        items = data.get("subscriptionDataSet") if isinstance(data, Mapping) else None
+        if not isinstance(items, list):
+            continue
+        count += len(items)
+        if count > SUBSCRIPTIONS_MAX:
+            raise ProtocolError(f"a heartbeat of more than {SUBSCRIPTIONS_MAX} subscriptions")
+        for item in items:
+            text = item.get("subString") if isinstance(item, Mapping) else None
+            characters += len(text) if isinstance(text, str) else 0
+    if characters > EXPRESSION_CHARACTERS_MAX:
+        raise ProtocolError(
+            f"a heartbeat whose subscriptions have {characters} characters: at most"
+            f" {EXPRESSION_CHARACTERS_MAX} are allowed"
+        )
 
 
 async def _finish(
@@ -138,7 +165,8 @@ def _consumer(
         items = list_member(data, "subscriptionDataSet")
         subscriptions = _subscriptions(context, client, name, items)
     known = context.consumers.get(name)
-    stale = known is None and without_subscriptions
+    # One that beat without them before we had any, as after a restart, has made the group since.
+    stale = without_subscriptions and (known is None or not known.subscriptions)
     stale |= known is not None and known.fingerprint not in (0, fingerprint)
     context.consumers.register(name, client, how, subscriptions)
     known = context.consumers.get(name)

@@ -182,6 +182,39 @@ async def test_heartbeats_v2_without_subscriptions_keep_them(tmp_path: Path) -> 
 
 
 @in_loop
+async def test_one_without_subscriptions_asks_for_them_until_they_come(tmp_path: Path) -> None:
+    """As to a broker that was started again: such a heartbeat makes the group, without any."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        light = {"heartbeatFingerprint": 7, "withoutSub": True}
+        for _ in range(2):
+            reply = await client.call(34, beat("c1", g=[], extra=light))
+            assert reply.fields["IS_SUB_CHANGE"] == "true"
+        full = {"heartbeatFingerprint": 7, "withoutSub": False}
+        await client.call(34, beat("c1", g=[("t", "*", 5)], extra=full))
+        reply = await client.call(34, beat("c1", g=[], extra=light))
+        assert reply.fields["IS_SUB_CHANGE"] == "false"
+        assert set(broker.core.subscriptions) == {(b"g", b"t")}
+
+
+@in_loop
+async def test_a_heartbeat_brings_a_bounded_number_of_subscriptions(tmp_path: Path) -> None:
+    """What it brings is looked at by the thread that serves everybody's heartbeats."""
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for count in (100_000, 2 * 4096 + 1):
+            reply = await client.call(34, beat("c1", g=[("t", "*", 1)] * count))
+            assert (reply.code, reply.remark) == (1, "a heartbeat of more than 8192 subscriptions")
+        halves = {"g": [("t", "*", 1)] * 4096, "h": [("t", "*", 1)] * 4097}
+        assert (await client.call(34, beat("c1", **halves))).code == 1
+        reply = await client.call(34, beat("c1", g=[("t", "a" * (1 << 17), 1)] * 3))
+        assert (reply.code, "393216 characters" in (reply.remark or "")) == (1, True)
+        assert broker.consumers.get("g") is None  # nothing of them was taken
+        assert (await client.call(34, beat("c1", g=[("t", "*", 1)] * 8192))).code == 0
+        assert set(broker.core.subscriptions) == {(b"g", b"t")}
+
+
+@in_loop
 async def test_illegal_parts_of_a_heartbeat_are_skipped(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
