@@ -6,6 +6,9 @@
     read-only   what changes something is refused, in this one place
     form        a POST comes from a page of this console (csrf.py), and is not too large
 
+The path is the scope's, by which the page is found. That of request.url is put together with the
+Host that a client sends, and once began inside it (CVE-2026-48710).
+
 Every answer gets the headers that keep what is shown from running: a page loads scripts and styles
 from this console alone, and nothing in it runs that stands in the page itself.
 """
@@ -61,7 +64,7 @@ class Gate:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                self._add_headers(headers, request.url.path)
+                self._add_headers(headers, scope["path"])
                 if is_new and "set-cookie" not in headers:
                     headers.append("Set-Cookie", self._console.cookie_line(cookie))
             await send(message)
@@ -83,7 +86,7 @@ class Gate:
         return is_new
 
     def _refusal(self, request: Request) -> Response | None:
-        settings, path = self._console.settings, request.url.path
+        settings, path = self._console.settings, request.scope["path"]
         name = _host_name(request)
         if settings.hosts and name not in settings.hosts:
             return _refused(request, 421, f"This console has not the name {name[:100]}.")
@@ -143,15 +146,19 @@ def _refused(request: Request, status: int, text: str) -> Response:
 
 
 def _host_name(request: Request) -> str:
+    """Empty where Host is more than a name and a port."""
+    host = request.headers.get("host", "")
     try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        parts = urlsplit(f"//{host}")
+        return parts.hostname or "" if parts.netloc == host else ""
     except ValueError:
         return ""
 
 
 def login_first(request: Request) -> Response:
     """To the login, and back from there to this page."""
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    asked_for = request.scope["query_string"].decode("latin-1")
+    target = request.scope["path"] + (f"?{asked_for}" if asked_for else "")
     asked = LOGIN if request.method not in SAFE_METHODS else f"{LOGIN}?next={quote(target)}"
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers={"HX-Redirect": asked})

@@ -36,7 +36,7 @@ def failed(request: Request, what: str, reason: object) -> None:
 
 def refused(request: Request, reason: str) -> None:
     """A request that somebody may not make, or not so."""
-    who, path = _asker(request), request.url.path
+    who, path = _asker(request), request.scope["path"]
     # Not by every path: strangers choose it, and with many of them would fill the log.
     key = f"{who} {path if path in request.state.console.changes else ''}"
     path = _line(path, NAME_MAX)

@@ -71,11 +71,11 @@ def url(path: str, **parameters: Any) -> str:
 
 def this_page(request: Request, **changes: Any) -> str:
     """The URL of this page with other parameters; None takes one away."""
-    return url(request.url.path, **{**request.query_params, **changes})
+    return url(request.scope["path"], **{**request.query_params, **changes})
 
 
 def is_section(request: Request, path: str, beginnings: tuple[str, ...]) -> bool:
-    here = request.url.path
+    here = request.scope["path"]
     return here == path or any(here.startswith(each) for each in beginnings)
 
 

@@ -132,8 +132,29 @@ def test_who_has_to_log_in_sees_nothing_before(closed: Browser, path: str) -> No
     assert "<nav" not in closed.get("/login").text
 
 
+@pytest.mark.parametrize("path", ["/topics", "/topic/create"])
+def test_the_path_that_is_judged_is_the_one_whose_page_answers(
+    closed: Browser, reader: Browser, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Not that of a URL made of the Host, as older starlettes have it."""
+    from starlette.datastructures import URL
+    from starlette.requests import Request
+
+    static = property(lambda request: URL(f"http://localhost/static/{request.scope['path']}"))
+    fields, headers = {"csrf": reader.token("/login")}, {"Origin": reader.base}
+    monkeypatch.setattr(Request, "url", static)
+    asked = closed.get(path, a="1")
+    assert asked.status_code == 303
+    assert asked.headers["location"] == f"/login?next={path}%3Fa%3D1"
+    assert asked.headers["cache-control"] == "no-store"
+    assert reader.client.post(path, data=fields, headers=headers).status_code == 403
+
+
 def test_nobody_elses_name_leads_to_a_console_on_loopback(console: Browser) -> None:
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "", "[x"):
+        answer = console.client.get("/login", headers={"Host": host})
+        assert answer.status_code in (400, 421), host
+    for host in ("localhost/static/", "localhost?", "localhost:80#x", "localhost/x@127.0.0.1"):
         answer = console.client.get("/login", headers={"Host": host})
         assert answer.status_code in (400, 421), host
     for host in ("localhost", "127.0.0.1:9", "[::1]:8080"):
