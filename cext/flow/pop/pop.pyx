@@ -102,7 +102,6 @@ cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRe
     job.serialize_type = h.serialize_type
     job.topic = job.pop.topic = pair.topic
     job.delivered = delivery_counter_of(group, pair.topic)
-    job.moved = False
     job.logic.mapped = False
     job.max_bytes = -1
     job.answer = <JobAnswer> answer_pop

@@ -2,10 +2,11 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport OK
-from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
 from cext.flow.context.role cimport read_refusal
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pull.pull_answer cimport answer_reset
 from cext.flow.pull.pull_batch cimport answer_pull
 from cext.flow.pull.pull_job cimport (
     JOB_FREE,
@@ -28,7 +29,7 @@ from cext.flow.tables.group_table cimport (
     group_find,
     subscription_find,
 )
-from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
+from cext.flow.tables.offset_table cimport offset_commit, offset_marked, offset_take_reset
 from cext.flow.tables.queue_mapping cimport (
     KEPT_ELSEWHERE,
     LED_HERE,
@@ -137,7 +138,6 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.queue_id = r.queue_id
     job.pop.kind = NO_POP
     job.offset = r.queue_offset
-    job.moved = False
     job.logic.mapped = False
     job.last_physical = -1
     job.broker_id = group.broker_id
@@ -264,15 +264,20 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
         return TO_CONTROL
     s.turn.counters.pulls += 1
     if s.tables.offsets.reset_count > 0:
-        moved_to = offset_take_reset(&s.tables.offsets, r.topic.bytes, r.topic.length,
-                                     r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
+        moved_to = offset_marked(&s.tables.offsets, r.topic.bytes, r.topic.length,
+                                 r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
     if r.sys_flag & FLAG_COMMIT_OFFSET and moved_to < 0:
         offset_commit(&s.tables.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
                       r.consumer_group.length, r.queue_id, r.commit_offset)
     delivery_counter_grow(job.delivered, r.queue_id)
     delivery_counter_pulled(job.delivered, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
     if moved_to >= 0:
+        # At once: as a job it may be refused, and its consumer would go on where it was.
         job.offset = moved_to
-        job.moved = True
+        if not answer_reset(s, job):
+            return CLOSE_CONNECTION
+        offset_take_reset(&s.tables.offsets, r.topic.bytes, r.topic.length,
+                          r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
+        return DONE
     make_ready(s, job)
     return DONE

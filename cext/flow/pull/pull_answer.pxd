@@ -21,6 +21,8 @@ cdef void refuse_busy(PullService s, PullJob* job, const char* remark) noexcept 
 # No message: where the client is to go on.
 cdef void answer_nothing(PullService s, PullJob* job, int32_t code, const char* remark,
                          int64_t next_offset) noexcept nogil
+# An operator has reset the group's offset to job.offset. False as refuse_job().
+cdef bint answer_reset(PullService s, PullJob* job) noexcept nogil
 # The item of a logical queue is at its end: the client is to go on in the one that follows it.
 cdef void answer_following(PullService s, PullJob* job) noexcept nogil
 # The queue has no message beyond job.offset: holds the pull, or says so.

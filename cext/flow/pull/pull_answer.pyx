@@ -17,6 +17,7 @@ from cext.net.connection cimport IN_JUMBO
 from cext.store.log.disk_reader cimport READ_RECORDS_MAX
 from cext.wire.codes cimport (
     PULL_NOT_FOUND,
+    PULL_OFFSET_MOVED,
     PULL_RETRY_IMMEDIATELY,
     SUCCESS,
     SYSTEM_BUSY,
@@ -104,6 +105,14 @@ cdef void answer_nothing(PullService s, PullJob* job, int32_t code, const char* 
     if not write_header(s, job, code, remark, next_offset, 0):
         s.turn.net.close_connection(job.connection)
     free_job(s, job)
+
+
+cdef bint answer_reset(PullService s, PullJob* job) noexcept nogil:
+    cdef bint told
+    s.turn.counters.pulls_empty += 1
+    told = write_header(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset, 0)
+    free_job(s, job)
+    return told
 
 
 cdef void answer_following(PullService s, PullJob* job) noexcept nogil:

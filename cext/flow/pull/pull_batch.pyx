@@ -231,9 +231,6 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
             s.turn.net.close_connection(job.connection)
         free_job(s, job)
         return
-    if job.moved:
-        answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset)
-        return
     if is_outdated(s, job):
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
         return

@@ -99,7 +99,6 @@ cdef struct PullJob:
     int64_t slow_broker_id      # and where when it is far behind
     int64_t next_offset         # READING: where to go on after what is being read
     int64_t hold_ms             # how long the request allows to be held
-    bint moved                  # an operator reset the group's offset to `offset`: say so
     TagFilter tags
     SqlFilter* sql              # one reference; NULL: by tags alone
     bint by_real_topic          # a retry topic whose messages are judged by their topic's filter

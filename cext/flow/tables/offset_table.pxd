@@ -6,7 +6,7 @@ answers 14 from here, and every 5 s writes what has changed to its journal. The 
 what it writes costs as much as the changes, however many entries there are; one that was removed
 stays in the list, without offsets, until it is taken.
 
-A reset by an operator moves the offset and marks it: until the group's next pull of that queue has
+A reset by an operator moves the offset and marks it: until a pull of the group of that queue has
 been told to go there (offset_take_reset), what its consumers commit does not count. The mark is in
 the file too, so that a restart in between does not give the consumers their old places back.
 
@@ -43,7 +43,11 @@ cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_
 cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                       const uint8_t* group, uint32_t group_length, int32_t queue_id,
                       int64_t offset) noexcept nogil
-# Takes the mark away: the offset to go to, or -1 when there was none.
+# The offset to go to, or -1 where there is no mark.
+cdef int64_t offset_marked(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                           const uint8_t* group, uint32_t group_length,
+                           int32_t queue_id) noexcept nogil
+# The same, and takes the mark away.
 cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                                const uint8_t* group, uint32_t group_length,
                                int32_t queue_id) noexcept nogil

@@ -160,16 +160,35 @@ cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_l
     return status
 
 
-cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
-                               const uint8_t* group, uint32_t group_length,
-                               int32_t queue_id) noexcept nogil:
+cdef GroupOffsets* marked_entry(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                                const uint8_t* group, uint32_t group_length,
+                                int32_t queue_id) noexcept nogil:
+    """The pair's entry where the queue has a mark; NULL: it has none."""
     cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
     cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
     if length < 0:
-        return -1
+        return NULL
     entry = <GroupOffsets*> name_map_find(&table.names, name, length)
     if entry == NULL or queue_id < 0 or queue_id >= entry.slots or not entry.resets[queue_id]:
+        return NULL
+    return entry
+
+
+cdef int64_t offset_marked(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                           const uint8_t* group, uint32_t group_length,
+                           int32_t queue_id) noexcept nogil:
+    cdef GroupOffsets* entry = marked_entry(table, topic, topic_length, group, group_length,
+                                            queue_id)
+    return entry.offsets[queue_id] if entry != NULL else -1
+
+
+cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                               const uint8_t* group, uint32_t group_length,
+                               int32_t queue_id) noexcept nogil:
+    cdef GroupOffsets* entry = marked_entry(table, topic, topic_length, group, group_length,
+                                            queue_id)
+    if entry == NULL:
         return -1
     entry.resets[queue_id] = 0
     table.reset_count -= 1
