@@ -232,7 +232,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         free_job(s, job)
         return
     if is_outdated(s, job):
-        answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
+        # Who was not held has not heard that the queue ends here: readers up to its end would stop.
+        answer_nothing(s, job, PULL_NOT_FOUND if job.held else PULL_RETRY_IMMEDIATELY,
+                       b"NO_NEW_MESSAGE", job.offset)
         return
     queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     if queue == NULL:

@@ -44,6 +44,9 @@ BATCH = 32
 HOLD_MS = 15_000
 HOLD_S = HOLD_MS / 1000 + 5  # until an answer has to be here
 RECONNECT_PAUSE = 1.0
+# How often in a row a queue is asked again that gives nothing, though it says that it goes on: a
+# pull that meets a change of an account is answered so.
+ASKED_AGAIN_MAX = 10
 # Codes of a pull that say where to go on.
 PULLED = (
     ResponseCode.SUCCESS,
@@ -51,6 +54,7 @@ PULLED = (
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
+NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class _Position:
     replica: Replica | None = None  # who was asked last,
     connection: Connection | None = None  # over which connection
     opaque: int | None = None  # of the pull under way
+    asked_again: int = 0  # at this offset
 
     @property
     def done(self) -> bool:
@@ -264,6 +269,8 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
     if reply.code not in PULLED:
         raise RemoteError(reply.code, reply.remark or "no reason given")
     end = None if position.follows else position.end_offset
+    if end is not None and _is_asked_again(position, reply, end):
+        return []
     if reply.code == ResponseCode.PULL_NOT_FOUND and end is not None:
         _check_slave(cluster, position)
         position.next_offset = end
@@ -280,6 +287,17 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
         for each in decode_messages(reply.body)
         if position.end_offset is None or each.queue_offset < position.end_offset
     ]
+
+
+def _is_asked_again(position: _Position, reply: Command, end: int) -> bool:
+    """Whether the answer brings nothing and does not say that the queue ends here."""
+    here = position.next_offset
+    goes_on = here < min(end, reply.int_field("maxOffset", 0))
+    if reply.code not in NOTHING or not goes_on or reply.int_field("nextBeginOffset", here) > here:
+        position.asked_again = 0
+        return False
+    position.asked_again += 1
+    return position.asked_again <= ASKED_AGAIN_MAX
 
 
 def _check_slave(cluster: Cluster, position: _Position) -> None:

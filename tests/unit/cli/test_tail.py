@@ -137,3 +137,29 @@ def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:
         21, "OFFSET_MOVED", {"nextBeginOffset": 0}
     )
     assert broker.read() == []
+
+
+@pytest.mark.parametrize("code", [19, 20])
+def test_what_brings_nothing_before_the_end_is_asked_again_and_not_for_ever(code: int) -> None:
+    """So a pull is answered that meets a change of an account: a copy would be short unnoticed."""
+    queue = OneQueue([message(offset) for offset in range(4)])
+    for times, offsets in ((9, [0, 1, 2, 3]), (10**9, [])):
+        answers = NothingFirst(queue, code, times)
+        queue.peer.answers[Code.PULL_MESSAGE] = answers.pull
+        assert [each.stored.queue_offset for each in queue.read()] == offsets
+
+
+class NothingFirst:
+    """Of each offset's pulls the first are answered with nothing."""
+
+    def __init__(self, queue: OneQueue, code: int, times: int) -> None:
+        self.queue, self.code, self.times = queue, code, times
+        self.seen: dict[int, int] = {}
+
+    def pull(self, request: Command) -> Command:
+        offset = request.int_field("queueOffset")
+        self.seen[offset] = self.seen.get(offset, 0) + 1
+        if self.seen[offset] > self.times:
+            return OneQueue.pull(self.queue, request)
+        fields = {"nextBeginOffset": offset, "minOffset": 0, "maxOffset": 4}
+        return request.reply(self.code, "NO_NEW_MESSAGE", fields)

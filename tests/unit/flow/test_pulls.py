@@ -328,4 +328,38 @@ def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
     assert producer.ask(send("quiet", b"not for her")).code == 0
     client.replies(60)
     reply = client.reply()
-    assert (reply.opaque, reply.code, reply.body) == (5000, 19, b"")
+    assert (reply.opaque, reply.code, reply.body) == (5000, 20, b"")
+
+
+def test_a_change_of_accounts_does_not_say_that_the_queue_ends(shard: Shard) -> None:
+    """A pull that waits for its connection was never held: who reads up to the end would stop."""
+    fill(shard, 4, 2 * MIB)
+    deaf = shard.connect(receive_buffer=4096)
+    deaf.put(*(pull("g", "t", n % 4, n) for n in range(8)))
+    shard.until(lambda counters: counters["pulls"] == 8 and counters["pulls_found"] > 0)
+    shard.core.remove_user(b"nobody")
+    found = deaf.replies(8)
+    assert {reply.code for reply in found.values()} == {0, 20}
+    for opaque, reply in found.items():
+        if reply.code == 20:
+            assert reply.fields["nextBeginOffset"] == str(opaque % 4)
+
+
+def test_a_reset_is_told_however_many_pulls_wait(tmp_path: Path) -> None:
+    """Where pulls are refused as their client does not read, it would go on where it was."""
+    with Shard(tmp_path, pulls_max=32) as shard:
+        shard.topic("t", 32, 32)
+        shard.group("g", "t")
+        fill(shard, 1, 3 * MIB)
+        for queue in range(1, 32):
+            shard.core.reset_offset(b"g", b"t", queue, 7)
+        deaf = shard.connect(receive_buffer=4096)
+        deaf.put(*(pull("g", "t", 9 if queue else 0, queue, queue=queue, kind=ROCKETMQ)
+                   for queue in range(32)))  # fmt: skip
+        shard.until(lambda counters: counters["pulls_found"] == 1)
+        found = deaf.replies(32)
+        assert len(found.pop(0).body) > 3 * MIB
+        assert {(reply.code, reply.fields["nextBeginOffset"]) for reply in found.values()} == {
+            (21, "7")
+        }
+        assert not any(shard.core.offsets(2).values())
