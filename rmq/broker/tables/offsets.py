@@ -314,9 +314,10 @@ class OffsetTable:
         table, resets = content.get("offsetTable") or {}, content.get("resetOffsetTable") or {}
         present = self._core.offsets()
         for name, ours in self._core.offsets(2).items():
-            # A reset that consumers of the master have taken: commits count again.
-            if ours and not resets.get(name.decode()):
-                topic, _, group = name.decode().partition("@")
+            # A reset of a queue that a consumer of the master has taken: commits count again.
+            key = name.decode()
+            if ours and ours.keys() - self._checked(key, resets.get(key), origin).keys():
+                topic, _, group = key.partition("@")
                 self._core.remove_offsets(group.encode(), topic.encode())
                 present.pop(name, None)
         block = bytearray()
@@ -341,10 +342,13 @@ class OffsetTable:
             self.copied = self._next_mark
 
     def copy(self, source: str, target: str, topic: str) -> int:
-        """Gives the target group the source's offsets on the topic; how many queues."""
+        """Gives the target group the source's offsets on the topic; how many queues. A reset that
+        waits for the target's pull brings it there: a commit would not count beside its mark."""
         offsets = self.of(source, topic)
+        marked = self._core.offsets(2).get(f"{topic}@{target}".encode(), {})
         for queue_id, offset in offsets.items():
-            self.commit(target, topic, queue_id, offset)
+            move = self._core.reset_offset if queue_id in marked else self._core.commit_offset
+            move(target.encode(), topic.encode(), queue_id, offset)
         return len(offsets)
 
     def remove_group(self, group: str) -> None:

@@ -90,8 +90,10 @@ class OffsetSteps(ModelState):
         for queue_id in range(4):
             offset = self.offsets.table.get((source, topic, queue_id))
             if offset is not None:
-                self.offsets.commit((target, topic, queue_id), offset)
-                self.check_offset((target, topic, queue_id))
+                place = (target, topic, queue_id)
+                move = self.offsets.reset if place in self.offsets.marks else self.offsets.commit
+                move(place, offset)
+                self.check_offset(place)
         self.step("clones of offsets")
 
     @rule(who=pick, which=pick)

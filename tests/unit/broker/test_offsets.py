@@ -405,6 +405,27 @@ async def test_offsets_are_cloned(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_clone_counts_where_the_target_was_reset(tmp_path: Path) -> None:
+    """Commits do not, until a pull was told of the reset; it is told of the clone's offset then."""
+    async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port) as client:
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        for queue in (0, 1):
+            for _ in range(9):
+                await client.send("t", queue=queue)
+            broker.offsets.commit("a", "t", queue, 4 + queue)
+        await broker.offsets.reset("b", "t", {0: 1})
+        reply = await client.call(314, srcGroup="a", destGroup="b", topic="t", offline=True)
+        assert reply.code == 0
+        for queue in (0, 1):
+            reply = await client.call(14, consumerGroup="b", topic="t", queueId=queue)
+            assert reply.fields["offset"] == str(4 + queue)
+        await client.heartbeat("b", "t")
+        reply = await client.pull("b", "t", offset=7)
+        assert (reply.code, reply.fields["nextBeginOffset"]) == (21, "4")
+        assert (await client.pull("b", "t", queue=1, offset=5)).code == 0
+
+
+@in_loop
 async def test_corrections_are_the_lowest_offsets_of_other_groups(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         for group, offset in (("a", 3), ("b", 7), ("out", 1), ("mine", 2)):

@@ -438,6 +438,32 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 4)
 
 
+@in_loop
+async def test_a_reset_that_was_taken_of_one_queue_is_not_kept_for_it_by_the_slave(
+    tmp_path: Path,
+) -> None:
+    """Though another queue of the same topic and group still has its own."""
+    pair = b"t@g"
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        for queue in (0, 1):
+            for _ in range(5):
+                await client.send("t", queue=queue)
+        await master.offsets.reset("g", "t", {0: 2, 1: 2})
+        await until(lambda: slave.core.offsets(2).get(pair) == {0: 2, 1: 2})
+        await client.heartbeat("g", "t")
+        await until(lambda: "g" in master.groups)
+        assert (await client.pull("g", "t", offset=5)).code == 21
+        master.offsets.commit("g", "t", 0, 4)
+        await until(lambda: slave.offsets.query("g", "t", 0) == 4)
+        assert slave.core.offsets(2)[pair] == {1: 2}
+        assert slave.offsets.query("g", "t", 1) == 2
+
+
 @pytest.mark.usefixtures("clock")  # the cores of this process close no connection: silence does
 @in_loop
 async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) -> None:
