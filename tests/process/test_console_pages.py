@@ -23,6 +23,7 @@ from rmq import Message, Producer, PushConsumer
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.console.pages import dead_letters
 from rmq.console.settings import ConsoleSettings
 from rmq.format.fastjson import MessageQueue
 
@@ -387,7 +388,7 @@ def test_a_groups_members_and_what_one_says_of_itself(
 
 
 def test_dead_letters_are_searched_sent_again_and_exported(
-    console: Browser, cluster: Cluster, broker: BrokerProcess
+    console: Browser, cluster: Cluster, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.create_topic(cluster, "deadly", 1)
     send(broker, "deadly", *(Message("deadly", f"dead-{n}", keys=f"d{n}") for n in range(3)))
@@ -408,6 +409,11 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     lines = console.get("/dead-letters/export", group="deaf").text.splitlines()
     assert sorted(json.loads(each)["body"] for each in lines) == [f"dead-{n}" for n in range(3)]
     assert {json.loads(each)["origin_topic"] for each in lines} == {"deadly"}
+    # However many there are: no more is in memory than a part.
+    monkeypatch.setattr(dead_letters, "PART_BYTES", 1)
+    with console.client.stream("GET", "/dead-letters/export", params={"group": "deaf"}) as answer:
+        assert answer.headers["transfer-encoding"] == "chunked"
+        assert sorted(answer.iter_lines()) == sorted(lines)
 
     first = json.loads(lines[0])["id"]
     link = f"/dead-letters/resend?group=deaf&amp;id={first}"

@@ -5,12 +5,13 @@ How far they were sent again is kept at the brokers, and `rmq dlq` goes by the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
@@ -42,7 +43,7 @@ from rmq.operations.texts import counted
 
 SHOWN, SHOWN_MAX = 50, 500
 RESEND_MAX = 1000  # at a time
-EXPORT_MAX = 10_000
+PART_BYTES = 1 << 20  # about so much of an export is in memory
 
 SEARCH = (
     Field("group", "Group", group_name, "hidden"),
@@ -67,13 +68,16 @@ def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupLetters]:
 
 def search(
     cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int
-) -> list[ReceivedMessage]:
+) -> list[Letter]:
     """Without a start those that were not sent again; with a key or an id from the first on."""
     if start is None and (key is not None or id_ is not None):
         start = Start("first")
     ids = (id_,) if id_ is not None else ()
     places = places_of(cluster, topic_of(cluster, group), start)
-    return list(letters(cluster, places, Chosen(key, ids, count)))
+    return [
+        Letter(row_of(each), origin_of(each), each.properties.get("UNIQ_KEY", ""))
+        for each in letters(cluster, places, Chosen(key, ids, count))
+    ]
 
 
 async def dead_letters(request: Request) -> Response:
@@ -86,36 +90,63 @@ async def dead_letters(request: Request) -> Response:
 async def of_group(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH, {"count": [str(SHOWN)], **{n: asked.getlist(n) for n in asked}})
-    found: list[ReceivedMessage] = []
+    rows: list[Letter] = []
     if not form.faults:
         values = form.values
-        found = await console.ask(
+        rows = await console.ask(
             request, search, values["group"], values["from"], values["key"], values["id"],
             values["count"],
         )  # fmt: skip
-    rows = [
-        Letter(row_of(each), origin_of(each), each.properties.get("UNIQ_KEY", "")) for each in found
-    ]
     return page(
         request, "dead_letter_group.html", 422 if form.faults else 200, fields=SEARCH, form=form,
         group=form.texts["group"], letters=rows, is_full=len(rows) == form.values.get("count"),
     )  # fmt: skip
 
 
+class Export:
+    """Dead letters as JSON lines, a part at a time: there may be more than fits into memory."""
+
+    def __init__(self, group: str, start: Start, chosen: Chosen) -> None:
+        self._group, self._start, self._chosen = group, start, chosen
+        self._places: list[Place] | None = None  # what is left; None: nobody was asked yet
+
+    def part(self, cluster: Cluster) -> bytes:
+        """The next lines; none at the end."""
+        if self._places is None:
+            self._places = places_of(cluster, topic_of(cluster, self._group), self._start)
+        lines = bytearray()
+        while self._places:
+            for each in letters(cluster, self._places[:1], self._chosen):
+                lines += _line(each)
+                if len(lines) >= PART_BYTES:
+                    following = each.stored.queue_offset + 1
+                    self._places[0] = replace(self._places[0], begin=following)
+                    return bytes(lines)
+            del self._places[0]
+        return bytes(lines)
+
+
 async def export(request: Request) -> Response:
-    """JSON lines, as `rmq send --json-lines` takes them."""
+    """JSON lines, as `rmq send --json-lines` takes them. One that cannot be read to its end is a
+    download that breaks off."""
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH[:4], {name: asked.getlist(name) for name in asked})
     if form.faults:
         raise RmqError("; ".join(form.faults.values()))
     values = form.values
     start = values["from"] or Start("first")
-    found = await console.ask_now(
-        request, search, values["group"], start, values["key"], values["id"], EXPORT_MAX
-    )
-    lines = b"".join(_line(each) for each in found)
+    ids = (values["id"],) if values["id"] is not None else ()
+    exported = Export(values["group"], start, Chosen(values["key"], ids))
+    first = await console.ask_now(request, exported.part)  # a refusal is a page of its own
+
+    async def parts() -> AsyncIterator[bytes]:
+        part = first
+        while part:
+            yield part
+            part = await console.ask_now(request, exported.part)
+
     headers = {"Content-Disposition": 'attachment; filename="dead-letters.jsonl"'}
-    return Response(lines, headers=headers, media_type="application/x-ndjson")
+    return StreamingResponse(parts(), headers=headers, media_type="application/x-ndjson")
 
 
 def _line(message: ReceivedMessage) -> bytes:
