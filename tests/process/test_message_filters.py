@@ -38,6 +38,10 @@ def even(message):
 def short(message):
     return len(message.body) < 4
 
+def slow(message):
+    time.sleep(0.001)
+    return True
+
 def raises_at_three(message):
     if message.body == b"3":
         raise ValueError("no three")
@@ -181,6 +185,25 @@ async def test_an_import_may_take_longer_than_an_answer(tmp_path: Path) -> None:
         (tmp_path / "own" / "go").touch()
         reply = await until_answered(lambda: client.pull("g", "t"))
         assert numbers(reply) == list(range(10))
+        assert broker.functions.filter("slow").starts == 1
+
+
+@in_loop
+async def test_a_process_that_works_is_not_killed_however_many_wait(tmp_path: Path) -> None:
+    given = {
+        "rmqMessageFilters": "slow=ownfilters:slow", "rmqMessageFilterTimeoutMillis": 1000,
+    }  # fmt: skip
+    async with filtering(tmp_path, **given) as (broker, client):
+        await heartbeat(client, "g", "$filter = 'slow'")
+        ask = lambda: client.pull("g", "t")  # noqa: E731
+        assert numbers(await until_answered(ask)) == list(range(10))
+        # Two seconds of work, twice as long as one that hangs would have.
+        replies = await asyncio.gather(*(ask() for _ in range(200)))
+        given_out = [reply for reply in replies if reply.code == 0]
+        assert given_out and all(numbers(reply) == list(range(10)) for reply in given_out)
+        refused = {reply.remark for reply in replies if reply.code != 0}
+        assert refused == {"message filter 'slow' has more to do than it can; pull again"}
+        assert numbers(await ask()) == list(range(10))
         assert broker.functions.filter("slow").starts == 1
 
 

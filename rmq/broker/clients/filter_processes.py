@@ -4,9 +4,11 @@
     its answer -> the reply to the client: what is wanted, and where to go on
 
 The loop never waits for a filter: questions and answers are frames on a socket pair. When a filter
-cannot answer (it died, it hangs for longer than rmqMessageFilterTimeoutMillis, too much waits) the
-pull is refused; the client asks again from the same offset, so nothing is skipped. A process that
-ended or hung is started anew, at once and then with growing pauses up to 5 s. Until it has imported
+cannot answer (it died, it hangs, too much waits) the pull is refused; the client asks again from
+the same offset, so nothing is skipped. A process has two questions at most, the next one beside the
+one it works on; the others wait here, for rmqMessageFilterTimeoutMillis, so that nothing is judged
+that was refused meanwhile. It hangs when it has a question and has answered none for as long: one
+that works is slow, and is not killed. A process that ended or hung is started anew, at once and then with growing pauses up to 5 s. Until it has imported
 its function, for START_S at most, it is asked nothing. A message whose function raises is given to
 the consumer: filters may let too much through, never too little.
 
@@ -18,6 +20,7 @@ import logging
 import socket
 import struct
 import sys
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -42,7 +45,8 @@ from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 log = logging.getLogger("rmq.broker.filter_processes")
 quiet = RateLimitedLog(log)
 
-QUESTIONS_MAX = 256  # of one filter under way; beyond it clients are refused and try again
+QUESTIONS_MAX = 256  # of one filter; beyond it clients are refused and try again
+IN_PROCESS_MAX = 2  # of these, with its process
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 START_S = 120.0  # to import a function: it may load a model
 HEALTHY_S = 10.0  # a process that lived so long is started again at once
@@ -53,13 +57,23 @@ class FilterDownError(RmqError):
     """The filter gives no answer now."""
 
 
-class _Process(msgspec.Struct):
-    """A running filter: its socket and the requests under way."""
+class _Asked(msgspec.Struct, eq=False):
+    """A question, until its process has it."""
+
+    records: bytes
+    answer: asyncio.Future[Answer]
+    late: asyncio.TimerHandle | None = None  # refuses it
+
+
+class _Process(msgspec.Struct, eq=False):
+    """A running filter: its socket, the questions it has and those that wait for it."""
 
     handle: asyncio.subprocess.Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    line: deque[_Asked]
     waiting: dict[int, asyncio.Future[Answer]] = {}
+    silent: asyncio.TimerHandle | None = None  # kills it; while it has a question
 
 
 class FunctionFilter:
@@ -79,29 +93,64 @@ class FunctionFilter:
         process = self._process
         if process is None:
             raise FilterDownError(f"message filter {self.name!r} is being started again")
-        if len(process.waiting) >= QUESTIONS_MAX:
-            raise FilterDownError(f"message filter {self.name!r} has more to do than it can")
-        self._numbers += 1
-        number = self._numbers
-        frame = msgspec.msgpack.encode(Question(number, records))
-        answer = asyncio.get_running_loop().create_future()
-        process.waiting[number] = answer
-        process.writer.write(FRAME_LENGTH.pack(len(frame)) + frame)
+        if len(process.line) + len(process.waiting) >= QUESTIONS_MAX:
+            raise self._overloaded()
+        loop = asyncio.get_running_loop()
+        asked = _Asked(records, loop.create_future())
+        process.line.append(asked)
+        asked.late = loop.call_later(self.timeout_ms / 1000, self._refuse, process, asked)
+        is_idle = not process.waiting
+        self._send(process)
+        if is_idle:
+            self._watch(process)
         try:
-            return await asyncio.wait_for(answer, self.timeout_ms / 1000)
-        except asyncio.TimeoutError:
-            self._hangs(process)
-            raise FilterDownError(
-                f"message filter {self.name!r} did not answer within {self.timeout_ms} ms"
-            ) from None
+            return await asked.answer
         finally:
-            process.waiting.pop(number, None)
+            asked.late.cancel()
+
+    def _overloaded(self) -> FilterDownError:
+        return FilterDownError(f"message filter {self.name!r} has more to do than it can")
+
+    def _refuse(self, process: _Process, asked: _Asked) -> None:
+        """Its turn has not come in time."""
+        process.line.remove(asked)
+        if not asked.answer.done():
+            asked.answer.set_exception(self._overloaded())
+
+    def _send(self, process: _Process) -> None:
+        """The next questions, as many as the process may have."""
+        while process.line and len(process.waiting) < IN_PROCESS_MAX:
+            asked = process.line.popleft()
+            if asked.late is not None:
+                asked.late.cancel()
+            if asked.answer.done():
+                continue  # nobody waits for it any more
+            self._numbers += 1
+            process.waiting[self._numbers] = asked.answer
+            frame = msgspec.msgpack.encode(Question(self._numbers, asked.records))
+            process.writer.write(FRAME_LENGTH.pack(len(frame)) + frame)
+
+    def _watch(self, process: _Process) -> None:
+        """From now on it has so long for its next answer."""
+        if process.silent is not None:
+            process.silent.cancel()
+            process.silent = None
+        if process.waiting:
+            loop = asyncio.get_running_loop()
+            process.silent = loop.call_later(self.timeout_ms / 1000, self._hangs, process)
 
     def _hangs(self, process: _Process) -> None:
         if process is self._process:
             log.error("message filter %r hangs: its process is killed", self.name)
             self._process = None
+            self._fail(process, f"did not answer within {self.timeout_ms} ms")
             kill(process)
+
+    def _fail(self, process: _Process, why: str) -> None:
+        """Whoever waits for it hears that."""
+        for answer in [*process.waiting.values(), *(asked.answer for asked in process.line)]:
+            if not answer.done():
+                answer.set_exception(FilterDownError(f"message filter {self.name!r} {why}"))
 
     def _is_late(self, process: _Process) -> None:
         if process is not self._process:
@@ -133,11 +182,11 @@ class FunctionFilter:
                 log.error("message filter %r: %s", self.name, error)
         finally:
             late.cancel()
+            if process.silent is not None:
+                process.silent.cancel()
             self._process = None
             kill(process)
-            for answer in process.waiting.values():
-                if not answer.done():
-                    answer.set_exception(FilterDownError(f"message filter {self.name!r} ended"))
+            self._fail(process, "ended")
             process.writer.close()
             code = await process.handle.wait()
         quiet.log(
@@ -159,9 +208,11 @@ class FunctionFilter:
             if answer.number == READY:
                 self._process = process
                 continue
-            waiting = process.waiting.get(answer.number)
+            waiting = process.waiting.pop(answer.number, None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
+            self._send(process)
+            self._watch(process)
 
 
 async def start_process(place: str, path: str) -> _Process:
@@ -177,7 +228,7 @@ async def start_process(place: str, path: str) -> _Process:
     finally:
         theirs.close()
     reader, writer = await asyncio.open_connection(sock=ours)
-    return _Process(handle, reader, writer)
+    return _Process(handle, reader, writer, deque())
 
 
 def kill(process: _Process) -> None:
