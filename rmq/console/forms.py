@@ -74,8 +74,8 @@ def group_name(value: str) -> str:
 def place(value: str) -> Start:
     """Where to begin, or a group is to go on, in each queue."""
     found = parse_start(value)
-    if found.end is not None:
-        raise ValueError("one place, not from N to M")
+    if found.end is not None or found.until_ms is not None:
+        raise ValueError("one place, not from N to M or from @TIME to @TIME")
     return found
 
 

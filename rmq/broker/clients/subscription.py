@@ -4,9 +4,12 @@
      "subVersion":1763726400000,"expressionType":"TAG","classFilterMode":false}
 
 The reactor filters by tag codes: Java's String.hashCode of each tag. They are computed here from
-the text, never believed from the wire. "*" and the empty text mean every message.
+the text, never believed from the wire. "*" and the empty text mean every message, and nothing else
+does: tags lose what Java's trim() takes, and " * " is the tag "*". cext/wire/subscription is the
+same for what pulls bring.
 
-Example: tag_codes("a || b") == [97, 98]; tag_codes("*") is None; tag_codes("||") raises ValueError.
+Example: tag_codes("a || b") == [97, 98]; tag_codes("*") is None; tag_codes("||") raises ValueError;
+tag_codes(" || ") == [], which no message passes.
 """
 
 from collections.abc import Mapping
@@ -18,6 +21,8 @@ from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.format.message import java_hash
 
 TAG = "TAG"
+EVERYTHING = ("", "*")
+BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # as trim() sees them; strip() knows others, too
 TAGS_MAX = 1024  # of one subscription; ours, the reactor keeps them in fixed space
 
 
@@ -65,18 +70,18 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def tags_of(expression: str) -> list[str]:
     """The tags of "a || b"; none when everything is meant."""
-    if expression.strip() in ("", "*"):
+    if expression in EVERYTHING:
         return []
-    return [tag for part in expression.split("||") if (tag := part.strip())]
+    return [tag for part in expression.split("||") if (tag := part.strip(BLANKS))]
 
 
 def tag_codes(expression: str) -> list[int] | None:
-    """The tags' codes, each once; None = everything; ValueError for an empty tag."""
-    if expression.strip() in ("", "*"):
+    """The tags' codes, each once; None = everything; ValueError for nothing but separators."""
+    if expression in EVERYTHING:
         return None
-    tags = tags_of(expression)
-    if not tags:
+    if not any(expression.split("||")):
         raise ValueError(f"{expression[:200]!r} names no tag")
+    tags = tags_of(expression)
     if len(tags) > TAGS_MAX:
         raise ValueError(f"{len(tags)} tags: at most {TAGS_MAX} are allowed")
     return sorted({java_hash(tag) for tag in tags})

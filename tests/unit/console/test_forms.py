@@ -62,6 +62,7 @@ def test_what_is_left_empty_is_none_unless_it_is_needed() -> None:
         ("queues", "9" * 400, "a whole number from 1 to 64"),
         ("perm", "x", "one of r, rw"),
         ("from", "1:5", "one place, not from N to M"),
+        ("from", "@-2h:@-1h", "one place, not from N to M or from @TIME to @TIME"),
         ("from", "soon", "first (start), last (end), an offset"),
         ("topic", "t" * (TEXT_MAX + 1), f"at most {TEXT_MAX} characters"),
     ],
