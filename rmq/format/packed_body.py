@@ -1,6 +1,6 @@
 """Packed body: what a sender packed with zlib, unpacked up to a size.
 
-    inflated(stored.body)      as its sender gave it; ValueError: "damaged", or "larger than .. bytes"
+    inflated(stored.body)     as its sender gave it; ValueError: "damaged", "larger than .. bytes"
 
 zlib packs zeros a thousand to one, so a record of 4 MiB may stand for 4 GiB: whoever reads a topic
 would be ended by what anybody may send to it, and again by the next try. Nothing is unpacked

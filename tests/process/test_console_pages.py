@@ -406,7 +406,8 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     found = shown(console, "/dead-letters/group", group="deaf", key="d1")
     assert set(re.findall(r"dead-\d", found)) == {"dead-1"}
     for wrong in ("x", "@-2h:@-1h"):
-        assert console.get("/dead-letters/group", group="deaf", **{"from": wrong}).status_code == 422
+        answer = console.get("/dead-letters/group", group="deaf", **{"from": wrong})
+        assert answer.status_code == 422
     lines = console.get("/dead-letters/export", group="deaf").text.splitlines()
     assert sorted(json.loads(each)["body"] for each in lines) == [f"dead-{n}" for n in range(3)]
     assert {json.loads(each)["origin_topic"] for each in lines} == {"deadly"}

@@ -8,9 +8,10 @@ cannot answer (it died, it hangs, too much waits) the pull is refused; the clien
 the same offset, so nothing is skipped. A process has two questions at most, the next one beside the
 one it works on; the others wait here, for rmqMessageFilterTimeoutMillis, so that nothing is judged
 that was refused meanwhile. It hangs when it has a question and has answered none for as long: one
-that works is slow, and is not killed. A process that ended or hung is started anew, at once and then with growing pauses up to 5 s. Until it has imported
-its function, for START_S at most, it is asked nothing. A message whose function raises is given to
-the consumer: filters may let too much through, never too little.
+that works is slow, and is not killed. A process that ended or hung is started anew, at once and
+then with growing pauses up to 5 s. Until it has imported its function, for START_S at most, it is
+asked nothing. A message whose function raises is given to the consumer: filters may let too much
+through, never too little.
 
 Example: of 32 records the function wants 3: the reply holds these 3 and nextBeginOffset + 32.
 """

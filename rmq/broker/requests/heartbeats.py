@@ -50,8 +50,8 @@ from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-# Of one heartbeat, all its groups together; ours. A frame has room for 250,000 subscriptions, and for
-# a minute of compiling SQL92, in which nobody else would be served.
+# Of one heartbeat, all its groups together; ours. A frame has room for 250,000 subscriptions, or
+# for a minute of compiling SQL92, in which nobody else would be served.
 GROUPS_MAX = 4096
 SUBSCRIPTIONS_MAX = 2 * GROUPS_MAX  # each group has its topic, and its retry topic
 EXPRESSION_CHARACTERS_MAX = 1 << 18

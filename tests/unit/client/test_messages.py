@@ -200,7 +200,8 @@ def test_bodies_that_unpack_to_more_than_allowed_are_refused() -> None:
     untold = zstandard.ZstdCompressor().compressobj()  # a frame that does not tell its size
     packed = {
         0x001: [zlib.compress(zeros)], 0x101: [lz4.compress(zeros)],
-        0x201: [zstandard.ZstdCompressor().compress(zeros), untold.compress(zeros) + untold.flush()],
+        0x201: [zstandard.ZstdCompressor().compress(zeros),
+                untold.compress(zeros) + untold.flush()],
     }  # fmt: skip
     for sys_flag, bodies in packed.items():
         for body in bodies:
