@@ -75,7 +75,7 @@ def this_page(request: Request, **changes: Any) -> str:
 
 
 def is_section(request: Request, path: str, beginnings: tuple[str, ...]) -> bool:
-    here = request.scope["path"]
+    here: str = request.scope["path"]
     return here == path or any(here.startswith(each) for each in beginnings)
 
 
