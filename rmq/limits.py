@@ -33,6 +33,9 @@ RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
 TOPIC_QUEUES_MAX = 65535  # of one topic; ours, so that no request walks 2^31 queues
 GROUP_CHARACTERS_MAX = 120
 CLIENT_ID_CHARACTERS_MAX = 512  # ours; clients send ip@pid#nanoseconds and may add a unit name
+# Of one heartbeat, all its groups together: each has its topic, and its retry topic. Ours: a frame
+# has room for 250,000, and each is looked at by the thread that serves everybody's heartbeats.
+HEARTBEAT_SUBSCRIPTIONS_MAX = 8192
 
 # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
 DELAY_LEVELS_MAX = 18

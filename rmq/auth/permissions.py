@@ -35,6 +35,7 @@ from rmq.codes import RequestCode as Code
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
+from rmq.limits import HEARTBEAT_SUBSCRIPTIONS_MAX
 
 Row = Callable[[Command, str], Iterable[Wanted]]
 
@@ -141,9 +142,16 @@ def _body(read: Callable[[Mapping[Any, Any]], Iterable[Wanted]]) -> Row:
 
 
 def _heartbeat(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    left = HEARTBEAT_SUBSCRIPTIONS_MAX
     for consumer in _list(body, "consumerDataSet"):
         yield Wanted(group(_name(consumer, "groupName")), SUB)
-        for subscription in _list(consumer, "subscriptionDataSet"):
+        subscriptions = _list(consumer, "subscriptionDataSet")
+        left -= len(subscriptions)
+        if left < 0:  # before it is looked what this user may do with each
+            raise ProtocolError(
+                f"a heartbeat of more than {HEARTBEAT_SUBSCRIPTIONS_MAX} subscriptions"
+            )
+        for subscription in subscriptions:
             yield Wanted(topic(_name(subscription, "topic")), SUB)
 
 

@@ -46,14 +46,14 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
+from rmq.limits import HEARTBEAT_SUBSCRIPTIONS_MAX
 from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-# Of one heartbeat, all its groups together; ours. A frame has room for 250,000 subscriptions, or
-# for a minute of compiling SQL92, in which nobody else would be served.
-GROUPS_MAX = 4096
-SUBSCRIPTIONS_MAX = 2 * GROUPS_MAX  # each group has its topic, and its retry topic
+GROUPS_MAX = 4096  # of one heartbeat; ours
+# Of all its subscriptions together; ours. A frame has room for a minute of compiling SQL92, in
+# which nobody else would be served.
 EXPRESSION_CHARACTERS_MAX = 1 << 18
 
 
@@ -104,8 +104,10 @@ def _check_sizes(consumers: list[Any]) -> None:
         if not isinstance(items, list):
             continue
         count += len(items)
-        if count > SUBSCRIPTIONS_MAX:
-            raise ProtocolError(f"a heartbeat of more than {SUBSCRIPTIONS_MAX} subscriptions")
+        if count > HEARTBEAT_SUBSCRIPTIONS_MAX:
+            raise ProtocolError(
+                f"a heartbeat of more than {HEARTBEAT_SUBSCRIPTIONS_MAX} subscriptions"
+            )
         for item in items:
             text = item.get("subString") if isinstance(item, Mapping) else None
             characters += len(text) if isinstance(text, str) else 0

@@ -106,6 +106,8 @@ def test_what_the_body_of_a_request_wants(
         (34, {"consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{}]}]}),
         (41, {"mqSet": []}), (41, {"consumerGroup": 5}), (200151, {"acks": [{"c": "g"}]}),
         (18, {"topicConfigList": [{}]}), (200, {}), (400, {"consumerGroup": "g"}),
+        (34, {"consumerDataSet": [
+            {"groupName": "g", "subscriptionDataSet": [{"topic": "t"}] * 4097}] * 2}),
     ],
 )  # fmt: skip
 def test_who_does_not_say_what_it_wants_is_refused(code: int, body: Any) -> None:
