@@ -459,8 +459,8 @@ cdef class ShardCore(ShardCalls):
         return popped_since(self.s.append.log, self.given["revive_topic"], start,
                             load_acquire_i64(&self.s.append.log.marks.written))
 
-    def read_record(self, int64_t physical_offset):
-        return self.s.append.log.read_record(physical_offset)
+    def read_record(self, int64_t physical_offset, int or_fail=0):
+        return self.s.append.log.read_record(physical_offset, or_fail)
 
     @property
     def index_fd(self):

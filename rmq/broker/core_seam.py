@@ -242,8 +242,9 @@ class LogCalls(Protocol):
         whatever the flush mode. Waits for the disk; StoreError when the log is poisoned or the
         disk stands still."""
 
-    def read_record(self, physical_offset: int) -> bytes | None:
-        """One stored record, checked; None when there is none at this offset. May wait for disk."""
+    def read_record(self, physical_offset: int, or_fail: int = 0) -> bytes | None:
+        """One stored record, checked; None when there is none at this offset, or the disk does not
+        give it: with `or_fail` that is a StoreError. May wait for disk."""
 
     def is_in_memory(self, physical_offset: int) -> bool:
         """A record there can be read without the disk."""

@@ -79,6 +79,7 @@ class FakeCore:
         self.queue_minimum: dict[tuple[bytes, int], int] = {}
         self.memory_from: dict[tuple[bytes, int], int] = {}
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
+        self.withheld: set[int] = set()  # those that the disk does not give
         self.log_end = 0
         self.copied: int | None = None  # up to where slaves have the log; None: none are needed
         self.copies_short = 0
@@ -366,8 +367,10 @@ class FakeCore:
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
         return {}
 
-    def read_record(self, physical_offset: int) -> bytes | None:
-        return self.records.get(physical_offset)
+    def read_record(self, physical_offset: int, or_fail: int = 0) -> bytes | None:
+        if or_fail and physical_offset in self.withheld:
+            raise StoreError(f"the log cannot be read at {physical_offset} now")
+        return None if physical_offset in self.withheld else self.records.get(physical_offset)
 
     @property
     def index_fd(self) -> int:

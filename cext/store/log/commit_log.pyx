@@ -678,9 +678,10 @@ cdef class CommitLog:
         ready after a refusal."""
         return self.link.notify_event
 
-    def read_record(self, int64_t offset) -> "bytes | None":
+    def read_record(self, int64_t offset, int or_fail=0) -> "bytes | None":
         """The whole record at `offset`, checked (position, lengths, body CRC), below `written`;
-        None when there is none. May wait for the disk; the GIL is released."""
+        None when there is none, or the disk does not give it: with `or_fail` that is a StoreError.
+        May wait for the disk; the GIL is released."""
         cdef uint8_t head[8]
         cdef uint8_t* data
         cdef int64_t count
@@ -691,6 +692,8 @@ cdef class CommitLog:
             return None
         with nogil:
             count = self.read_log(offset, head, 8)
+        if or_fail and count == Status.IO_ERROR:
+            raise StoreError(f"the log cannot be read at {offset} now")
         size = load_u32(head) if count == 8 else 0
         if size < RECORD_BYTES_MIN or size > RECORD_BYTES_LIMIT or (
                 offset % self.segment_bytes + <int64_t>size > self.segment_bytes):
@@ -704,6 +707,8 @@ cdef class CommitLog:
                 status = Status.NOT_FOUND
                 if count == <int64_t>size:
                     status = record_parse(data, size, offset, True, &view)
+            if or_fail and count == Status.IO_ERROR:
+                raise StoreError(f"the log cannot be read at {offset} now")
             return data[:size] if status == Status.OK else None
         finally:
             free(data)

@@ -4,7 +4,7 @@ An entry is 20 bytes: physical offset i64, record bytes i32, tags code i64, big 
 holds the entries that are in no file yet (queue_snapshot); all before them are in
     <store>/consumequeue/<topic>/<queue id>/<20 digits: byte offset of the file's first entry>
 where entry n stands at byte 20 * n of the row of files. What is absent, torn or deleted reads as
-None, never as a guess.
+None, never as a guess; who must not take a disk in trouble for that asks with `or_fail`.
 
 Searches by time read the records' store timestamps: they do not decrease along a queue, so a binary
 search needs at most log2(entries) records.
@@ -22,6 +22,7 @@ import msgspec
 
 from rmq.broker.core_seam import LogCalls, QueueCalls
 from rmq.codes import BORNHOST_V6_FLAG
+from rmq.errors import StoreError
 from rmq.format.store_files import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rmq.format.time_search import search_offset
 
@@ -85,19 +86,22 @@ class QueueReader:
             return None
         return QueueView(topic, queue_id, *snapshot)
 
-    def entry(self, view: QueueView, offset: int) -> Entry | None:
-        found = self.entries(view, offset, 1)
+    def entry(self, view: QueueView, offset: int, or_fail: bool = False) -> Entry | None:
+        found = self.entries(view, offset, 1, or_fail)
         return found[0] if found else None
 
-    def entries(self, view: QueueView, offset: int, count: int) -> list[Entry]:
-        """Up to `count` entries from `offset`; fewer at the end or before a gap."""
+    def entries(
+        self, view: QueueView, offset: int, count: int, or_fail: bool = False
+    ) -> list[Entry]:
+        """Up to `count` entries from `offset`; fewer at the end, before a gap, or where the disk
+        does not give them: with `or_fail` that is a StoreError."""
         if offset < view.min_offset:
             return []
         count = max(0, min(count, view.max_offset - offset))
         data = b""
         if offset < view.memory_offset:
             in_files = min(count, view.memory_offset - offset)
-            data = self._read_files(view, offset, in_files)
+            data = self._read_files(view, offset, in_files, or_fail)
             if len(data) < in_files * QUEUE_ENTRY_BYTES:
                 return _parse(data)
         start = max(0, offset - view.memory_offset) * QUEUE_ENTRY_BYTES
@@ -130,14 +134,14 @@ class QueueReader:
             upper,
         )
 
-    def _read_files(self, view: QueueView, offset: int, count: int) -> bytes:
+    def _read_files(self, view: QueueView, offset: int, count: int, or_fail: bool) -> bytes:
         directory = self._directory / view.topic / str(view.queue_id)
         at, end = offset * QUEUE_ENTRY_BYTES, (offset + count) * QUEUE_ENTRY_BYTES
         pieces = []
         while at < end:
             start = at // self._file_bytes * self._file_bytes
             wanted = min(end, start + self._file_bytes) - at
-            piece = _read(directory / f"{start:020d}", at - start, wanted)
+            piece = _read(directory / f"{start:020d}", at - start, wanted, or_fail)
             pieces.append(piece)
             if len(piece) < wanted:
                 break
@@ -169,14 +173,16 @@ def _parse(data: bytes) -> list[Entry]:
     return found
 
 
-def _read(path: Path, at: int, count: int) -> bytes:
+def _read(path: Path, at: int, count: int, or_fail: bool) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
+        try:
+            return os.pread(descriptor, count, at)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
         return b""
-    try:
-        return os.pread(descriptor, count, at)
-    except OSError:
+    except OSError as error:
+        if or_fail:
+            raise StoreError(f"{path} cannot be read now: {error.strerror}") from None
         return b""
-    finally:
-        os.close(descriptor)

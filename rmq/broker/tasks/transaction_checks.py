@@ -34,7 +34,7 @@ from rmq.broker.tables.delay_levels import HOST_FLAGS
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.config import Settings
-from rmq.errors import ProtocolError
+from rmq.errors import ProtocolError, StoreError
 from rmq.format.message import (
     StoredMessage,
     decode_message,
@@ -216,19 +216,24 @@ class Transactions:
 
     async def _give_up(self, offset: int) -> None:
         """The half message was asked about too often, or is too old or damaged."""
-        message = self._half(offset)
+        try:
+            message = self._half(offset)
+        except StoreError as error:
+            log.error("half message %d is not given up yet: %s", offset, error)
+            return  # it is open still: the next round comes to it again
         if message is None:
             self._context.core.end_halves([offset], 1)
         else:
             await self._set_aside(offset, message)
 
     def _half(self, offset: int) -> StoredMessage | None:
-        """The half message, or None when it cannot be read (any more)."""
+        """The half message, or None when it is damaged or gone. StoreError: the disk does not give
+        it just now."""
         queues = self._context.queues
         view = queues.view(names.HALF_TOPIC, 0)
-        entry = queues.entry(view, offset) if view is not None else None
+        entry = queues.entry(view, offset, or_fail=True) if view is not None else None
         core = self._context.core
-        record = core.read_record(entry.physical_offset) if entry is not None else None
+        record = core.read_record(entry.physical_offset, 1) if entry is not None else None
         if record is None:
             log.error("half message %d cannot be read and is given up", offset)
             return None
@@ -257,9 +262,12 @@ class Transactions:
     async def _set_aside(self, offset: int, message: StoredMessage) -> None:
         topic = TopicConfig(names.TRANS_CHECK_MAX_TIME_TOPIC, 1, 1)
         await self._context.topics.create(topic)
-        properties = message.properties
+        core, properties = self._context.core, message.properties
+        if offset not in core.open_halves(offset, 1)[2]:
+            return  # its producer ended it meanwhile
         self._store(topic.name, message, properties)
-        self._context.core.end_halves([offset], 1)
+        if not core.end_halves([offset], 1):
+            return  # the same, a moment later: a commit that is repeated is not to count again
         self._remember_aside(properties.get("UNIQ_KEY"))
         log.error("transaction %s of group %s is set aside in %s after %s checks",
                   properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,

@@ -10,6 +10,7 @@ from support.name_server import in_loop
 from rmq.broker.clients.client import Client
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import CHECK_TARGETS_MAX, ProducerTable
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
@@ -84,6 +85,73 @@ async def test_an_unreadable_half_message_is_given_up(tmp_path: Path) -> None:
         await broker.transactions.check()
         assert core.ended_halves == {0}
         assert len(core.queues[HALF.encode(), 0]) == 1
+
+
+@in_loop
+async def test_a_half_message_that_cannot_be_read_now_stays_open(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        there = half(core)
+        core.withheld.add(there.physical_offset)
+        await broker.transactions.check()
+        assert core.ended_halves == set()
+        core.withheld.clear()
+        await broker.transactions.check()
+        assert core.ended_halves == {0}
+        assert len(core.queues[b"TRANS_CHECK_MAX_TIME_TOPIC", 0]) == 1
+
+
+@in_loop
+async def test_a_half_message_whose_entry_cannot_be_read_now_stays_open(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        half(core)
+        core.memory_from[HALF.encode(), 0] = 1
+        queue = tmp_path / "consumequeue" / HALF / "0"
+        queue.mkdir(parents=True)
+        (queue / f"{0:020d}").mkdir()  # it can be opened, not read
+        await broker.transactions.check()
+        assert core.ended_halves == set()
+
+
+@in_loop
+async def test_what_is_ended_while_it_is_set_aside_cannot_be_committed_once_more(
+    tmp_path: Path,
+) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        half(core)
+        create = broker.topics.create
+
+        async def create_slowly(topic: TopicConfig) -> TopicConfig:
+            core.end_halves([0], 1)  # its commit comes meanwhile
+            return await create(topic)
+
+        broker.topics.create = create_slowly  # type: ignore
+        await broker.transactions.check()
+        assert (b"TRANS_CHECK_MAX_TIME_TOPIC", 0) not in core.queues
+        assert core.options.get("transactions_set_aside", 0) == 0
+
+
+@in_loop
+async def test_what_is_ended_as_it_is_set_aside_cannot_be_committed_once_more(
+    tmp_path: Path,
+) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        stored = half(core)
+        append = core.append
+
+        def append_late(*given: Any) -> tuple[int, int]:
+            place = append(*given)
+            core.end_halves([0], 1)  # its commit comes in the next turn
+            return place
+
+        core.append = append_late  # type: ignore
+        await broker.transactions.check()
+        assert len(core.queues[b"TRANS_CHECK_MAX_TIME_TOPIC", 0]) == 1
+        assert core.options.get("transactions_set_aside", 0) == 0
+        assert broker.transactions.revive(stored) is None
 
 
 @in_loop
