@@ -15,6 +15,7 @@ from rmq.errors import not_copied
 
 cdef enum:
     LATE_MS = 500
+    FAILED_READS_S = 60         # between two lines about reads that fail
 
 cdef struct Report:
     size_t counter              # its place in NetCounters
@@ -75,6 +76,21 @@ cdef void report_counters(Housekeeping s) noexcept nogil:
             log_event(s.turn, &s.turn.net.refused if reports[i].has_address else NULL, line)
 
 
+cdef void report_failed_reads(Housekeeping s) noexcept nogil:
+    """Nothing is given up for it, so the log alone says why messages that are due do not come."""
+    cdef char line[320]
+    cdef uint64_t count = s.fetch.pool.failed
+    if count == s.failed_reads or s.last_second < s.failed_reads_second:
+        return
+    snprintf(line, sizeof(line), b"the disk could not be read %llu times (I/O error, no descriptor "
+             b"or no memory): delayed, timed, popped and half messages that lie there wait and are "
+             b"read again until it can, pulls are refused",
+             <unsigned long long> (count - s.failed_reads))
+    s.failed_reads = count
+    s.failed_reads_second = s.last_second + FAILED_READS_S
+    log_event(s.turn, NULL, line)
+
+
 cdef void report_dropped_lines(Housekeeping s) noexcept nogil:
     cdef char line[80]
     s.turn.events_this_second = 0
@@ -100,6 +116,7 @@ cdef void housekeeping_turn(Housekeeping s) noexcept nogil:
     pending_sends_expire(s.send)
     push_expire(s.reply)
     report_counters(s)
+    report_failed_reads(s)
     log_disk_alerts(s.append)
     report_dropped_lines(s)
 

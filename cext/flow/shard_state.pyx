@@ -88,6 +88,7 @@ cdef void join_rest(ShardState s) noexcept:
     s.events.reply = s.housekeeping.reply = s.reply
     s.housekeeping.tables = s.replica.tables = s.tables
     s.housekeeping.append = s.append
+    s.housekeeping.fetch = s.fetch
     s.replica.delay = s.delay
     s.replica.transaction = s.transaction
     s.replica.pop = s.pop

@@ -63,6 +63,7 @@ cdef class FetchPool:
     cdef uint64_t buffer_bytes  # of each
     cdef DiskReader readers
     cdef int64_t under_way      # submitted, `done` not called yet
+    cdef uint64_t failed        # reads that ended with IO_ERROR
 
     # OK, or IO_ERROR: the arena has less left than fetch_pool_room(count).
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil

@@ -2,7 +2,7 @@
 cimport cython
 
 from cext.base.check cimport check
-from cext.base.status cimport OK
+from cext.base.status cimport IO_ERROR, OK
 from cext.memory.buffer_pool cimport (
     buffer_pool_open,
     buffer_pool_release,
@@ -117,6 +117,7 @@ cdef class FetchPool:
             fetch = <DiskFetch*> job.owner
             fetch.under_way = False
             self.under_way -= 1
+            self.failed += job.status == IO_ERROR
             fetch.done(fetch.service, self, fetch)
 
     cdef bint drained(self) noexcept nogil:

@@ -35,7 +35,8 @@ cdef class FetchService:
         buffer_pool_close(&self.pool.fetches)
 
     cdef dict stats(self):
-        return {"fetches_under_way": self.pool.under_way, "records_asked": self.parked.records}
+        return {"fetches_under_way": self.pool.under_way, "fetches_failed": self.pool.failed,
+                "records_asked": self.parked.records}
 
     cdef dict pools(self):
         return {"fetch": pool_numbers(&self.pool.fetches)}

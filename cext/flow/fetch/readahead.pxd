@@ -5,6 +5,10 @@
 
 Used by delay levels, timers, check backs and revival; each has one fetch under way at most.
 
+A read that fails (EIO, no descriptor) says nothing of the record: find goes on saying NOT_READY,
+and the disk is asked again every READ_AGAIN_MS, for this record alone, as it may be a neighbour
+that the disk does not give. What is damaged or gone cannot be had, and find says so.
+
 Example: 1000 half messages of yesterday are to be looked at: find says NOT_READY for the first, 64
 are fetched, found one after the other, then the next 64.
 """
@@ -17,11 +21,13 @@ from cext.store.queues.queue_files cimport QueueFiles
 
 cdef enum:
     READAHEAD_RECORDS = 64
+    READ_AGAIN_MS = 100             # after a read that failed
 
 cdef struct Readahead:
     DiskFetch* fetch                # owned; NULL: nothing is read, and nothing that was is kept
-    int64_t unreadable              # log offset of a record the disk does not give; -1
-    int64_t* look_ms                # the owner's next look, 0 when a read is over; may be NULL
+    int64_t unreadable              # log offset of a record that is damaged or gone; -1
+    int64_t again_ms                # monotonic: a read failed, none before; 0: the last one did not
+    int64_t* look_ms                # owner's next look: 0 or again_ms when a read is over; may be NULL
     uint64_t fetches                # ever
 
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil

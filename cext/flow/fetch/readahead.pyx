@@ -1,7 +1,16 @@
 """Records that come next in a queue and are not in memory. See readahead.pxd."""
 from libc.stdint cimport uint32_t
 
-from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
+from cext.base.clock cimport monotonic_us
+from cext.base.status cimport (
+    ABSENT,
+    CORRUPT,
+    IO_ERROR,
+    NOT_FOUND,
+    NOT_READY,
+    OK,
+    TOO_LARGE,
+)
 from cext.flow.fetch.disk_fetch cimport fetch_add, fetch_begin, fetch_entries
 from cext.store.log.disk_reader cimport READ_LOG
 
@@ -9,6 +18,7 @@ from cext.store.log.disk_reader cimport READ_LOG
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil:
     x.fetch = NULL
     x.unreadable = -1
+    x.again_ms = 0
     x.look_ms = look_ms
 
 
@@ -47,17 +57,24 @@ cdef int readahead_find(Readahead* x, FetchPool pool, CommitLog log, int64_t off
 
 cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept nogil:
     cdef Readahead* x = <Readahead*> fetch.owner
+    cdef bint of_log = fetch.read.kind == READ_LOG
+    cdef int status = fetch.read.status
+    x.unreadable = -1
+    x.again_ms = 0
+    if fetch.read.done_count == 0 and status == IO_ERROR:
+        x.again_ms = monotonic_us() // 1000 + READ_AGAIN_MS
+    elif fetch.read.done_count == 0 and of_log and (
+            status == CORRUPT or status == NOT_FOUND or status == TOO_LARGE):
+        x.unreadable = fetch.read.offsets[0]
     if x.look_ms != NULL:
-        x.look_ms[0] = 0
-    if fetch.read.kind == READ_LOG and fetch.read.done_count > 0:
-        return
-    x.unreadable = fetch.read.offsets[0] if fetch.read.kind == READ_LOG else -1
-    readahead_end(x, pool)
+        x.look_ms[0] = x.again_ms
+    if not of_log or fetch.read.done_count == 0:
+        readahead_end(x, pool)
 
 
 cdef bint take(Readahead* x, FetchPool pool) noexcept nogil:
-    """False: a read is under way, or there is no buffer for one."""
-    if readahead_is_busy(x):
+    """False: a read is under way or failed just now, or there is no buffer for one."""
+    if readahead_is_busy(x) or (x.again_ms > 0 and monotonic_us() // 1000 < x.again_ms):
         return False
     if x.fetch == NULL:
         x.fetch = pool.take(read_done, NULL, x)
@@ -77,7 +94,7 @@ cdef void readahead_records(Readahead* x, FetchPool pool, const int64_t* offsets
     if count == 0 or not take(x, pool):
         return
     fetch_begin(x.fetch, True)
-    for i in range(count):
+    for i in range(count if x.again_ms == 0 else 1):
         if not fetch_add(x.fetch, offsets[i], sizes[i], -1):
             break
     if x.fetch.read.count > 0:

@@ -144,9 +144,9 @@ cdef class QueueTable:
                         uint8_t* out) noexcept nogil:
         cdef QueueName name = name_of(queue)
         cdef int got = self.reader_files.read_entries(&name, offset, count, True, out)
-        if got == Status.ABSENT:
+        if got == Status.ABSENT or got == Status.IO_ERROR:     # no descriptor: a reader's trouble
             self.counts.absent_reads += 1
-            return got
+            return Status.ABSENT
         if got == Status.NOT_FOUND or got == 0:
             self.counts.corrupt_reads += 1
             return Status.CORRUPT
