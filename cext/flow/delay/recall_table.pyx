@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from cext.flow.delay.timer cimport RecalledKey
+from cext.store.timers.timer_heap cimport RECALL_MS, TIMER_FRESH
 
 cdef enum:
     FIRST_CAPACITY = 1024
@@ -53,7 +54,8 @@ cdef bint grow(RecallTable* table, int64_t due_ms) noexcept nogil:
         return False
     for i in range(table.capacity):
         key = &table.keys[i]
-        if (key.hash_a != 0 or key.hash_b != 0) and key.due_ms + 2 * RECALL_MS > due_ms:
+        if (key.hash_a != 0 or key.hash_b != 0) and (
+                key.deletion.key.due_ms + 2 * RECALL_MS > due_ms):
             slot_of(&larger, key.hash_a, key.hash_b)[0] = key[0]
             larger.count += 1
     larger.last_ms = table.last_ms
@@ -62,8 +64,10 @@ cdef bint grow(RecallTable* table, int64_t due_ms) noexcept nogil:
     return True
 
 
-cdef bint recall_add(RecallTable* table, const Text* name, int64_t due_ms) noexcept nogil:
+cdef bint recall_add(RecallTable* table, const Text* name,
+                     const TimerEntry* deletion) noexcept nogil:
     cdef RecalledKey* key
+    cdef int64_t due_ms = deletion.key.due_ms
     cdef uint64_t hash_a, hash_b
     if name.bytes == NULL:
         return True
@@ -76,7 +80,7 @@ cdef bint recall_add(RecallTable* table, const Text* name, int64_t due_ms) noexc
         table.count += 1
     key.hash_a = hash_a
     key.hash_b = hash_b
-    key.due_ms = due_ms
+    key.deletion = deletion[0]
     if due_ms > table.last_ms:
         table.last_ms = due_ms
     return True
@@ -94,7 +98,17 @@ cdef bint recall_has(const RecallTable* table, const Text* topic, const Text* ke
     hash_b = finished(mixed(hash_b, key.bytes, key.length))
     found = slot_of(table, hash_a, hash_b)
     return (found.hash_a == hash_a and found.hash_b == hash_b
-            and found.due_ms <= due_ms <= found.due_ms + RECALL_MS)
+            and 0 <= due_ms - found.deletion.key.due_ms <= RECALL_MS)
+
+
+cdef void recall_seal(RecallTable* table, TimerKeeper keeper) noexcept nogil:
+    cdef TimerEntry* deletion
+    cdef int64_t i
+    for i in range(table.capacity if table.count > 0 else 0):
+        deletion = &table.keys[i].deletion
+        if deletion.flags & TIMER_FRESH:
+            keeper.seal_also(deletion)
+            deletion.flags &= ~<uint32_t> TIMER_FRESH
 
 
 cdef void recall_expire(RecallTable* table, int64_t delivered_ms) noexcept nogil:

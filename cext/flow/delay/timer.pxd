@@ -15,7 +15,9 @@ on the same boot of the kernel.
 
 Position (cext/store/timers/timer_position.pxd): all before a key is delivered, except what was fed
 later; written after the turn's write. After a kill at most the last turn's messages come twice,
-after a clean stop none.
+after a clean stop none. Of what is before it deletions count on: they are for messages due up to a
+second later. So they stay in the files for that second (timer_keeper.pxd), and a start takes those
+into the table of recalls that are before the position by no more.
 
 Example: TIMER_DELAY_SEC=10 sent at 12:00:00.123: TIMER_OUT_MS is 12:00:10.000 (Apache's precision),
 the queue's entry has the tags code 12:00:10.123, which is when it is delivered. At 12:00:04 the
@@ -24,7 +26,7 @@ clock is set to 13:00:04: it is delivered at 13:00:10.123.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.flow.fetch.readahead cimport Readahead
-from cext.store.timers.timer_heap cimport TimerHeap, TimerKey
+from cext.store.timers.timer_heap cimport TimerEntry, TimerHeap, TimerKey
 from cext.store.timers.timer_position cimport PositionFile, TimerPosition
 
 cdef enum:
@@ -36,7 +38,7 @@ cdef enum:
 # Messages that were recalled and are not due yet, or were a second ago: hashes of topic and key.
 cdef struct RecalledKey:
     uint64_t hash_a, hash_b         # both 0: free
-    int64_t due_ms                  # of the deletion
+    TimerEntry deletion             # TIMER_FRESH: the next seal takes it along
 
 cdef struct RecallTable:
     RecalledKey* keys               # owned; NULL until the first

@@ -196,7 +196,7 @@ cdef int deliver_entry(DelayService s, TimerClock* clock, const TimerEntry* entr
     if entry.flags & TIMER_ROLL:
         return roll(s, entry, &view, &found)
     if not entry.key.place & TIMER_MESSAGE:
-        if not recall_add(&clock.recalled, &found.timer_delete_key, entry.key.due_ms):
+        if not recall_add(&clock.recalled, &found.timer_delete_key, entry):
             return drop(s, entry, b"too many messages are recalled at once")
         return PASSED
     return deliver_message(s, clock, entry, &view, &found)

@@ -5,6 +5,7 @@ from cext.base.byteorder cimport load_i64, load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.delay_service cimport timer_queue
+from cext.flow.delay.recall_table cimport recall_add
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
@@ -22,16 +23,18 @@ from cext.flow.fetch.readahead cimport (
 from cext.store.log.record cimport record_parse
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
 from cext.store.timers.timer_heap cimport (
+    RECALL_MS,
     TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_ROLL,
     TimerEntry,
+    TimerKey,
     key_before,
     timer_heap_push,
 )
 from cext.wire.properties cimport scan_properties
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named
-from cext.wire.text cimport text_i64
+from cext.wire.text cimport Text, text_i64
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -75,14 +78,19 @@ cdef bint timer_due(const RecordView* view, const SendProperties* found, int64_t
     return True
 
 
-cdef void push(DelayService s, int32_t number, TimerEntry* entry,
-               int64_t queue_offset) noexcept nogil:
-    """Nothing when the last run of the broker delivered it."""
-    if queue_offset < s.timers.recovered.fed and key_before(&entry.key,
-                                                            &s.timers.recovered.before[number]):
+cdef void push(DelayService s, int32_t number, TimerEntry* entry, int64_t queue_offset,
+               const Text* delete_key) noexcept nogil:
+    """Nothing when the last run of the broker delivered it; a deletion that it passed may count for
+    what it did not deliver."""
+    cdef TimerClock* clock = &s.timers.clocks[number]
+    cdef const TimerKey* before = &s.timers.recovered.before[number]
+    if queue_offset >= s.timers.recovered.fed or not key_before(&entry.key, before):
+        timer_heap_push(&clock.heap, entry)
+    elif (delete_key.bytes == NULL or entry.flags & TIMER_ROLL
+            or entry.key.due_ms + RECALL_MS < before.due_ms
+            or not recall_add(&clock.recalled, delete_key, entry)):
         return
-    timer_heap_push(&s.timers.clocks[number].heap, entry)
-    s.timers.clocks[number].unsealed += 1
+    clock.unsealed += 1
 
 
 cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_offset,
@@ -114,11 +122,11 @@ cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_off
     entry.key.place = of_queue.physical_offset | (0 if deletion else TIMER_MESSAGE)
     entry.key.due_ms = due_ms
     if deletion or not relative:
-        push(s, CLOCK_WALL, &entry, queue_offset)
+        push(s, CLOCK_WALL, &entry, queue_offset, &found.timer_delete_key)
     entry.key.due_ms = due_ms + x.shift_ms
     # A deletion knows the time of its message, not by which clock that waits. Stored anew once.
     if relative or (deletion and not entry.flags & TIMER_ROLL):
-        push(s, CLOCK_STEADY, &entry, queue_offset)
+        push(s, CLOCK_STEADY, &entry, queue_offset, &found.timer_delete_key)
 
 
 cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,

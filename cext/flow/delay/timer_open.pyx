@@ -12,18 +12,22 @@ import os
 import pathlib
 import shutil
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport OK
 from cext.flow.delay.delay_service cimport timer_queue
+from cext.flow.delay.recall_table cimport recall_add, recall_close
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
+from cext.flow.delay.timer_feed cimport timer_parse
 from cext.flow.delay.timer_turn cimport timer_seal_all
 from cext.flow.fetch.readahead cimport readahead_open
+from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
-from cext.store.timers.timer_heap cimport TIMER_NEVER, timer_heap_open, timer_offset
+from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerEntry, timer_heap_open, timer_offset
 from cext.store.timers.timer_keeper cimport TimerKeeper
 from cext.store.timers.timer_position cimport position_open
+from cext.wire.properties cimport SendProperties
 
 from cext.store.log.checkpoint import boot_id
 from rmq.base import atomic_file
@@ -79,8 +83,29 @@ cdef timers_open(DelayService s, dict given):
             log.warning("%s: timed messages are read again from the "
                         "beginning of rmq_sys_wheel_timer", keeper.damage)
     x.fed = min(s.wall_keeper.covers, s.steady_keeper.covers) if known else 0
+    take_passed(s, CLOCK_WALL, s.wall_keeper.passed)
+    take_passed(s, CLOCK_STEADY, s.steady_keeper.passed)
     x.clock_moved = True
     x.started = True
+
+
+cdef take_passed(DelayService s, int32_t number, list passed):
+    """Deletions of the files that were passed less than a second before the stop."""
+    cdef TimerEntry deletion
+    cdef RecordView view
+    cdef SendProperties found
+    cdef bytes record
+    for due_ms, place, size in passed:
+        record = s.append.log.read_record(place)
+        if record is None or not timer_parse(s, <const uint8_t*> <const char*> record, place, size,
+                                             True, &view, &found):
+            log.warning("a recall at log offset %d cannot be read: the message may come", place)
+            continue
+        deletion.key.due_ms = due_ms
+        deletion.key.place = place
+        deletion.size = size
+        deletion.flags = 0
+        recall_add(&s.timers.clocks[number].recalled, &found.timer_delete_key, &deletion)
 
 
 cdef tell_position(Timers* x, object root, bint is_cut):
@@ -221,6 +246,7 @@ cdef void timers_resume(DelayService s) noexcept nogil:
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
         s.timers.clocks[i].heap.count = 0
+        recall_close(&s.timers.clocks[i].recalled)      # the queue brings them again
         s.timers.clocks[i].parked_count = s.timers.clocks[i].unsealed = 0
         s.timers.clocks[i].parked.due_ms = TIMER_NEVER
         s.timers.recovered.before[i] = s.timers.position.before[i]

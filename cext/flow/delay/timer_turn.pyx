@@ -6,7 +6,7 @@ from cext.base.status cimport NOT_READY, OK, RING_FULL
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX, timer_queue
-from cext.flow.delay.recall_table cimport recall_expire
+from cext.flow.delay.recall_table cimport recall_expire, recall_seal
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
@@ -72,6 +72,8 @@ cdef bint can_seal(DelayService s) noexcept nogil:
 
 cdef void seal(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
+    recall_seal(&x.clocks[CLOCK_WALL].recalled, s.wall_keeper)
+    recall_seal(&x.clocks[CLOCK_STEADY].recalled, s.steady_keeper)
     s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed,
                        s.append.log.marks.written)
     s.steady_keeper.seal(&x.clocks[CLOCK_STEADY].heap, HEAP_ENTRIES // 4, x.fed,

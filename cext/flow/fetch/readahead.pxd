@@ -27,7 +27,7 @@ cdef struct Readahead:
     DiskFetch* fetch                # owned; NULL: nothing is read, and nothing that was is kept
     int64_t unreadable              # log offset of a record that is damaged or gone; -1
     int64_t again_ms                # monotonic: a read failed, none before; 0: the last one did not
-    int64_t* look_ms                # owner's next look: 0 or again_ms when a read is over; may be NULL
+    int64_t* look_ms                # owner's next look: 0 or again_ms when a read is over; or NULL
     uint64_t fetches                # ever
 
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil

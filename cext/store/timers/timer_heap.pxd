@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef enum:
     TIMER_ENTRY_BYTES = 24
+    RECALL_MS = 1000            # a deletion counts for messages due until so much later
     TIMER_ROLL = 1              # of flags: stored anew at due_ms instead of delivered
     TIMER_FRESH = 4             # of flags: in no file yet
 

@@ -13,6 +13,10 @@ The bound comes with each batch; a seal lowers it to what was forgotten until th
 new run. Entries may be in two runs and in the heap at once, for whoever delivers drops what has the
 key of what it delivered last.
 
+Entries stay in the files for RECALL_MS after they were due: a deletion that is passed counts for
+messages of the second behind it, which a kill may leave undelivered. So a seal takes passed
+deletions along, and open() says which of the runs still count (`passed`).
+
 `covers`: timed messages below this offset of their queue are in the runs that the checkpoint names
 (timer_checkpoint.pxd); those from there on are read from the queue again at the start. A run that
 is damaged ends this keeper (`broken`): all runs are dropped and the queue is read from its
@@ -50,7 +54,7 @@ cdef struct TimerBatch:
 
 cdef struct TimerSeal:
     int32_t state                   # SEAL_..; whoever has it owns the rest
-    int64_t count
+    int64_t count                   # 0 while it is free, but for what seal_also() has taken
     TimerEntry* entries             # owned; half as many as the heap has
     TimerKey bound                  # entries from it on were forgotten, whatever run they are in
     int64_t covers
@@ -75,7 +79,7 @@ cdef struct KeeperState:
     int32_t broken                  # keeper -> reactor
     int32_t event                   # wakes the keeper
     int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
-    int64_t delivered_ms            # reactor -> keeper: all that was due before is delivered
+    int64_t delivered_ms            # reactor -> keeper: what was due before is needed no more
     int64_t head, tail              # batches taken by the reactor, made by the keeper
     TimerSeal seal
     TimerBatch* batches             # owned, BATCHES of them
@@ -109,6 +113,8 @@ cdef class TimerKeeper:
     cdef readonly str directory
     cdef readonly int64_t capacity  # entries of the heap that is sealed
     cdef readonly str damage        # what open() could not go on from, with its file; or None
+    # After open(): (due_ms, place, size) of deletions that were passed and may still count.
+    cdef readonly list passed
 
     # Reactor. Whether the last seal was taken.
     cdef bint can_seal(self) noexcept nogil
@@ -116,10 +122,13 @@ cdef class TimerKeeper:
     # entries stay. `covers`: all messages of the queue below it are in the heap or in runs.
     cdef void seal(self, TimerHeap* heap, int64_t keep, int64_t covers,
                    int64_t log_end) noexcept nogil
+    # Reactor, just before seal(): a fresh deletion that was passed and is in the heap no more.
+    cdef void seal_also(self, const TimerEntry* entry) noexcept nogil
     # Reactor. The oldest batch not taken, or NULL; taken() gives it back and moves `bound`.
     cdef TimerBatch* next_batch(self) noexcept nogil
     cdef void taken(self) noexcept nogil
-    # Reactor, once a turn: what the keeper goes by.
+    # Reactor, once a turn: what the keeper goes by. All that was due before `delivered_ms` is
+    # delivered.
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil
     cdef void wake(self) noexcept nogil
     # Reactor, after `broken`: forgets all runs; the thread has ended.

@@ -36,6 +36,7 @@ from cext.store.timers.timer_checkpoint cimport (
     timer_checkpoint_save,
 )
 from cext.store.timers.timer_heap cimport (
+    RECALL_MS,
     TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_NEVER,
@@ -48,6 +49,7 @@ from cext.store.timers.timer_run cimport (
     run_close,
     run_find,
     run_open,
+    run_passed,
     run_path,
     run_peek,
     run_writer_add,
@@ -195,6 +197,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
     k.stale = True
     k.seals_taken += 1
     k.sealed += seal.count
+    seal.count = 0
     state_move(&seal.state, SEAL_FREE, 1 << SEAL_FULL, b"timers: a seal is full before it is taken")
     return OK
 
@@ -545,6 +548,7 @@ cdef class TimerKeeper:
         self.log = log
         self.directory = directory
         self.capacity = capacity
+        self.passed = []
         self.state.batches = <TimerBatch*> malloc(BATCHES * sizeof(TimerBatch))
         self.state.seal.entries = <TimerEntry*> malloc((capacity + 1) // 2 * sizeof(TimerEntry))
         self.state.event = event_open(&error)
@@ -570,6 +574,7 @@ cdef class TimerKeeper:
         k.table.run_count = k.mark_count = k.doomed_count = k.table.covers = 0
         k.head = k.tail = k.seals_made = k.seals_taken = k.sent_seals = 0
         k.seal.state = SEAL_FREE
+        k.seal.count = 0
         k.broken = k.stale = 0
         k.sent_bound = k.bound = k.forgotten = key_of(TIMER_NEVER, 0)
 
@@ -583,8 +588,10 @@ cdef class TimerKeeper:
         cdef int status
         make_directory(Path(self.directory))
         self._forget()
-        k.delivered_ms = k.clock_ms = before_ms
+        k.clock_ms = before_ms
+        k.delivered_ms = before_ms - RECALL_MS
         self.damage = None
+        self.passed = []
         status = timer_checkpoint_load(&k.table, k.directory, log_end)
         if status == NOT_FOUND and self._numbers():
             self.damage = f"{self.directory}/checkpoint is missing"
@@ -603,6 +610,7 @@ cdef class TimerKeeper:
             if self.damage is None and k.table.run_count:
                 self.damage = "a run of the timers is damaged"
             self._forget()
+            self.passed = []
             k.table.next_number = max([0] + self._numbers()) + 1
         names = {k.table.runs[i].number for i in range(k.table.run_count)}
         for number in self._numbers():
@@ -632,6 +640,9 @@ cdef class TimerKeeper:
             if status != OK:
                 return status
             k.table.runs[i].last_ms = entry.key.due_ms
+            status = run_passed(&k.table.runs[i], &from_key, self.passed)
+            if status != OK:
+                return status
             cursor = run_find(&k.table.runs[i], &from_key)
             if cursor < 0:
                 return <int> cursor
@@ -703,7 +714,6 @@ cdef class TimerKeeper:
                    int64_t log_end) noexcept nogil:
         cdef KeeperState* k = &self.state
         cdef int64_t i
-        k.seal.count = 0
         for i in range(heap.count):
             if heap.entries[i].flags & TIMER_FRESH and k.seal.count < (self.capacity + 1) // 2:
                 heap.entries[i].flags &= ~<uint32_t> TIMER_FRESH
@@ -719,6 +729,13 @@ cdef class TimerKeeper:
         state_move(&k.seal.state, SEAL_FULL, 1 << SEAL_FREE,
                    b"timers: a seal is free before it is filled")
         event_signal(k.event)
+
+    cdef void seal_also(self, const TimerEntry* entry) noexcept nogil:
+        cdef TimerSeal* seal = &self.state.seal
+        if seal.count < (self.capacity + 1) // 2:
+            seal.entries[seal.count] = entry[0]
+            seal.entries[seal.count].flags &= ~<uint32_t> TIMER_FRESH
+            seal.count += 1
 
     cdef TimerBatch* next_batch(self) noexcept nogil:
         cdef KeeperState* k = &self.state
@@ -744,7 +761,7 @@ cdef class TimerKeeper:
 
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil:
         store_release_i64(&self.state.clock_ms, clock_ms)
-        store_release_i64(&self.state.delivered_ms, delivered_ms)
+        store_release_i64(&self.state.delivered_ms, delivered_ms - RECALL_MS)
 
     cdef void wake(self) noexcept nogil:
         event_signal(self.state.event)

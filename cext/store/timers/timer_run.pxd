@@ -60,6 +60,10 @@ cdef int run_peek(TimerRun* run, TimerEntry** entry) noexcept nogil
 # First entry not before `key`: its index, or a status < 0.
 cdef int64_t run_find(TimerRun* run, const TimerKey* key) noexcept nogil
 
+# With the GIL. Adds (due_ms, place, size) of deletions that are before `key`, where all is
+# delivered, and count for messages behind it. Moves the cursor. OK | CORRUPT | IO_ERROR.
+cdef int run_passed(TimerRun* run, const TimerKey* key, list found) except? -1
+
 cdef int run_writer_open(RunWriter* writer, const char* directory, uint64_t number) noexcept nogil
 cdef int run_writer_add(RunWriter* writer, const TimerEntry* entry) noexcept nogil
 # Writes what is buffered and closes; the last entries are not synced. OK | NO_SPACE | IO_ERROR.

@@ -8,7 +8,9 @@ from cext.base.checksum cimport crc32
 from cext.base.status cimport CORRUPT, IO_ERROR, NOT_FOUND, OK, POOL_EMPTY
 from cext.base.sysio cimport close_file, file_size, open_file, read_at, sync_file, write_at
 from cext.store.timers.timer_heap cimport (
+    RECALL_MS,
     TIMER_ENTRY_BYTES,
+    TIMER_MESSAGE,
     TIMER_NEVER,
     TIMER_ROLL,
     key_before,
@@ -107,6 +109,26 @@ cdef int64_t run_find(TimerRun* run, const TimerKey* key) noexcept nogil:
         else:
             high = middle
     return low
+
+
+cdef int run_passed(TimerRun* run, const TimerKey* key, list found) except? -1:
+    cdef TimerEntry* entry = NULL
+    cdef TimerKey first
+    cdef int64_t cursor
+    cdef int status
+    first.due_ms = key.due_ms - RECALL_MS
+    first.place = 0
+    cursor = run_find(run, &first)
+    if cursor < 0:
+        return <int> cursor
+    run.cursor = cursor
+    status = run_peek(run, &entry)
+    while status == OK and key_before(&entry.key, key):
+        if entry.key.place & TIMER_MESSAGE == 0 and entry.flags & TIMER_ROLL == 0:
+            found.append((entry.key.due_ms, entry.key.place, entry.size))
+        run.cursor += 1
+        status = run_peek(run, &entry)
+    return OK if status == NOT_FOUND else status
 
 
 # ------------------------------------------------------------------- writing
