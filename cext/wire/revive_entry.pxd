@@ -21,6 +21,7 @@ from cext.wire.text cimport Text
 cdef enum:
     CHECK_POINT_MESSAGES_MAX = 32       # of one pop
     LISTED_MAX = 64                     # numbers of d or aol that are read
+    BITS_TEXT_MAX = 4096                # of b, for 24,576 messages: a filtered pop scans 16,384
     CHECK_POINT_BYTES_MAX = 6400        # names of 255 bytes, each maybe six in JSON, and numbers
 
 cdef struct ReviveEntry:

@@ -311,7 +311,7 @@ cdef int32_t sextet(uint8_t byte) noexcept nogil:
 
 
 cdef int32_t read_bits(const Text* text, int32_t* out, int32_t capacity) noexcept nogil:
-    cdef uint8_t plain[512]
+    cdef uint8_t plain[BITS_TEXT_MAX]
     cdef int32_t length, i, j, value, count = 0
     cdef uint32_t bits = 0, have = 0, done = 0
     if text.bytes == NULL or text.length > sizeof(plain):

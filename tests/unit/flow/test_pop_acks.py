@@ -1,5 +1,6 @@
 """What acks are in the log, when they are answered, and what is known of pops after a kill."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,18 @@ from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
-from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
+from support.popping import (
+    ACK,
+    BATCH_ACK,
+    POP,
+    Popped,
+    ack,
+    ack_fields,
+    change,
+    pop,
+    pop_all,
+    pop_fields,
+)
 from support.stored_table import stored_offsets
 from support.waiting import pass_seconds, until
 
@@ -67,6 +79,35 @@ async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_pat
         again = await pop_all(client, "g", "t", 1)
         assert numbers(again) == [int(first[0].body)]
         assert await pop(client, "g", "t", pollTime=300) == []
+
+
+@in_loop
+async def test_a_batch_acknowledges_what_a_filter_found_far_behind_its_check_point(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", i="TAGS\x01a\x02")
+        with client.in_one_write():
+            posts = [
+                client.post_send("t", i=f"TAGS\x01{'b' if number == 5000 else 'a'}\x02")
+                for number in range(1, 5001)
+            ]
+        assert {(await client.reply(post)).code for post in posts} == {0}
+        wanted = {"exp": "b", "expType": "TAG", "invisibleTime": 10_000}
+        (one,) = await pop_all(client, "g", "t", 1, **wanted)
+        start, popped_ms, invisible_ms, revive_queue, *_ = one.extra.split(" ")
+        assert (int(start), one.message.queue_offset) == (0, 5000)
+        bits = b64encode((1 << 5000).to_bytes(5000 // 8 + 1, "little")).decode()
+        body = {"brokerName": "broker-a", "acks": [{
+            "c": "g", "t": "t", "r": "0", "so": 0, "q": 0, "rq": int(revive_queue),
+            "pt": int(popped_ms), "it": int(invisible_ms), "b": bits,
+        }]}  # fmt: skip
+        reply = await client.call(BATCH_ACK, fastjson.dumps(body))
+        assert (reply.code, reply.remark) == (0, None)
+        assert acked(broker) == [(0, 5000)]
+        await pass_seconds(broker.core, 12)
+        assert broker.core.stats()["pop_revived"] == 0
+        assert await pop(client, "g", "t", **wanted) == []
 
 
 @in_loop

@@ -88,5 +88,8 @@ def test_bits_are_those_of_javas_bit_set() -> None:
         plain = sum(1 << number for number in numbers).to_bytes(25, "little").rstrip(b"\0")
         assert revive_bits(b64encode(plain)) == numbers
     assert revive_bits(b"Bg\\/w==") != MALFORMED
-    for wrong in (b"B g=", b"\xff\xff", b"A" * 513):
+    far = [0, 3071, 3072, 16_415]  # as far as the scan of a filtered pop goes
+    plain = sum(1 << number for number in far).to_bytes(2052, "little")
+    assert revive_bits(b64encode(plain).replace(b"/", b"\\/")) == far
+    for wrong in (b"B g=", b"\xff\xff", b"A" * 4097):
         assert revive_bits(wrong) == MALFORMED
