@@ -129,7 +129,7 @@ cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_
         return True                             # acknowledged before
     block = order_find(pair, queue_id) if pair != NULL else NULL
     if block != NULL:
-        following = order_ack(block, offset, pop_ms)
+        following = order_ack(block, committed, offset, pop_ms)
     elif offset == committed:
         following = offset + 1
     else:       # The batch went with the process that gave it out: what lies before comes again.
@@ -142,7 +142,7 @@ cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_
     s.pops.order_version += 1
     offset_commit(&s.tables.offsets, topic.name, topic.name_length, group, group_length, queue_id,
                   following)
-    if pair != NULL and not order_blocks(block, NULL, 0, s.turn.wall_ms, &until):
+    if pair != NULL and not order_blocks(block, following, NULL, 0, s.turn.wall_ms, &until):
         wake_pops(s.pull, pair, queue_id)
     return True
 

@@ -184,10 +184,11 @@ cdef int64_t begin(PopService s, PullJob* job, Topic* topic, Queue* queue,
     return offset
 
 
-cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id) noexcept nogil:
+cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id,
+                     int64_t offset) noexcept nogil:
     cdef int64_t until = 0
     if not job.pop.order or not order_blocks(
-            order_find(job.pop.pair, queue_id), job.pop.attempt, job.pop.attempt_bytes,
+            order_find(job.pop.pair, queue_id), offset, job.pop.attempt, job.pop.attempt_bytes,
             s.turn.wall_ms, &until):
         return False
     if p.visible_ms == 0 or until < p.visible_ms:
@@ -397,7 +398,7 @@ cdef void pop_queue(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t
     if queue == NULL or p.failed:
         return
     offset = begin(s, job, topic, queue, flag != 0)
-    if is_blocked(s, job, p, queue_id) or offset >= queue.max_offset:
+    if is_blocked(s, job, p, queue_id, offset) or offset >= queue.max_offset:
         return
     if job.pop.kind == POP and not job.pop.order and flight_full(
             &s.pops, pair_of(s, job, topic), queue_id):

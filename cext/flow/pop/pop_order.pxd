@@ -5,6 +5,9 @@
     until all are acknowledged, or the invisible time of those that are not is over, the queue is
     blocked; then the next pop begins at the offset: what was not acknowledged comes again, counted
 
+What is below the group's offset was acknowledged, whatever the block says: a master that has the
+block from before a failover, or from the file of before a kill, has not heard of each ack.
+
 A pop with the attempt id of the one that got the batch is not blocked: a client that lost the reply
 asks again. Kept in consumerOrderInfo.json by the control side, in Apache's form.
 
@@ -38,14 +41,16 @@ cdef OrderBlock* order_find(const PopPair* pair, int32_t queue_id) noexcept nogi
 cdef OrderBlock* order_obtain(PopPair* pair, int32_t queue_id) noexcept nogil
 cdef void order_clear(PopPair* pair, int32_t queue_id) noexcept nogil
 # Whether the queue is blocked for this attempt, and until when by the wall clock at the earliest.
-cdef bint order_blocks(const OrderBlock* block, const uint8_t* attempt, uint32_t attempt_bytes,
-                       int64_t now_ms, int64_t* until_ms) noexcept nogil
+# `committed`: the group's offset in the queue.
+cdef bint order_blocks(const OrderBlock* block, int64_t committed, const uint8_t* attempt,
+                       uint32_t attempt_bytes, int64_t now_ms, int64_t* until_ms) noexcept nogil
 # A new batch; the times of those that were in the last one are counted on.
 cdef void order_given(OrderBlock* block, const int64_t* offsets, int32_t count, int64_t pop_ms,
                       int64_t invisible_ms, const uint8_t* attempt,
                       uint32_t attempt_bytes) noexcept nogil
 # The offset to go on at, ORDER_ILLEGAL or ORDER_OTHER_POP.
-cdef int64_t order_ack(OrderBlock* block, int64_t offset, int64_t pop_ms) noexcept nogil
+cdef int64_t order_ack(OrderBlock* block, int64_t committed, int64_t offset,
+                       int64_t pop_ms) noexcept nogil
 # The message of this pop is visible again at another time.
 cdef void order_change(OrderBlock* block, int64_t offset, int64_t pop_ms,
                        int64_t visible_ms) noexcept nogil

@@ -48,15 +48,19 @@ cdef inline bint same_attempt(const OrderBlock* block, const uint8_t* attempt,
             and memcmp(block.attempt, attempt, attempt_bytes) == 0)
 
 
-cdef bint order_blocks(const OrderBlock* block, const uint8_t* attempt, uint32_t attempt_bytes,
-                       int64_t now_ms, int64_t* until_ms) noexcept nogil:
+cdef inline bint is_open(const OrderBlock* block, int64_t committed, int32_t i) noexcept nogil:
+    return block.offsets[i] >= committed and not block.acked >> i & 1
+
+
+cdef bint order_blocks(const OrderBlock* block, int64_t committed, const uint8_t* attempt,
+                       uint32_t attempt_bytes, int64_t now_ms, int64_t* until_ms) noexcept nogil:
     """Blocked as long as any message that is not acknowledged is invisible."""
     cdef int64_t until = 0
     cdef int32_t i
     if block == NULL or block.count == 0 or same_attempt(block, attempt, attempt_bytes):
         return False
     for i in range(block.count):
-        if not block.acked >> i & 1 and visible_at(block, i) > until:
+        if is_open(block, committed, i) and visible_at(block, i) > until:
             until = visible_at(block, i)
     until_ms[0] = until
     return now_ms < until
@@ -91,7 +95,8 @@ cdef void order_given(OrderBlock* block, const int64_t* offsets, int32_t count, 
     memcpy(block.attempt, attempt, attempt_bytes)
 
 
-cdef int64_t order_ack(OrderBlock* block, int64_t offset, int64_t pop_ms) noexcept nogil:
+cdef int64_t order_ack(OrderBlock* block, int64_t committed, int64_t offset,
+                       int64_t pop_ms) noexcept nogil:
     cdef int32_t i
     if block.count == 0:
         return ORDER_ILLEGAL
@@ -104,7 +109,7 @@ cdef int64_t order_ack(OrderBlock* block, int64_t offset, int64_t pop_ms) noexce
         return ORDER_ILLEGAL
     block.acked |= <uint32_t> 1 << i
     for i in range(block.count):
-        if not block.acked >> i & 1:
+        if is_open(block, committed, i):
             return block.offsets[i]
     return block.offsets[block.count - 1] + 1
 

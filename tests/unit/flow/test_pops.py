@@ -369,6 +369,21 @@ async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> Non
 
 
 @in_loop
+async def test_what_was_acknowledged_elsewhere_blocks_no_queue_in_order(tmp_path: Path) -> None:
+    """As by the master of a while, or just before a kill: the offset says it, the block does not."""
+    fields = {"order": "true", "maxMsgNums": 3, "invisibleTime": 3_600_000}
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 8)
+        some = await pop(client, "g", "t", **fields)
+        broker.core.commit_offset(b"g", b"t", 0, 1)
+        assert await pop(client, "g", "t", **fields) == [], "two are in somebody's hands"
+        await ack(client, "g", some[1])
+        assert broker.core.query_offset(b"g", b"t", 0) == 2, "not back to the first one"
+        broker.core.commit_offset(b"g", b"t", 0, 3)
+        assert numbers(await pop(client, "g", "t", **fields)) == [3, 4, 5]
+
+
+@in_loop
 async def test_an_ack_passes_over_nothing_when_its_batch_is_not_known_any_more(
     tmp_path: Path,
 ) -> None:
