@@ -43,7 +43,7 @@ cdef class Reactor(Input):
     cdef int event_count
     cdef int next_event             # where a full turn stopped
     cdef int32_t busy_poll_us       # how long a poll looks before it sleeps; 0: it sleeps at once
-    cdef uint64_t busy_polls        # those that found something before they would have slept
+    cdef uint64_t busy_polls        # that found nothing at once, and something before they slept
     cdef Connection* pending_now    # the pending ones of this turn that were not read yet
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.

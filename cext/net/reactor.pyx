@@ -143,14 +143,13 @@ cdef class Reactor(Input):
         cdef int64_t until_us
         cdef int found
         if self.busy_poll_us > 0 and timeout_ms != 0:
+            found = epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, 0)
             until_us = machine_us() + self.busy_poll_us
-            while True:
+            while found == 0 and machine_us() < until_us:
                 found = epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, 0)
-                if found != 0:
-                    self.busy_polls += 1
-                    return found
-                if machine_us() >= until_us:
-                    break
+                self.busy_polls += found > 0
+            if found != 0:
+                return found
         return epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, sleep_ms(timeout_ms))
 
     cdef void forget_closed(self) noexcept nogil:

@@ -168,7 +168,7 @@ _COUNTERS = {
     "rmq_turns_total": ("turns", "Turns of the reactor."),
     "rmq_busy_polls_total": (
         "busy_polls",
-        "Turns that found something while rmqBusyPollMicros kept the reactor awake.",
+        "Turns that would have slept without rmqBusyPollMicros.",
     ),
     "rmq_write_outs_total": ("write_outs", "Turns' writes to the log."),
     "rmq_log_syncs_total": ("log_syncs", "fdatasync calls on the log."),

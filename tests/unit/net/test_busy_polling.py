@@ -1,32 +1,43 @@
-"""A reactor that looks for a while before it sleeps finds what is there, and sleeps all the same."""
+"""A reactor that looks for a while before it sleeps finds what comes, and sleeps all the same."""
 
+import itertools
 import socket
+import threading
 
-import pytest
 from support.driven import Driven
+from support.waiting import HANG_S
 
-LONG_US = 5_000_000  # a busy machine, too, delivers by then
-ASKED = 9
-
-
-def asked(driven: Driven, client: socket.socket) -> None:
-    """One line, and the answer to it."""
-    client.sendall(b"x\n")
-    assert driven.receive(client, 4).endswith(b":x\n")
+LONG_US = int(HANG_S * 1e6)
 
 
-@pytest.mark.parametrize("busy_poll_us", [0, LONG_US])
-def test_what_is_there_is_found_without_a_sleep_where_that_is_asked_for(busy_poll_us: int) -> None:
-    with Driven(busy_poll_us=busy_poll_us) as driven:
+def exchange(driven: Driven, client: socket.socket, line: int) -> None:
+    """One line, sent while the reactor waits, or just before; and the answer to it."""
+    sender = threading.Thread(target=client.sendall, args=(b"x\n",))
+    sender.start()
+    driven.reactor.turn(-1)
+    sender.join()
+    expected = b"%d:x\n" % line
+    assert driven.receive(client, len(expected)) == expected
+
+
+def test_what_comes_while_it_looks_is_found_without_a_sleep() -> None:
+    with Driven(busy_poll_us=LONG_US) as driven:
         client = driven.connect(driven.listen()[0])
         before = driven.reactor.busy_polls()
-        for _ in range(ASKED):
-            asked(driven, client)
-        found = driven.reactor.busy_polls() - before
-        assert found == (ASKED if busy_poll_us else 0)
+        lines = itertools.count(1)
+        while driven.reactor.busy_polls() == before:  # what is there at once is not counted
+            exchange(driven, client, next(lines))
 
 
-def test_a_poll_that_may_not_sleep_does_not_look_again() -> None:
+def test_without_the_setting_it_sleeps_at_once() -> None:
+    with Driven() as driven:
+        client = driven.connect(driven.listen()[0])
+        for line in range(1, 21):
+            exchange(driven, client, line)
+        assert driven.reactor.busy_polls() == 0
+
+
+def test_a_poll_that_may_not_sleep_looks_once() -> None:
     with Driven(busy_poll_us=LONG_US) as driven:
         client = driven.connect(driven.listen()[0])
         before = driven.reactor.busy_polls()
