@@ -8,6 +8,9 @@
     delay              int                   delay level
     deliverAt          timestamp             not before
 
+Properties that brokers and clients make are left out, so rows may be messages as they are read: a
+unique key of another message would have repeats dropped that are none.
+
     names = checked_names([("body", "binary"), ("tags", "string")], options)
     Rows(options, names, prefix, 0).put(batch, sender)
 
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmq.arrow.options import OptionError, Options
 from rmq.errors import RmqError
+from rmq.format.own_properties import OWN_PROPERTIES
 
 if TYPE_CHECKING:
     from rmq.arrow.sender import Sender
@@ -167,7 +171,8 @@ class Rows:
         single = False
         properties = dict(row.get("properties") or {})
         for name, value in properties.items():
-            parts.append(_pair(name, value))
+            if name not in OWN_PROPERTIES:
+                parts.append(_pair(name, value))
         keys = row.get("keys")
         sharding_key = row.get("shardingKey") or properties.get(SHARDING_KEY)
         for name, value in (

@@ -102,7 +102,8 @@ PROMISES = """
   them.
 - **Brokers may restart**, and name servers. A plan waits for `planTimeoutMs`, a task that reads or
   writes and a running stream for `pollTimeoutMs`, then they fail. Tasks that read go on behind the
-  last row that they gave to Spark.
+  last row that they gave to Spark. A queue that its broker makes anew, as it was damaged, is waited
+  for as long.
 - **A stream reads each message once**, with a sink that takes a batch once, as Spark's files do:
   the offsets are in the checkpoint. `commitOffsets` commits them at the
   brokers too, for lag tools only.
@@ -115,6 +116,9 @@ PROMISES = """
   a shuffle sort within the partitions), brokers with `messageIndexEnable` (the default), and
   messages that have not expired. A batch write needs `idPrefix` for it. While a batch is being
   committed its rows appear one after the other.
+- **Rows that were read may be written again** with their `properties` or `headers`. Of those, what
+  brokers and clients make (UNIQ_KEY, DELAY, TIMER_DELIVER_MS, ..) is left out: each row is a new
+  message, which comes at once.
 - **Damaged messages** fail the read (`mode=failfast`); `permissive` gives a row with `_corrupt`,
   `dropmalformed` leaves them out. Messages that are gone fail it too, unless
   `failOnDataLoss=false`.

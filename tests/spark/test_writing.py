@@ -2,11 +2,12 @@
 
 import datetime
 import time
+from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess
 from support.reading import read_all
-from support.spark_topics import make, read
+from support.spark_topics import fill, make, read
 from support.waiting import HANG_S
 
 
@@ -33,6 +34,50 @@ def test_a_row_names_its_topic_its_keys_and_its_properties(
     assert {"p": "q", "r": "s"}.items() <= other.properties.items()
     (mine,) = read(spark, broker, first).collect()
     assert (bytes(mine.body), mine.keys, mine.tags) == (b"b", None, None)
+
+
+def test_properties_that_were_read_make_no_repeats_of_new_messages(
+    spark, broker: BrokerProcess, topic, tmp_path: Path
+) -> None:
+    """With the key of the message that was read, a row would pass for one that is committed."""
+    source, target = f"{topic[:50]}-1", f"{topic[:50]}-2"
+    fill(broker, source, {0: [b"%d" % at for at in range(20)]}, tags="paid")
+    make(broker, target, 2)
+    given = {"nameserver": broker.namesrv, "topic": source, "startingOffsets": "earliest"}
+    reader = spark.readStream.format("rmq").options(**given, columns="body,properties")
+    for run in ("one", "two"):
+        writer = reader.load().writeStream.format("rmq").trigger(availableNow=True)
+        writer.options(nameserver=broker.namesrv, topic=target, transactional="true")
+        query = writer.option("checkpointLocation", str(tmp_path / run)).start()
+        assert query.awaitTermination(240)
+        assert query.exception() is None
+    rows = read(spark, broker, target).collect()
+    assert sorted(bytes(row.body) for row in rows) == sorted([b"%d" % at for at in range(20)] * 2)
+    assert {row.tags for row in rows} == {"paid"}
+    keys = {row.uniqueKey for row in rows}
+    assert len(keys) == 40
+    assert not keys & {row.uniqueKey for row in read(spark, broker, source).collect()}
+
+
+def test_properties_of_a_message_that_was_timed_are_left_out(
+    spark, broker: BrokerProcess, topic
+) -> None:
+    """The copy comes at once; the sender's own properties, its tag and its sharding key stay."""
+    make(broker, topic, 4)
+    write(
+        spark, broker,
+        "select concat('b', id) body, map('TIMER_DELIVER_MS', '9', 'TIMER_OUT_MS', '9', 'DELAY',"
+        " '3', 'REAL_TOPIC', 'x', 'p', 'q', 'TAGS', 'paid', '__SHARDINGKEY', 's') properties"
+        " from range(4)",
+        topic=topic,
+    )  # fmt: skip
+    found = read_all(broker.namesrv, topic)
+    assert sorted(each.body for each in found) == [b"b0", b"b1", b"b2", b"b3"]
+    assert len({each.queue_id for each in found}) == 1
+    kept = {"p": "q", "TAGS": "paid", "__SHARDINGKEY": "s"}
+    for each in found:
+        assert kept.items() <= each.properties.items()
+        assert not {"TIMER_DELIVER_MS", "TIMER_OUT_MS", "DELAY"} & each.properties.keys()
 
 
 def test_delayed_rows_are_seen_when_it_is_time_for_them(
