@@ -4,9 +4,11 @@
 
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
 given out, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
-is away, or where the broker suggests it (replica_choice.py). Messages that are gone (expired, or a
-queue that was cut) are a DataLossError unless failOnDataLoss=false. A connection that ends its
-range cleanly is kept for the next one of this process, for whom Spark reuses its workers.
+is away, or where the broker suggests it (replica_choice.py). A broker that makes a damaged queue
+anew says that there is nothing, and that the queue goes on: it is asked again, as long. Messages
+that are gone (expired, or a queue that was cut) are a DataLossError unless failOnDataLoss=false. A
+connection that ends its range cleanly is kept for the next one of this process, for whom Spark
+reuses its workers.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ log = logging.getLogger("rmq.arrow")
 FIRST_PAUSE, LAST_PAUSE = 0.05, 2.0
 END_PATIENCE = 3.0  # a broker that has just restarted may not know its last messages yet
 PULL_MESSAGES = 1024
-_DAMAGED = re.compile(r"queue \d+ offset (\d+)\) is damaged")
+# A record, and an entry of the queue that its broker could not make anew.
+_DAMAGED = re.compile(r"queue \d+ (?:offset (\d+)\) is damaged|cannot be read at offset (\d+))")
 _BUSY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}  # starting or stopping
 _idle: dict[tuple[int, Access, str], GuardedConnection] = {}
 
@@ -137,22 +140,31 @@ class _RangeReader:
             self._lost(self._offset, min(puller.moved_to, queue_range.end), puller)
             self._offset = min(puller.moved_to, queue_range.end)
         elif outcome in (Outcome.NOTHING_THERE, Outcome.OFFSET_MOVED):
-            # The queue ends before the range does.
-            if self._choice.is_slave(link.address):
-                raise UnreachableError(f"{link.address}: the slave does not have all of the queue")
-            if time.monotonic() - self._since < min(END_PATIENCE, self._patience):
-                time.sleep(0.1)
-                return
-            self._lost(self._offset, queue_range.end, puller)
-            self._offset = queue_range.end
+            self._nothing_there(puller, link)
         else:
             self._refused(puller, link)
+
+    def _nothing_there(self, puller: Puller, link: GuardedConnection) -> None:
+        if puller.min_offset <= self._offset < puller.max_offset:
+            # The offset is inside the queue: this part of it is made anew from the log.
+            if self._waited_s > self._patience:
+                raise UnreachableError(f"{link.address}: the queue is still being mended")
+            self._pause_once()
+            return
+        # The queue ends before the range does.
+        if self._choice.is_slave(link.address):
+            raise UnreachableError(f"{link.address}: the slave does not have all of the queue")
+        if self._waited_s < min(END_PATIENCE, self._patience):
+            time.sleep(0.1)
+            return
+        self._lost(self._offset, self._range.end, puller)
+        self._offset = self._range.end
 
     def _refused(self, puller: Puller, link: GuardedConnection) -> None:
         remark = _remark(puller.remark)
         damaged = _DAMAGED.search(remark)
-        if damaged is not None and int(damaged[1]) >= self._offset:
-            offset = int(damaged[1])
+        offset = int(damaged[1] or damaged[2]) if damaged is not None else -1
+        if offset >= self._offset:
             try:
                 self._decoder.damage(offset, remark[:100])
             except ValueError:
@@ -183,20 +195,27 @@ class _RangeReader:
     def _patience(self) -> float:
         return float(self._plan.options.poll_timeout_ms) / 1000
 
+    @property
+    def _waited_s(self) -> float:
+        return time.monotonic() - self._since
+
     def _moved_on(self) -> None:
         self._since = time.monotonic()
         self._pause = FIRST_PAUSE
 
     def _wait(self, error: UnreachableError) -> None:
         """A pause that grows; the error when patience is at its end."""
-        if time.monotonic() - self._since > self._patience:
+        if self._waited_s > self._patience:
             raise UnreachableError(
                 f"{describe(self._range.key)}: {error}; given up after pollTimeoutMs="
                 f"{self._plan.options.poll_timeout_ms}"
             ) from None
+        self._pause_once()
+        self._choice.failed()
+
+    def _pause_once(self) -> None:
         time.sleep(self._pause)
         self._pause = min(self._pause * 2, LAST_PAUSE)
-        self._choice.failed()
 
     def _connect(self) -> GuardedConnection:
         address = self._choice.address()

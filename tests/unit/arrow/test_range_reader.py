@@ -1,0 +1,152 @@
+"""What a range's reader does with answers that are no messages: which are waited for, and which are
+the end, a damage, or another broker's to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+from support.stored_records import record
+
+pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[arrow]")
+
+from rmq.arrow import range_reader  # noqa: E402
+from rmq.arrow.access import Access  # noqa: E402
+from rmq.arrow.offsets import QueueKey  # noqa: E402
+from rmq.arrow.options import read_options  # noqa: E402
+from rmq.arrow.queue_ranges import QueueRange  # noqa: E402
+from rmq.arrow.queues import DataLossError  # noqa: E402
+from rmq.arrow.range_reader import read_ranges  # noqa: E402
+from rmq.arrow.read_plan import DamagedMessageError, ReadPlan  # noqa: E402
+from rmq.codes import RequestCode, ResponseCode  # noqa: E402
+from rmq.errors import UnreachableError  # noqa: E402
+from rmq.format import fastjson  # noqa: E402
+from rmq.format.remoting import Command  # noqa: E402
+
+SCHEMA = pa.schema([("queueOffset", pa.int64()), ("_corrupt", pa.string())])
+UNREADABLE = "the consume queue of topic t queue 0 cannot be read at offset 1"
+Answer = Callable[[Command], Command]
+
+
+class Clock:
+    """Stands for the module time in the reader: who sleeps is awake at once, and later."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(range_reader, "time", made)
+    return made
+
+
+def offset_of(request: Command) -> int:
+    return int(request.fields["queueOffset"])
+
+
+def found(request: Command, count: int, last: int = 5) -> Command:
+    at = offset_of(request)
+    body = b"".join(record(each) for each in range(at, at + count))
+    return request.reply(0, "FOUND", numbers(at + count, last=last), body)
+
+
+def nothing(request: Command, code: int, first: int = 0, last: int = 5) -> Command:
+    return request.reply(code, "nothing", numbers(offset_of(request), first, last))
+
+
+def numbers(following: int, first: int = 0, last: int = 5) -> dict[str, int]:
+    return {"nextBeginOffset": following, "minOffset": first, "maxOffset": last,
+            "suggestWhichBrokerId": 0}  # fmt: skip
+
+
+def rows_of(answer: Answer, broker_id: int | None = 0, **options: str) -> list[dict[str, Any]]:
+    """Of five messages of a queue whose broker answers so. None: no name server knows that broker,
+    so who leaves it finds none."""
+
+    def brokers(request: Command) -> Command:
+        addresses = {} if broker_id is None else {str(broker_id): peer.address}
+        entry = {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": addresses}
+        return request.reply(body=fastjson.dumps({"brokerAddrTable": {"broker-a": entry}}))
+
+    with (
+        ScriptedPeer({RequestCode.PULL_MESSAGE: answer}) as peer,
+        ScriptedPeer({RequestCode.GET_BROKER_CLUSTER_INFO: brokers}) as names,
+    ):
+        given = {"nameserver": names.address, "topic": "t", **options}
+        read = read_options(given, streaming=False)
+        plan = ReadPlan(read, Access.of(read), ("QUEUE_OFFSET", "CORRUPT"), SCHEMA, tags=())
+        piece = QueueRange(QueueKey("t", "broker-a", 0), 0, 5, 0)
+        batches = list(read_ranges(plan, [piece], {"broker-a": peer.address}))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED]
+)
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_queue_that_is_mended_is_waited_for(clock: Clock, code: int, fail: str) -> None:
+    """For longer than it takes to believe that a queue ends."""
+    mended_s = 20 * range_reader.END_PATIENCE
+
+    def answer(request: Command) -> Command:
+        if offset_of(request) < 2 or clock.now_s > mended_s:
+            return found(request, 2 if offset_of(request) < 2 else 3)
+        return nothing(request, code)
+
+    rows = rows_of(answer, None, failOnDataLoss=fail)
+    assert [row["queueOffset"] for row in rows] == [0, 1, 2, 3, 4]
+    assert mended_s < clock.now_s < 2 * mended_s
+
+
+def test_a_queue_that_is_never_mended_is_given_up_in_time(clock: Clock) -> None:
+    with pytest.raises(UnreachableError, match=r"still being mended; given up .*=600000$"):
+        rows_of(
+            lambda request: nothing(request, ResponseCode.PULL_RETRY_IMMEDIATELY), None,
+            pollTimeoutMs="600000", failOnDataLoss="false",
+        )  # fmt: skip
+    assert 600 < clock.now_s < 700
+
+
+def test_a_queue_that_ends_before_its_range_is_a_loss(clock: Clock) -> None:
+    def answer(request: Command) -> Command:
+        if offset_of(request) < 2:
+            return found(request, 2, last=2)
+        return nothing(request, ResponseCode.PULL_NOT_FOUND, last=2)
+
+    with pytest.raises(DataLossError, match="messages 2 to 4 are gone"):
+        rows_of(answer)
+    assert [row["queueOffset"] for row in rows_of(answer, failOnDataLoss="false")] == [0, 1]
+
+
+def test_a_slave_that_lacks_the_beginning_of_a_queue_mends_nothing(clock: Clock) -> None:
+    """Its master is looked for, which has what lies before."""
+    with pytest.raises(UnreachableError, match="the slave does not have all of the queue"):
+        rows_of(lambda request: nothing(request, ResponseCode.PULL_RETRY_IMMEDIATELY, first=3), 1)
+
+
+def unreadable(request: Command) -> Command:
+    """A broker that could not make the queue's entry of message 1 anew."""
+    at = offset_of(request)
+    if at == 1:
+        return request.reply(ResponseCode.SYSTEM_ERROR, UNREADABLE)
+    return found(request, 1 if at == 0 else 5 - at)
+
+
+def test_a_message_whose_entry_cannot_be_read_is_a_damaged_one() -> None:
+    with pytest.raises(DamagedMessageError, match="cannot be read at offset 1; mode=permissive"):
+        rows_of(unreadable)
+    rows = rows_of(unreadable, mode="permissive")
+    assert [row["queueOffset"] for row in rows] == [0, 1, 2, 3, 4]
+    assert [row["_corrupt"] for row in rows] == [None, UNREADABLE, None, None, None]
+    rows = rows_of(unreadable, mode="dropmalformed")
+    assert [row["queueOffset"] for row in rows] == [0, 2, 3, 4]
