@@ -75,9 +75,9 @@ cdef void seal(DelayService s) noexcept nogil:
     recall_seal(&x.clocks[CLOCK_WALL].recalled, s.wall_keeper)
     recall_seal(&x.clocks[CLOCK_STEADY].recalled, s.steady_keeper)
     s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed,
-                       s.append.log.marks.written)
+                       s.append.log.marks.appended)
     s.steady_keeper.seal(&x.clocks[CLOCK_STEADY].heap, HEAP_ENTRIES // 4, x.fed,
-                         s.append.log.marks.written)
+                         s.append.log.marks.appended)
     x.clocks[CLOCK_WALL].unsealed = x.clocks[CLOCK_STEADY].unsealed = 0
     x.last_seal_ms = s.turn.now_ms
     x.seal_soon = False
