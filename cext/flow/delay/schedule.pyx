@@ -4,7 +4,16 @@ from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport boot_ms, wall_ms
-from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL, TOO_LARGE
+from cext.base.status cimport (
+    ABSENT,
+    CORRUPT,
+    MALFORMED,
+    NOT_FOUND,
+    NOT_READY,
+    OK,
+    RING_FULL,
+    TOO_LARGE,
+)
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
@@ -332,6 +341,9 @@ cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const Que
     status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, &m, &appended)
+    if status == TOO_LARGE or status == MALFORMED:
+        return drop(s, level, offset, entry, b"it is larger than the log takes by now (half of "
+                    b"rmqRingBytes), or its properties are malformed")
     if status == OK:
         s.schedule.delivered += 1
     return status

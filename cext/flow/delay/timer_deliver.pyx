@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from cext.base.status cimport NOT_READY, OK
+from cext.base.status cimport MALFORMED, NOT_READY, OK, TOO_LARGE
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
@@ -251,6 +251,9 @@ cdef int deliver_clock(DelayService s, int32_t number, const TimerKey* bound, in
             status = deliver_entry(s, clock, &entry, at, checked)
         else:
             status = drop(s, &entry, b"its record cannot be read, or was deleted with its file")
+        if status == TOO_LARGE or status == MALFORMED:
+            status = drop(s, &entry, b"it is larger than the log takes by now (half of "
+                          b"rmqRingBytes), or its properties are malformed")
         if status < 0:
             return status
         messages[0] -= 1

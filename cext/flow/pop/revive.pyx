@@ -3,7 +3,16 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
 from cext.base.atomics cimport load_acquire_i32
-from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL
+from cext.base.status cimport (
+    ABSENT,
+    CORRUPT,
+    MALFORMED,
+    NOT_FOUND,
+    NOT_READY,
+    OK,
+    RING_FULL,
+    TOO_LARGE,
+)
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
@@ -332,6 +341,13 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
         status = append_room(s.append, to, room, 1)
     if status == OK:
         status = append_message(s.append, target, to, &m, &appended)
+    if status == TOO_LARGE or status == MALFORMED:
+        s.pops.unreadable += 1
+        log_event(s.turn, NULL,
+                  b"a message that was popped and not acknowledged does not come again: it is "
+                  b"larger than the log takes by now (half of rmqRingBytes), or its properties are "
+                  b"malformed")
+        return OK
     if status == OK:
         s.pops.appended = True
         s.pops.revived += 1

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from cext.base.status cimport ABSENT, NOT_READY, OK
+from cext.base.status cimport ABSENT, NOT_READY, OK, TOO_LARGE
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport (
     Appended,
@@ -214,6 +214,7 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     cdef HalfMove move
     cdef Connection* to
     cdef bint full = False
+    cdef int status
     cdef int outcome = read_half(s, queue, offset, &half)
     if outcome == ASKED:
         outcome = is_due(s, rules, &half)
@@ -230,9 +231,11 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     m.prepared_offset = 0
     if not next_properties(s, &half, &m.properties):
         return CONTROLS
-    if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
-            or append_message(s.append, topic, queue, &m, &a) != OK):
-        return STUCK
+    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    if status == OK:
+        status = append_message(s.append, topic, queue, &m, &a)
+    if status != OK:        # one that the log has become too small for holds up no other
+        return LEFT if status == TOO_LARGE else STUCK
     bytes[0] += a.bytes
     move.offset = offset
     move.log_offset = half.view.physical_offset

@@ -369,8 +369,20 @@ async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> Non
 
 
 @in_loop
+async def test_what_the_log_has_become_too_small_for_holds_up_no_other(tmp_path: Path) -> None:
+    async with served(tmp_path, rmqRingBytes=16 << 20, maxMessageSize=4 << 20) as (_, client):
+        assert (await client.send("t", bytes(3 << 20))).code == 0
+        assert (await client.send("t", b"1")).code == 0
+        await pop_all(client, "g", "t", 2, invisibleTime=10_000)
+    async with served(tmp_path, rmqRingBytes=4 << 20) as (broker, client):
+        assert numbers(await pop_all(client, "g", "t", 1)) == [1]
+        stats = broker.core.stats()
+        assert (stats["pop_revived"], stats["pop_unreadable"]) == (1, 1)
+
+
+@in_loop
 async def test_what_was_acknowledged_elsewhere_blocks_no_queue_in_order(tmp_path: Path) -> None:
-    """As by the master of a while, or just before a kill: the offset says it, the block does not."""
+    """By the master of a while, or just before a kill: the offset says it, the block does not."""
     fields = {"order": "true", "maxMsgNums": 3, "invisibleTime": 3_600_000}
     async with served(tmp_path) as (broker, client):
         await fill(client, 8)

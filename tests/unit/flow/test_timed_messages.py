@@ -565,6 +565,25 @@ async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(
 
 
 @in_loop
+async def test_what_the_log_has_become_too_small_for_is_passed_with_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = bytes(3 << 20)
+    due = now_ms() + 5000
+    async with served(tmp_path, rmqRingBytes=16 << 20, maxMessageSize=4 << 20) as (_, client):
+        await client.send("t", b"make")
+        for body in (large, b"small"):
+            assert (await client.send("t", body, i="DELAY\x012\x02")).code == 0  # 5 s
+            assert (await client.send("t", body, i=at(due))).code == 0
+    async with live_broker(tmp_path, rmqRingBytes=4 << 20) as broker:
+        await until(lambda: len(bodies(broker)) == 3)
+        assert bodies(broker) == [b"make", b"small", b"small"]
+        stats = broker.core.stats()
+        assert (stats["timers_dropped"], stats["delayed_dropped"]) == (1, 1)
+    assert caplog.text.count("is passed: it is larger than the log takes by now") == 2
+
+
+@in_loop
 async def test_a_store_with_timed_messages_that_have_tags_is_sound(tmp_path: Path) -> None:
     """Its queue has due times where others have the codes of tags."""
     async with served(tmp_path) as (_, client):
