@@ -96,9 +96,7 @@ def test_what_is_due_while_the_disk_cannot_be_read_comes_when_it_can(
 
     with (
         process_clock(tmp_path) as clock,
-        broker_process(
-            tmp_path, OPTIONS, {**clock.environment, **faults.environment()}
-        ) as broker,
+        broker_process(tmp_path, OPTIONS, {**clock.environment, **faults.environment()}) as broker,
     ):
         run(clock, broker.port, broker.store)
         broker.logged("the disk could not be read [0-9]+ times")
