@@ -35,7 +35,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
         "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
         "pop", "delay", "timed", "transaction", "pending", "tag_skip", "sql_skip",
         "replica", "replica_many", "replica_latency", "accounts", "tls", "tls_pull",
-        "tls_handshakes", "tls_idle", "tls_half_open", "follow",
+        "tls_handshakes", "tls_idle", "tls_half_open", "follow", "large", "cold",
     }  # fmt: skip
     may_be_none = "bus messages/s under full load, above those at rest"
     assert all(row["median"] > 0 for row in rows if row["title"] != may_be_none)

@@ -290,14 +290,23 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
 
 
 def _is_asked_again(position: _Position, reply: Command, end: int) -> bool:
-    """Whether the answer brings nothing and does not say that the queue ends here."""
+    """Whether the answer brings nothing and does not say that the queue ends here.
+
+    RemoteError: so it was too often. Whoever takes that for the end has a copy that is short.
+    """
     here = position.next_offset
     goes_on = here < min(end, reply.int_field("maxOffset", 0))
     if reply.code not in NOTHING or not goes_on or reply.int_field("nextBeginOffset", here) > here:
         position.asked_again = 0
         return False
     position.asked_again += 1
-    return position.asked_again <= ASKED_AGAIN_MAX
+    if position.asked_again > ASKED_AGAIN_MAX:
+        raise RemoteError(
+            reply.code,
+            f"queue {position.queue.queue_id} of {position.queue.broker_name} has messages up to "
+            f"{end}, and its broker gives none of them from {here} on; try again",
+        )
+    return True
 
 
 def _check_slave(cluster: Cluster, position: _Position) -> None:

@@ -142,11 +142,16 @@ def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:
 @pytest.mark.parametrize("code", [19, 20])
 def test_what_brings_nothing_before_the_end_is_asked_again_and_not_for_ever(code: int) -> None:
     """So a pull is answered that meets a change of an account: a copy would be short unnoticed."""
-    queue = OneQueue([message(offset) for offset in range(4)])
-    for times, offsets in ((9, [0, 1, 2, 3]), (10**9, [])):
-        answers = NothingFirst(queue, code, times)
-        queue.peer.answers[Code.PULL_MESSAGE] = answers.pull
-        assert [each.stored.queue_offset for each in queue.read()] == offsets
+
+    def nothing_first(times: int) -> OneQueue:
+        queue = OneQueue([message(offset) for offset in range(4)])
+        queue.peer.answers[Code.PULL_MESSAGE] = NothingFirst(queue, code, times).pull
+        return queue
+
+    found = nothing_first(9).read()
+    assert [each.stored.queue_offset for each in found] == [0, 1, 2, 3]
+    with pytest.raises(RemoteError, match="messages up to 4, .* from 0 on"):
+        nothing_first(10**9).read()
 
 
 class NothingFirst:
