@@ -2,6 +2,7 @@
 
     view = Queues(options)
     view.find() -> {QueueKey: Ends(first, last)}
+    view.slaves                         brokers whose slave was asked for that, and may be behind
     view.resolve(bound, ends) -> {QueueKey: offset}
 
 Used where plans are made, by one thread. Times, groups and sizes are asked about queue by queue, of
@@ -73,6 +74,7 @@ class Queues:
         self._replicas = Replicas(GONE_S)
         self._assigned = parse_assign(options.assign) if options.assign is not None else None
         self.patience_ms = int(options.plan_timeout_ms)
+        self.slaves: frozenset[str] = frozenset()
 
     def close(self) -> None:
         if self._cluster is not None:
@@ -150,6 +152,7 @@ class Queues:
 
     def _find(self, cluster: GuardedCluster, gone: frozenset[str]) -> dict[QueueKey, Ends]:
         found: dict[QueueKey, Ends] = {}
+        slaves: set[str] = set()
         for topic in self.topics(cluster):
             rows = cluster.if_known(partial(topic_queues, cluster, topic))
             if rows is None:
@@ -160,11 +163,13 @@ class Queues:
                     f" create it (rmq topic create {topic}) or correct the option"
                 )
             brokers = {row.queue.broker_name for row in rows}
+            slaves |= {name for name in brokers if cluster.is_of_slave(name)}
             for row in rows:
                 key = QueueKey(topic, row.queue.broker_name, row.queue.queue_id)
                 if self._wanted(key, brokers):
                     found[key] = Ends(row.min_offset, row.max_offset)
         self._check_assigned(found, cluster)
+        self.slaves = frozenset(slaves)
         return found
 
     def _wanted(self, key: QueueKey, brokers: set[str]) -> bool:

@@ -83,7 +83,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief_errors()
     def initialOffset(self) -> dict[str, Any]:
-        ends = self.view.find()
+        # Of AvailableNow: a start that was looked up later would lie behind the end of the run.
+        ends = self.view.find() if self._target is None else self._target
         return self._written(self.view.resolve(start_of(self._options), ends))
 
     @brief_errors()
@@ -103,13 +104,15 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @brief_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = _read(start)
-        ends = self._ends(before)
+        ends = self._not_behind(before, self._ends(before))
         self._latest = {key: each.last for key, each in ends.items()}
         self._check_gone(before, ends)
         if self._target is not None:
-            # Queues that came later wait for the next run.
-            ends = {key: Ends(each.first, min(each.last, self._target[key].last))
-                    for key, each in ends.items() if key in self._target}  # fmt: skip
+            # Queues that came later wait for the next run. What was read already is behind the
+            # target where a slave said it that lacks the end.
+            until = {key: max(each.last, before.get(key, 0)) for key, each in self._target.items()}
+            ends = {key: Ends(each.first, min(each.last, until[key]))
+                    for key, each in ends.items() if key in until}  # fmt: skip
         ranges = {key: (before.get(key, each.first), each.last) for key, each in ends.items()}
         waiting = {key: last - first for key, (first, last) in ranges.items() if last > first}
         after = {**before, **{key: self._reached(key, *each) for key, each in ranges.items()}}
@@ -150,6 +153,18 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("waiting for brokers: not registered: %s", ", ".join(sorted(missing)))
             time.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE)
+
+    def _not_behind(
+        self, before: Mapping[QueueKey, int], ends: Mapping[QueueKey, Ends]
+    ) -> dict[QueueKey, Ends]:
+        """A slave may lack what was read of its master, which is away: there is nothing new then.
+        Whether it is lost is said when a master answers."""
+        found = dict(ends)
+        for key, offset in before.items():
+            if key.broker in self.view.slaves:
+                first, last = found.get(key, (offset, offset))
+                found[key] = Ends(first, max(last, offset))
+        return found
 
     def _next(self, before: Mapping[QueueKey, int], after: dict[QueueKey, int]) -> dict[str, Any]:
         if any(offset != before.get(key) for key, offset in after.items()):

@@ -52,6 +52,7 @@ class ClusterView:
             raise ProtocolError("no name server given: host:port, several separated by ';'")
         self._transport = transport
         self._brokers: dict[str, BrokerEntry] = {}
+        self._answered: dict[str, Replica] = {}  # by broker name: who did, to call_any()
         self.asker: Credentials | None = None  # who asks, where that is known here
         self.replicas = replicas if replicas is not None else Replicas(GONE_S)
 
@@ -79,14 +80,22 @@ class ClusterView:
 
     def call_any(self, name: str, code: int, fields: Mapping[str, Any] | None = None) -> Command:
         """As call(), of the master; of another broker of this name when it does not answer."""
-        address = self.address_of(name, Purpose.STATE)
+        replica = self.replica_of(name, Purpose.STATE)
         try:
-            return self.call(address, code, fields)
+            reply = self.call(replica.address, code, fields)
         except UnreachableError:
-            other = self.address_of(name, Purpose.STATE)
-            if other == address:
+            other = self.replica_of(name, Purpose.STATE)
+            if other.address == replica.address:
                 raise
-        return self.call(other, code, fields)
+            replica = other
+            reply = self.call(replica.address, code, fields)
+        self._answered[name] = replica
+        return reply
+
+    def is_of_slave(self, name: str) -> bool:
+        """Whether the last answer that call_any() had from this name was a slave's."""
+        replica = self._answered.get(name)
+        return replica is not None and not replica.is_master
 
     def call(
         self,

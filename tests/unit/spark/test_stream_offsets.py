@@ -1,0 +1,131 @@
+"""How far a stream reads, by what a master or its slave says of the ends of a queue.
+
+Method: scripted peers: a name server, and a broker whose queue ends where a test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+
+pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from rmq.arrow.options import read_options
+from rmq.arrow.queues import DataLossError
+from rmq.codes import RequestCode as Code
+from rmq.demo.ports import free_port
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import Command
+from rmq.spark.columns import default_schema
+from rmq.spark.stream import RmqStreamReader
+
+MASTER, SLAVE = "0", "1"
+
+
+def at(offset: int) -> dict[str, Any]:
+    return {"t": {"broker-a": {"0": offset}}}
+
+
+class Brokers:
+    """One that answers, and others that do not."""
+
+    def __init__(self, broker_id: str, *away: str) -> None:
+        """away: ids of brokers that the name server still knows."""
+        self.end = 0
+        self.broker = ScriptedPeer({Code.GET_TOPIC_STATS_INFO: self._stats})
+        self.names = ScriptedPeer({
+            Code.GET_ROUTEINFO_BY_TOPIC: self._route, Code.GET_BROKER_CLUSTER_INFO: self._cluster,
+        })  # fmt: skip
+        self.addresses = {each: f"127.0.0.1:{free_port()}" for each in away}
+        self.addresses[broker_id] = self.broker.address
+
+    def _stats(self, request: Command) -> Command:
+        row = {"minOffset": 0, "maxOffset": self.end, "lastUpdateTimestamp": 0}
+        table = {"offsetTable": {MessageQueue("t", "broker-a", 0): row}}
+        return request.reply(body=fastjson.dumps(table))
+
+    def _entry(self) -> dict[str, Any]:
+        return {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": self.addresses}
+
+    def _route(self, request: Command) -> Command:
+        queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}
+        route = {"brokerDatas": [self._entry()], "queueDatas": [queues]}
+        return request.reply(body=fastjson.dumps(route))
+
+    def _cluster(self, request: Command) -> Command:
+        return request.reply(body=fastjson.dumps({"brokerAddrTable": {"broker-a": self._entry()}}))
+
+
+@contextmanager
+def stream(brokers: Brokers, **options: str) -> Iterator[RmqStreamReader]:
+    given = {"nameserver": brokers.names.address, "topic": "t", **options}
+    read = read_options(given, streaming=True)
+    with brokers.names, brokers.broker:
+        reader = RmqStreamReader(read, default_schema(read))
+        try:
+            yield reader
+        finally:
+            reader.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("away", [(), (MASTER,)])
+def test_a_slave_that_lacks_what_was_read_has_nothing_new(fail: str, away: tuple[str, ...]) -> None:
+    """It is no loss as long as its master is away: the stream neither ends nor goes back."""
+    brokers = Brokers(SLAVE, *away)
+    with stream(brokers, failOnDataLoss=fail) as reader:
+        brokers.end = 900
+        assert reader.latestOffset(at(1000), ReadAllAvailable()) == at(1000)
+        assert reader.reportLatestOffset() == at(1000)
+        brokers.end = 1010
+        assert reader.latestOffset(at(1000), ReadAllAvailable()) == at(1010)
+
+
+def test_a_master_that_lacks_what_was_read_has_lost_it() -> None:
+    brokers = Brokers(MASTER)
+    brokers.end = 900
+    with (
+        stream(brokers) as reader,
+        pytest.raises(DataLossError, match="ends at 900, but 1000 was read already"),
+    ):
+        reader.latestOffset(at(1000), ReadAllAvailable())
+    brokers = Brokers(MASTER)
+    brokers.end = 900
+    with stream(brokers, failOnDataLoss="false") as reader:
+        assert reader.latestOffset(at(1000), ReadAllAvailable()) == at(900)
+
+
+def test_available_now_begins_no_later_than_it_ends() -> None:
+    """Messages that come between the plan of the run and the look at where to begin."""
+    brokers = Brokers(MASTER)
+    with stream(brokers, startingOffsets="latest") as reader:
+        brokers.end = 5
+        reader.prepareForTriggerAvailableNow()
+        brokers.end = 9
+        start = reader.initialOffset()
+        assert start == at(5)
+        assert reader.latestOffset(start, ReadAllAvailable()) == at(5)
+    with stream(brokers := Brokers(MASTER), startingOffsets="latest") as reader:
+        brokers.end = 9
+        assert reader.initialOffset() == at(9)
+
+
+def test_available_now_goes_back_behind_no_checkpoint() -> None:
+    """Its end was said by a slave that is behind; what the master has is for the next run."""
+    brokers = Brokers(SLAVE)
+    with stream(brokers) as reader:
+        brokers.end = 900
+        reader.prepareForTriggerAvailableNow()
+        brokers.addresses[MASTER] = brokers.addresses.pop(SLAVE)
+        brokers.end = 1010
+        assert reader.latestOffset(at(1000), ReadAllAvailable()) == at(1000)
+        brokers.end = 990
+        with pytest.raises(DataLossError, match="ends at 990, but 1000 was read already"):
+            reader.latestOffset(at(1000), ReadAllAvailable())
