@@ -14,7 +14,7 @@ from cext.store.log.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.log.checkpoint import boot_id
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.log.log_progress cimport LogProgress
-from cext.store.log.log_scan cimport DAMAGE_MAX, LogScan
+from cext.store.log.log_scan cimport LogScan
 from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport (
     BLANK_SIZE, QUEUE_ENTRY_BYTES, Queue, QueueEnds, queue_entry_store, queue_release,
@@ -33,8 +33,6 @@ from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 from rmq.errors import StoreError
 
-PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
-            6: "record of another offset", 7: "body checksum", 8: "record checksum"}
 REBOOTED = "the machine was started since"
 # 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
@@ -625,8 +623,7 @@ cdef class Recovery:
         if status == GAP or status == MISFIT:
             status = self.start_over(status)
         self.check_scan(status)
-        if self.scan.position < self.start:
-            self.cut_beyond()
+        self.cut_beyond()
         self.keep_offsets()
         dispatch_from = self.start
         if self.scan.position < self.known_end:
@@ -670,22 +667,28 @@ cdef class Recovery:
                              f"{'; ' + failure if failure else ''}")
 
     def cut_beyond(self):
-        """Q1 where the log ended before the start: what the queues say beyond it goes."""
+        """Q1 where the log ended before the start, Q12 where it ended before what an entry of
+        queueEnds knows: what the queues say beyond its end goes."""
         cdef int64_t i
         cdef Queue* queue
         cdef QueueName name
         cdef int64_t end
+        cdef bint is_short = self.scan.position < self.start
         cdef int status
-        self.start = self.scan.position
-        self.anchor = self.scan.last_record
+        if is_short:
+            self.start = self.scan.position
+            self.anchor = self.scan.last_record
         for i in range(self.state_count):
+            if not is_short and not (self.states[i].known and
+                                     self.states[i].ends.last_physical >= self.scan.position):
+                continue
             queue = self.queues.queues[i]
             name = name_of(queue)
             self.queues.writer.files.forget(queue.serial)
             end = self.states[i].end_offset
             with nogil:
-                status = cut_queue(self.queues.sync_files, &name, &self.states[i], self.start,
-                                   False)
+                status = cut_queue(self.queues.sync_files, &name, &self.states[i],
+                                   self.scan.position, False)
             self.check(status, queue, &self.states[i])
             if self.states[i].end_offset != end:
                 self.cut += end - self.states[i].end_offset
@@ -760,26 +763,17 @@ cdef class Recovery:
         raise_status(checkpoint_write(self.queues.checkpoint_fd, &fields), "checkpoint")
 
     def report(self, bint clean, int64_t dispatch_from, int64_t milliseconds) -> dict:
-        cdef int64_t i
-        damages = []
-        for i in range(min(self.scan.damage_count, <int64_t> DAMAGE_MAX)):
-            offset = self.scan.damages[i].offset
-            begin = offset - offset % self.log.segment_bytes
-            damages.append({
-                "file": f"{self.log.directory}/{begin:020d}", "offset": offset - begin,
-                "log_offset": offset, "length": self.scan.damages[i].length,
-                "problem": PROBLEMS.get(self.scan.damages[i].problem, "?")})
         return {
             "row": self.row, "own_checkpoint": bool(self.checkpoint.own_valid),
             "clean": bool(clean), "log_min": self.log_min,
             "log_end": self.scan.position, "known_end": self.known_end,
-            "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
+            "end_problem": self.scan.end_cause(),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
             "records_without_queue": self.unqueued, "entries_cut": self.cut, "gaps": self.gaps,
             "queues": self.queues.queue_count, "queues_rebuilt": self.rebuilt,
             "last_store_ms": self.last_store_ms, "damage_count": self.scan.damage_count,
-            "damages": damages, "notes": self.notes, "milliseconds": milliseconds,
+            "damages": self.scan.damage_rows(), "notes": self.notes, "milliseconds": milliseconds,
         }
 
 

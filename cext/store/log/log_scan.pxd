@@ -52,6 +52,9 @@ cdef class LogScan:
     # Looks at one offset without moving: OK and the record, or why not.
     cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil
     cdef void seek(self, int64_t offset) noexcept nogil
+    # For a report: what is at the end, "" for nothing; the places named, by file.
+    cdef str end_cause(self)
+    cdef list damage_rows(self)
 
     cdef bint _is_torn(self, RecordView* out) noexcept nogil
     cdef int _resync(self, int32_t problem) noexcept nogil

@@ -15,6 +15,9 @@ from cext.store.log.record cimport (
     AT_END, AT_MAGIC, BAD_LENGTHS, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, is_record_magic,
     record_parse)
 
+PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
+            6: "record of another offset", 7: "body checksum", 8: "record checksum"}
+
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
 cdef class LogScan:
@@ -30,6 +33,21 @@ cdef class LogScan:
 
     cdef void seek(self, int64_t offset) noexcept nogil:
         self.position = offset
+
+    cdef str end_cause(self):
+        return PROBLEMS.get(self.end_problem, "")
+
+    cdef list damage_rows(self):
+        cdef int64_t i, offset, begin
+        cdef list rows = []
+        for i in range(min(self.damage_count, <int64_t> DAMAGE_MAX)):
+            offset = self.damages[i].offset
+            begin = offset - offset % self.log.segment_bytes
+            rows.append({
+                "file": f"{self.log.directory}/{begin:020d}", "offset": offset - begin,
+                "log_offset": offset, "length": self.damages[i].length,
+                "problem": PROBLEMS.get(self.damages[i].problem, "?")})
+        return rows
 
     cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil:
         cdef int64_t end = segment_end(self.log, offset)

@@ -17,9 +17,9 @@ offset starts (checkpoint.pxd).
 
 `queueEnds` is written at barriers: after so many bytes of log, after a topic was deleted, at stop.
 It counts while the same kernel runs. `queueEnds.synced` was written before a good sync of the file
-system and renamed after it: it counts also after a power cut. RocketMQ's brokers do not look at
-them. What such a broker appends lies above the log offset; what it takes away no longer fits its
-entry.
+system and renamed after it, when the log was on the disk as far as an entry may know it: it counts
+also after a power cut. RocketMQ's brokers do not look at them. What such a broker appends lies
+above the log offset; what it takes away no longer fits its entry.
 
 Example: 80,000 queues with topics of 20 bytes are 4.9 MB, written in 20 ms.
 """

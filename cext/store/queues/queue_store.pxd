@@ -66,6 +66,7 @@ cdef class QueueStore(QueueTable):
     cdef Mark run_mark                  # what the barrier of the run will say
     cdef Mark persisted_mark            # newest barrier that came back OK
     cdef Mark sync_mark                 # what the sync under way covers
+    cdef int64_t sync_log_end           # where the log ended then: what is pinned knows no more
     cdef Mark synced_mark               # newest good sync that the log has caught up with
     cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
     cdef bint sync_open

@@ -337,7 +337,8 @@ cdef class QueueStore(QueueTable):
         if self.writer.sync_errno != 0:
             self.counts.last_errno = self.writer.sync_errno
             self.sync_open = False
-        elif log_durable >= self.sync_mark.log_offset:
+        # What is pinned may know of records above the mark: it must not outlive them.
+        elif log_durable >= self.sync_log_end:
             if self.ends_pinned:
                 job = self._take_job(JOB_KEEP_ENDS, NULL)
                 if job == NULL:
@@ -500,6 +501,7 @@ cdef class QueueStore(QueueTable):
         if job == NULL:
             return
         self.sync_mark = self.persisted_mark
+        self.sync_log_end = self.log_end
         self.sync_open = True
         self.sync_started = False           # first that file: the sync must find all of it
         self._push(job)
@@ -675,7 +677,7 @@ cdef class QueueStore(QueueTable):
         sync_deadline = min(deadline, monotonic_us() + 1_000_000)
         if self.synced_mark.log_offset < self.persisted_mark.log_offset and not self.sync_open:
             self._begin_sync(now_ms)
-        while self.sync_open and log_durable >= self.sync_mark.log_offset:
+        while self.sync_open and log_durable >= self.sync_log_end:
             if monotonic_us() > sync_deadline:
                 break
             self.writer.wait_done(20)

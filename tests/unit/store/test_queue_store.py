@@ -21,10 +21,12 @@ from cext.base.status import Status
 from cext.store.queues.queue_store import QueueStore
 from cext.testing.store_probe import checkpoint_values
 from rmq.errors import StoreError
+from rmq.format.queue_ends import decode_ends
 
 QUEUE_ENTRY = struct.Struct(">qiq")
 PER_FILE = 1000
 RECORD = 100
+NEVER = 1 << 50  # ms, bytes
 
 
 @pytest.fixture
@@ -429,6 +431,33 @@ def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_pat
             store.wait_for_writer(20)
         assert store.synced_log_offset == 0
         wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 100 * RECORD)
+
+
+def test_synced_ends_know_no_record_that_the_log_may_lose(root, tmp_path):
+    """What is pinned knows of records above the barrier: the log has to have those, too."""
+    store = make(root, checkpoint_path=os.fspath(tmp_path / "checkpoint"))
+    with running(store):
+        store.run_interval_ms = 0
+        store.sync_interval_ms = NEVER
+        store.add(b"T", 0, records(0, 100))
+        wait_until(store, lambda: store.persisted_log_offset == 100 * RECORD)
+        store.run_interval_ms = store.run_log_bytes = NEVER
+        store.add(b"T", 0, records(100, 900))  # more than are handed over without a run
+        wait_until(store, lambda: store.counters()["entries_persisted"] > 100)
+        assert store.persisted_log_offset == 100 * RECORD
+        store.sync_interval_ms = 0
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            store.run_turn(50_000, 999 * RECORD)
+            store.wait_for_writer(20)
+        assert store.synced_log_offset == 0
+        assert not (tmp_path / "queueEnds.synced").exists()
+        wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 1000 * RECORD)
+        store.wait_for_writer(20)
+        wait_until(store, (tmp_path / "queueEnds.synced").exists)
+    ends = decode_ends((tmp_path / "queueEnds.synced").read_bytes())
+    assert ends.log_offset == 100 * RECORD
+    assert ends.queues[b"T", 0].last_physical > 100 * RECORD
 
 
 def test_a_fuller_model_run_agrees_with_plain_lists(root):

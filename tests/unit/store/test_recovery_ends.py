@@ -10,10 +10,19 @@ import os
 import shutil
 
 import pytest
-from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
+from support.store_image import (
+    PER_FILE,
+    QUEUE_ENTRY,
+    SEGMENT,
+    StoreImage,
+    open_store,
+    read_entries,
+)
 
 from cext.store.log import log_progress
 from rmq.format.queue_ends import decode_ends
+
+BLANK = 0, 0, 0  # an entry without a message, as it is read
 
 
 @pytest.fixture
@@ -193,6 +202,40 @@ def test_q10_no_offset_is_given_twice_when_the_log_lost_its_last_messages(image)
     _log, queues, report = open_store(image.root, clean=True)
     assert queues.snapshot(b"topic-0", 1)[1] == last.queue_offset + 1
     assert any("Q10" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("reach", [210, 299, 300, 301, 599])  # 50 of each queue are a file
+@pytest.mark.parametrize("name", ["queueEnds", "queueEnds.synced"])
+def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, name):
+    """Log and queues on different disks: an entry of queueEnds knows more than the log holds. New
+    records come where the lost ones were, and consumers would stand still at such an entry."""
+    image.add_many(600)
+    for _ in range(40):
+        image.add(b"late")
+    image.write_log(image.records[:reach]).write_queues()
+    later = decode_ends(image.write_ends(640).root.joinpath("queueEnds").read_bytes())
+    mixed = {each: entry for each, entry in later.queues.items() if each[1] != 1}
+    earlier = decode_ends(image.write_ends(200).root.joinpath("queueEnds").read_bytes())
+    (image.root / "queueEnds").unlink()
+    boot = {} if name == "queueEnds" else {"boot_id": bytes(range(16))}
+    image.write_ends(200, name=name, queues={**earlier.queues, **mixed}, **boot)
+    known = {each: entry.end_offset for each, entry in {**earlier.queues, **mixed}.items()}
+    assert (b"late", 0) in known
+    expected = image.expected(image.records[:reach])
+    for _ in range(2):  # and when it was written
+        log, queues, report = open_store(image.root)
+        assert report["row"] in ("S4", "S5")
+        last = image.records[reach - 1]
+        assert report["log_end"] == last.offset + len(last.data)
+        for topic, queue_id in sorted(known):
+            there = expected.get((topic, queue_id), {})
+            low, high, *_ = queues.snapshot(topic, queue_id)
+            assert high == max(known[topic, queue_id], len(there))
+            found = read_entries(queues, topic, queue_id, low, high)
+            assert low == (0 if there else high)
+            assert found == dict.fromkeys(range(low, high), BLANK) | there
+        queues.flush(5_000, 0)
+        del log, queues
 
 
 def test_a_topic_made_anew_after_queue_ends_were_written_starts_at_zero(image):
