@@ -83,6 +83,9 @@ def delete(
     name: str, resource: str | None, is_default: bool, namesrv: str, controller: str | None
 ) -> None:
     """Take back the entries of RESOURCE, or all of the user NAME."""
+    if is_default and resource is None:
+        # Servers know no kind without a resource: they would take back everything.
+        raise click.UsageError("--default is for the entry of a RESOURCE: name it")
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.delete_acl(name, resource, is_default=is_default)
     click.echo(f"{name}: {resource or 'everything'} is taken back on {', '.join(done)}")

@@ -267,6 +267,9 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
     assert send() == ""
     command(broker, "acl", "deny", "carol", "Topic:orders", "--actions", "all")
     assert send().endswith("the decision is deny.")
+    said = command(broker, "acl", "delete", "carol", "--default", code=2).stderr
+    assert "--default is for the entry of a RESOURCE: name it" in said
+    assert send().endswith("the decision is deny.")
     command(broker, "acl", "delete", "carol", "Topic:orders")
     assert send().endswith("no matched policies.")
     command(broker, "user", "delete", "carol", "--yes")

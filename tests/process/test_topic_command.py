@@ -149,6 +149,26 @@ def test_a_broker_that_came_later_gets_it(commands: Commands, tmp_path: Path) ->
         assert later.stop() == 0
 
 
+def test_a_topic_goes_from_the_cluster_that_is_named(commands: Commands, tmp_path: Path) -> None:
+    words = ("broker", "-n", commands.namesrv, "--store", str(tmp_path / "s"),
+             "--set", "brokerName=broker-c", "--set", "brokerClusterName=c2")  # fmt: skip
+    other = Server(tmp_path / "c.txt", *words)
+    try:
+        commands.done("create", "shared", "--queues", "2")
+        with Cluster(commands.namesrv) as cluster:
+            names = [each.broker_name for each in cluster.route("shared").readable()]
+            assert names == ["broker-a"] * 2 + ["broker-c"] * 2
+            done = commands.done("delete", "shared", "--cluster", "c2", "--yes")
+            assert done == "shared: deleted\n"
+            names = [each.broker_name for each in cluster.route("shared").readable()]
+            assert names == ["broker-a"] * 2
+        assert commands.queues("shared") == {0: ("rw", 0), 1: ("rw", 0)}
+        commands.done("delete", "shared", "--yes")
+        commands.refused("describe", "shared")
+    finally:
+        assert other.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("words", "reason", "code"),
     [

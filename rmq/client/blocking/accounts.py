@@ -96,7 +96,7 @@ class Accounts:
     def delete_acl(
         self, name: str, resource: str | None = None, *, is_default: bool = False
     ) -> list[str]:
-        """Without a resource all of it."""
+        """Without a resource all of it, whatever is_default says."""
         fields = {"subject": f"User:{name}"}
         if resource is not None:
             fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}

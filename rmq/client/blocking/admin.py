@@ -84,11 +84,13 @@ def topic_fields(
 
 
 def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = None) -> None:
-    """Deletes the topic on every master and then at every name server."""
+    """Deletes the topic on every master (of one cluster) and then at every name server, where what
+    other clusters have of it stays."""
     for broker in cluster.masters(cluster_name):
         _call(cluster, broker, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    fields = {"topic": topic, **({"clusterName": cluster_name} if cluster_name else {})}
     for address in cluster.name_servers:
-        cluster.call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        cluster.call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
 
 
 def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
