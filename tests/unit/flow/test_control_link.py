@@ -214,9 +214,13 @@ def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) 
     """It has a send away and more than its share of what waits for control, in either order.
 
     Of its own it would get both reasons by what one receive brings, and how much that is nobody can
-    say. So control gives back requests of it that are not for the reactor.
+    say. So control gives back requests of it that the reactor hands over each time: commits of a
+    topic that nobody knows.
     """
-    again = request(999, 1, one_way=True, kind=ROCKETMQ)[4:]
+    again = request(
+        15, 1, one_way=True, kind=ROCKETMQ, consumerGroup="g", topic="unknown", queueId=0,
+        commitOffset=1,
+    )[4:]  # fmt: skip
 
     def reasons(counters: dict[str, int]) -> tuple[int, int]:
         return counters["unread_away"], counters["unread_share"]
