@@ -4,6 +4,7 @@ the end, a damage, or another broker's to give."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ Answer = Callable[[Command], Command]
 
 
 class Clock:
-    """Stands for the module time in the reader: who sleeps is awake at once, and later."""
+    """In the place of the module time in the reader: who sleeps is awake at once, and later."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -39,14 +40,15 @@ class Clock:
     def monotonic(self) -> float:
         return self.now_s
 
-    def sleep(self, seconds: float) -> None:
+    def move(self, seconds: float) -> None:
         self.now_s += seconds
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(range_reader, "time", made)
+    clock = SimpleNamespace(monotonic=made.monotonic, sleep=made.move)
+    monkeypatch.setattr(range_reader, "time", clock)
     return made
 
 
