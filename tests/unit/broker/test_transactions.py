@@ -102,6 +102,22 @@ async def test_a_half_message_that_cannot_be_read_now_stays_open(tmp_path: Path)
 
 
 @in_loop
+async def test_an_op_message_that_cannot_be_read_now_is_not_passed(tmp_path: Path) -> None:
+    """Its half message is ended; a start that does not hear of it has it committed once more."""
+    core = FakeCore()
+    half(core)
+    told = core.store(OP, 0, b"0,")
+    async with control(tmp_path, core) as broker:
+        assert core.ended_halves == {0}
+        core.withheld.add(told.physical_offset)
+        await broker.transactions.check()
+        assert group_offset(core, OP) == 0
+        core.withheld.clear()
+        await broker.transactions.check()
+        assert group_offset(core, OP) == 1
+
+
+@in_loop
 async def test_a_half_message_whose_entry_cannot_be_read_now_stays_open(tmp_path: Path) -> None:
     core = FakeCore()
     async with control(tmp_path, core) as broker:
