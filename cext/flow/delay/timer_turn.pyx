@@ -20,7 +20,9 @@ from cext.flow.delay.timer_feed cimport timer_feed
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
 from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
-from cext.store.timers.timer_position cimport TimerPosition, position_write
+from cext.store.timers.timer_position cimport (
+    TimerPosition, position_is_settled, position_settles, position_write,
+)
 
 cdef enum:
     RETRY_MS = 100              # after the store refused
@@ -41,7 +43,7 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     if s.timers.started:
         set_clocks(s)
         s.wall_keeper.set_clock(s.timers.clocks[CLOCK_WALL].now_ms,
-                                s.timers.position.before[CLOCK_WALL].due_ms)
+                                s.timers.file.settled[CLOCK_WALL].due_ms)
         s.wall_keeper.wake()
 
 
@@ -151,9 +153,32 @@ cdef TimerKey undelivered(const TimerClock* clock, const TimerKey* bound) noexce
     return key
 
 
+cdef void keep_position(DelayService s, const TimerPosition* now) noexcept nogil:
+    cdef Timers* x = &s.timers
+    x.position = now[0]
+    if position_write(&x.file, now, s.append.log.durable()) != OK and not x.file_failed:
+        x.file_failed = True
+        log_event(s.turn, NULL,
+                  b"the position of timed messages cannot be written: after a kill some "
+                  b"are delivered twice")
+
+
+cdef void write_position(DelayService s, TimerPosition* now) noexcept nogil:
+    cdef Timers* x = &s.timers
+    x.done_seen = x.delivered + x.recalled + x.rolled
+    x.clock_moved = False
+    now.fed = x.fed
+    # Not `written`: what was delivered into a store pool is not in the file yet.
+    now.log_end = s.append.log.marks.appended
+    now.shift_ms = x.shift_ms
+    now.base_ms = s.schedule.clock_base
+    now.boot = x.recovered.boot
+    keep_position(s, now)
+
+
 cdef void timer_written(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
-    cdef TimerPosition now
+    cdef TimerPosition now, before
     cdef int32_t i
     if not x.started or s.append.log.poisoned():
         return
@@ -164,24 +189,17 @@ cdef void timer_written(DelayService s) noexcept nogil:
     now.before[CLOCK_STEADY] = undelivered(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound)
     for i in range(TIMER_CLOCKS):
         recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
+    if x.done_seen != x.delivered + x.recalled + x.rolled or x.clock_moved:
+        write_position(s, &now)
+    elif position_settles(&x.file, s.append.log.durable()):
+        before = x.position             # once more, so that runs may go
+        keep_position(s, &before)
+    # What a power cut may take back of what was delivered is in runs all the while.
+    if not position_is_settled(&x.file, &x.position):
+        for i in range(TIMER_CLOCKS):
+            now.before[i] = x.file.settled[i]
     s.wall_keeper.set_clock(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
     s.steady_keeper.set_clock(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
-    if x.done_seen == x.delivered + x.recalled + x.rolled and not x.clock_moved:
-        return
-    x.done_seen = x.delivered + x.recalled + x.rolled
-    x.clock_moved = False
-    now.fed = x.fed
-    # Not `written`: what was delivered into a store pool is not in the file yet.
-    now.log_end = s.append.log.marks.appended
-    now.shift_ms = x.shift_ms
-    now.base_ms = s.schedule.clock_base
-    now.boot = x.recovered.boot
-    x.position = now
-    if position_write(&x.file, &now, s.append.log.durable()) != OK and not x.file_failed:
-        x.file_failed = True
-        log_event(s.turn, NULL,
-                  b"the position of timed messages cannot be written: after a kill some "
-                  b"are delivered twice")
 
 
 cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil:

@@ -79,7 +79,10 @@ cdef struct KeeperState:
     int32_t broken                  # keeper -> reactor
     int32_t event                   # wakes the keeper
     int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
-    int64_t delivered_ms            # reactor -> keeper: what was due before is needed no more
+    # reactor -> keeper: what was due before is needed no more, once position_fd is synced
+    int64_t delivered_ms
+    int position_fd                 # borrowed; -1: none
+    bint position_failed            # a sync of it has; no checkpoint is written any more
     int64_t head, tail              # batches taken by the reactor, made by the keeper
     TimerSeal seal
     TimerBatch* batches             # owned, BATCHES of them
@@ -127,8 +130,10 @@ cdef class TimerKeeper:
     # Reactor. The oldest batch not taken, or NULL; taken() gives it back and moves `bound`.
     cdef TimerBatch* next_batch(self) noexcept nogil
     cdef void taken(self) noexcept nogil
+    # Before start(): the file that says so (timer_position.pxd); it is open until stop().
+    cdef void set_position(self, int fd) noexcept nogil
     # Reactor, once a turn: what the keeper goes by. All that was due before `delivered_ms` is
-    # delivered.
+    # delivered, and what was delivered is on the disk.
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil
     cdef void wake(self) noexcept nogil
     # Reactor, after `broken`: forgets all runs; the thread has ended.

@@ -13,7 +13,8 @@ is one whose deliveries are on the disk. After a kill the newest counts. After a
 may end before its log_end: then the other does, and what was delivered since is delivered once
 more, not lost.
 
-Two writes of 512 bytes into the page cache, never synced: they say nothing the log does not.
+Writes of 512 bytes into the page cache, which say nothing the log does not. Only who lets timers go
+by what slot 1 says has it synced before (timer_keeper.pxd).
 """
 from libc.stdint cimport int64_t
 
@@ -32,6 +33,7 @@ cdef struct PositionFile:
     int64_t serial
     TimerPosition waiting           # becomes the older slot when the log is durable so far
     bint waits
+    TimerKey settled[2]             # of slot 1, or where a start went on: `before` of it
     int last_errno                  # of the last write that failed
     int damaged                     # slots that held something, and nothing right, when opened
     bint found                      # a right one was there
@@ -42,3 +44,8 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
 cdef void position_close(PositionFile* file) noexcept nogil
 cdef int position_write(PositionFile* file, const TimerPosition* now,
                         int64_t durable) noexcept nogil
+# Whether all that was delivered before the position is on the disk, as far as the file knows.
+cdef bint position_is_settled(const PositionFile* file,
+                              const TimerPosition* position) noexcept nogil
+# Whether slot 1 would say more if the newest position was written once more.
+cdef bint position_settles(const PositionFile* file, int64_t durable) noexcept nogil

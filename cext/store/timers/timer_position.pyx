@@ -110,6 +110,7 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     if any_beyond and forget(file, beyond, newest) != OK:
         position_close(file)
         return IO_ERROR
+    file.settled = newest.before
     return OK
 
 
@@ -149,9 +150,26 @@ cdef int position_write(PositionFile* file, const TimerPosition* now,
     if file.waits and file.waiting.log_end <= durable:
         file.waits = False
         status = write_slot(file, &file.waiting, 1)
+        if status == OK:
+            file.settled = file.waiting.before
     if not file.waits:
         file.waiting = now[0]
         file.waits = True
     if status == OK:
         status = write_slot(file, now, 0)
     return status
+
+
+cdef bint position_is_settled(const PositionFile* file,
+                              const TimerPosition* position) noexcept nogil:
+    cdef int i
+    for i in range(2):
+        if (file.settled[i].due_ms != position.before[i].due_ms
+                or file.settled[i].place != position.before[i].place):
+            return False
+    return True
+
+
+cdef bint position_settles(const PositionFile* file, int64_t durable) noexcept nogil:
+    return (file.waits and file.waiting.log_end <= durable
+            and not position_is_settled(file, &file.waiting))
