@@ -1,10 +1,10 @@
 """Body rows: how fast many bytes go in, and come out of pages that the kernel has forgotten.
 
-    large   bodies of 64 KiB and 1 MiB, stored (ASYNC_FLUSH), beside bare bytes over loopback
-    cold    a catch-up of messages of 1 KiB, beside the disk's own sequential read; and how late a
-            producer's answers are meanwhile
+large   bodies of 64 KiB and 1 MiB, stored (ASYNC_FLUSH), beside bare bytes over loopback
+cold    a catch-up of messages of 1 KiB, beside the disk's own sequential read; and how late a
+        producer's answers are meanwhile
 
-    outcomes = BODY_ROWS["large"](bench)
+outcomes = BODY_ROWS["large"](bench)
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def large(bench: Bench) -> list[Outcome]:
         stored = [totals[1].rate * size / 1e9 for totals in rounds]
         outcome.values = [b / a for a, b in zip(loopback, stored, strict=True)]
         outcome.notes = [
-            f"{middle(stored):.2f} GB/s; loopback {middle(loopback):.2f}", f"pages: {touched}"
+            f"{middle(stored):.2f} GB/s; loopback {middle(loopback):.2f}",
+            f"pages: {touched}",
         ]
         outcome.details = {"stored_gb_s": stored, "loopback_gb_s": loopback}
         outcomes.append(outcome)
@@ -142,9 +143,7 @@ def cold(bench: Bench) -> list[Outcome]:
     speed = Outcome(
         "cold", f"catch-up from cold pages, {size:,} B: bodies/s to the disk's bytes/s", 0.6, ">="
     )
-    late = Outcome(
-        "cold", f"p99 of {shape.beside:,.0f} sends/s meanwhile: to that without", 2.0
-    )
+    late = Outcome("cold", f"p99 of {shape.beside:,.0f} sends/s meanwhile: to that without", 2.0)
     peer = Rmq(bench, False)
     with started(peer), contextlib.ExitStack() as until:
         load = Cold(peer, msgspec.structs.replace(shape, filled=bench.cold_messages))

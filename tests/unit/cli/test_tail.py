@@ -150,7 +150,7 @@ def test_what_brings_nothing_before_the_end_is_asked_again_and_not_for_ever(code
 
     found = nothing_first(9).read()
     assert [each.stored.queue_offset for each in found] == [0, 1, 2, 3]
-    with pytest.raises(RemoteError, match="messages up to 4, .* from 0 on"):
+    with pytest.raises(RemoteError, match=r"messages up to 4, .* from 0 on"):
         nothing_first(10**9).read()
 
 
