@@ -443,8 +443,7 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
     """Writes the checkpoint as far as the log is durable; then files go that it does not name."""
     cdef char path[KEEPER_PATH_BYTES + 64]
     cdef int64_t i, done = 0
-    cdef int error = 0
-    cdef int status
+    cdef int error = 0, status
     while done < k.mark_count and k.marks[done].log_end <= durable:
         k.table.covers = k.marks[done].covers
         done += 1
@@ -488,7 +487,6 @@ cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
     cdef int64_t due_ms = 0, wait = IDLE_MS
     cdef int status = OK, more = 0
     if load_acquire_i32(&k.seal.state) == SEAL_FULL:
-        status = OK
         if k.table.run_count < RUNS_MAX - 1 and k.mark_count < MARKS_MAX:
             status = take_seal(k)
         if is_lasting(status):
