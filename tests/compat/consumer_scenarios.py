@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.python_scenarios import WAIT_S, awaited, topic_of
-from support.waiting import HANG_S, wait_until
+from support.waiting import wait_until
 
 from rmq import (
     Admin,
@@ -154,7 +154,7 @@ def broadcast(address: str, run: str, folder: Path) -> dict[str, Any]:
     ]  # fmt: skip
     with members[0], members[1]:
         send(address, topic, 60)
-        got = [sorted(map(int, each.wait(HANG_S))) == list(range(60)) for each in kept]
+        got = [sorted(map(int, each.wait(60))) == list(range(60)) for each in kept]
     again = Kept()
     with consumer(address, f"cast-{run}", again, message_model="BROADCASTING",
                   local_offset_store_dir=str(folder / "0"), subscription={topic: "*"}):  # fmt: skip
