@@ -9,7 +9,6 @@ outcomes = BODY_ROWS["large"](bench)
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import threading
@@ -24,17 +23,16 @@ from cold import Cold
 from comparison import MIB, Turn
 from machine import free_bytes, touch_free_pages
 from peer import Shape
-from peer_rows import SHAPES, started
+from peer_rows import KIB, SHAPES, started
 from rocketmq_peers import Rmq
 from rounds import Outcome, Slice, interleaved, middle
 from rows import Bench, Row, in_rounds, sends, topic_queues
 
-KIB = 1 << 10
 GIB = 1 << 30
 LARGE = {64 * KIB: 16, MIB: 4}  # bytes of a body: open sends
 LARGE_SECONDS = 0.5  # of a round: what is stored fills the page cache, then the disk decides
 PIECE_BYTES = 256 * KIB
-DISK_FILE_BYTES = 1 << 30
+DISK_FILE_BYTES = GIB
 
 
 class Loopback:
@@ -145,9 +143,8 @@ def cold(bench: Bench) -> list[Outcome]:
     )
     late = Outcome("cold", f"p99 of {shape.beside:,.0f} sends/s meanwhile: to that without", 2.0)
     peer = Rmq(bench, False)
-    with started(peer), contextlib.ExitStack() as until:
+    with started(peer), cold_file(bench.root) as disk:
         load = Cold(peer, msgspec.structs.replace(shape, filled=bench.cold_messages))
-        disk = until.enter_context(cold_file(bench.root))
 
         def caught_up() -> tuple[Turn, dict[str, float]]:
             turn = load.turn(bench.seconds, 0.0)
