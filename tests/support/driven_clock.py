@@ -148,6 +148,10 @@ def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
         rmq_clock.drive(None)
 
 
+def current() -> DrivenClock | None:
+    return _clock
+
+
 def is_still() -> bool:
     return _clock is not None and _clock.is_still
 

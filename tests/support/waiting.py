@@ -13,6 +13,8 @@ from support import driven_clock
 
 # After which something hangs: how long it takes where other work has the machine is no fault.
 HANG_S = 600.0
+# A thread that a test has left behind would drive the clocks of those after it.
+OVER = "the test that waited is over"
 TOLD_S = 50.0  # for what comes by being told: shards of tests say all they know each 60 s
 
 
@@ -21,8 +23,10 @@ async def until(
 ) -> None:
     """still: a driven clock stands meanwhile."""
     end = time.monotonic() + timeout_s
+    clock = driven_clock.current()
     while not condition():
         assert time.monotonic() < end, "waited in vain"
+        assert driven_clock.current() is clock, OVER
         if not still:
             driven_clock.pass_some_time()
         await machine_sleep(0.005)
@@ -41,8 +45,10 @@ def wait_until(
 ) -> None:
     """The same without a loop."""
     end = time.monotonic() + timeout_s
+    clock = driven_clock.current()
     while not condition():
         assert time.monotonic() < end, "waited in vain"
+        assert driven_clock.current() is clock, OVER
         if not still:
             driven_clock.pass_some_time()
         time.sleep(0.005)
