@@ -13,7 +13,7 @@
 
 What comes again (given back by control, with its record from the disk, or postponed) takes the same
 way; of a client that is gone meanwhile without admission, which has had it. A new request code is
-one row of the table in request_router.pyx, and one of docs/promises.md.
+one row of the table in request_router.pyx; docs/contributing.md has what else it needs.
 
 Example: 11 PULL_MESSAGE of an unknown topic: accept_pull() says TO_CONTROL; the frame comes back
 from control by route_again(), resubmitted; accept_pull() puts the pull into the turn's list: DONE.
