@@ -7,7 +7,7 @@ JSON is {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..}
 tells, is a zlib stream of
 
     i32 length + data version as JSON
-    i32 number of topics, each i32 length + "name read write perm filterType attributes"
+    i32 number of topics, each i32 length + "name read write perm filterType[ attributes]"
     i32 length + list of filter servers as JSON
     i32 number of queue maps, each i32 length + JSON
 
@@ -15,7 +15,9 @@ It is far smaller, and is sent when compressedRegister is on or the JSON is larg
 JSON_BYTES_MAX: a name server closes the connection at a frame of more than 16 MiB, and a broker
 that it cannot hear of is in no route. topicSysFlag and order have no place in it, as in RocketMQ.
 
-Name servers split a topic at its blanks, so those in an attribute are written as \\u0020.
+Name servers split a topic at its blanks, so those in an attribute are written as \\u0020. Those of
+4.x read a topic of exactly five parts, and of any other they know not even the name: attributes
+are written where a topic has some. So JSON, which all of them read, is sent as long as it fits.
 """
 
 import zlib
@@ -25,8 +27,9 @@ import msgspec
 
 from rmq.broker.tables.queue_mapping import QueueMapping
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.limits import FRAME_BYTES_MAX, REQUEST_HEADER_BYTES_MAX
 
-JSON_BYTES_MAX = 8 << 20
+JSON_BYTES_MAX = FRAME_BYTES_MAX - REQUEST_HEADER_BYTES_MAX  # beside the largest header
 LEVEL = 1  # of zlib: names repeat, and the loop waits for it
 
 
@@ -70,9 +73,12 @@ class RegistrationBody(msgspec.Struct, frozen=True):
 
 
 def _line(topic: TopicConfig) -> bytes:
-    attributes = msgspec.json.encode(dict(topic.attributes)).replace(b" ", b"\\u0020")
     numbers = f"{topic.read_queues} {topic.write_queues} {topic.perm}"
-    return f"{topic.name} {numbers} {topic.filter_type} ".encode() + attributes
+    line = f"{topic.name} {numbers} {topic.filter_type}".encode()
+    if not topic.attributes:
+        return line
+    attributes = msgspec.json.encode(dict(topic.attributes)).replace(b" ", b"\\u0020")
+    return line + b" " + attributes
 
 
 def _list(items: list[bytes]) -> bytes:

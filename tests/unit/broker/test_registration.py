@@ -269,6 +269,40 @@ def test_the_compressed_table_says_what_the_plain_one_does() -> None:
     assert len(line.split(b" ")) == 6, "name servers split a topic at its blanks"
 
 
+def lines_of(compressed: bytes) -> list[bytes]:
+    """The topics of the compressed form."""
+    data = zlib.decompress(compressed)
+    at = 4 + int.from_bytes(data[:4], "big")
+    lines = []
+    for _ in range(int.from_bytes(data[at : at + 4], "big")):
+        at += 4
+        length = int.from_bytes(data[at : at + 4], "big")
+        lines.append(data[at + 4 : at + 4 + length])
+        at += length
+    return lines
+
+
+def test_name_servers_of_4_x_read_the_compressed_table() -> None:
+    """Their TopicConfig.decode takes five parts, no more and no fewer."""
+    plain = [TopicConfig("t", 3, 5, 4), TopicConfig("u", 8, 8)]
+    described = TopicConfig("v", 1, 1, attributes={"message.type": "FIFO"})
+    topics = {topic.name: topic for topic in (*plain, described)}
+    lines = lines_of(RegistrationBody({}, {}, topics, {}).compressed())
+    assert [line.split(b" ") for line in lines[:2]] == [
+        [b"t", b"3", b"5", b"4", b"SINGLE_TAG"], [b"u", b"8", b"8", b"6", b"SINGLE_TAG"],
+    ]  # fmt: skip
+    assert len(lines[2].split(b" ")) == 6, "those of 5.x know attributes"
+
+
+def test_a_table_that_fits_as_json_is_not_compressed_unasked() -> None:
+    """JSON is what all name servers read."""
+    topics = [TopicConfig(f"{number:05}".rjust(120, "t"), 4, 4) for number in range(30_000)]
+    body = RegistrationBody({}, {}, {topic.name: topic for topic in topics}, {})
+    data, is_compressed = body.encoded(False)
+    assert 8 << 20 < len(data) < FRAME_BYTES_MAX
+    assert not is_compressed
+
+
 @in_loop
 async def test_other_topics_stay_at_a_name_server_that_deletes_what_is_not_registered(
     tmp_path: Path,
