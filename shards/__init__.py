@@ -28,5 +28,6 @@ The bus: ZeroMQ sockets in the store's directory
     bus_socket          a ZeroMQ socket on an asyncio loop
     bus_files           where the sockets and the token are
 
-No message of a user passes the bus.
+No message of a user passes the bus, but for a reply (324, 325) whose producer is connected to
+another shard.
 """

@@ -8,7 +8,7 @@
     Change(items)     ->       merged, published as News  ->  taken over
                                waits for the prompt ones  <-  Applied(seq)
                       <-       Changed(applied, late)
-    Beat              ->       (silent for SILENT_S: state `silent`)
+    Beat              ->       (silent for SILENT_S: state `silent`, and asked for no one answer)
     Ready(not serving) ->      its log is opened anew, it has no beats until the next Hello
                                Pulse(seq) each second     ->  behind? Sync
 
@@ -23,6 +23,7 @@ A frame on the ROUTER is [sort + number, message]: sort Q (request), A (answer t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import itertools
 import logging
@@ -68,6 +69,7 @@ log = logging.getLogger("rmq.bus")
 
 CHANGE_WAIT_S = 0.1
 PULSE_S = 1.0
+SILENT_S = 3.0
 REQUESTS_MAX = 1000  # of one peer, under way at once
 NOT_KNOWN = "say Hello first"
 
@@ -340,13 +342,40 @@ class BusRouter:
     async def ask_all(self, message: Ask, without: int = -1) -> Answers:
         targets = message.to or [index for index in sorted(self._shards) if index != without]
         timeout_s = max(1, min(message.timeout_ms, 60_000)) / 1000
-        single = Ask([], message.frame, message.timeout_ms)
-        results = await asyncio.gather(
-            *(self.ask(index, single, timeout_s) for index in targets), return_exceptions=True
-        )
-        answers = [result for result in results if isinstance(result, Answer)]
+        single = msgspec.structs.replace(message, to=[])
+        if message.first:
+            answers = await self._until_one_is_good(targets, single, timeout_s)
+        else:
+            results = await asyncio.gather(
+                *(self.ask(index, single, timeout_s) for index in targets), return_exceptions=True
+            )
+            answers = [result for result in results if isinstance(result, Answer)]
         got = {answer.index for answer in answers}
         return Answers(answers, [index for index in targets if index not in got])
+
+    async def _until_one_is_good(
+        self, targets: list[int], question: Ask, timeout_s: float
+    ) -> list[Answer]:
+        """The answers up to the first of code 0. A shard that hangs would keep them all waiting."""
+        answers: list[Answer] = []
+        asked = [
+            asyncio.ensure_future(self.ask(index, question, timeout_s))
+            for index in targets
+            if (self.silent_s(index) or 0.0) < SILENT_S
+        ]
+        try:
+            for each in asyncio.as_completed(asked):
+                with contextlib.suppress(BusError):
+                    answer = await each
+                    if isinstance(answer, Answer):
+                        answers.append(answer)
+                        if answer.code == 0:
+                            break
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return answers
 
     # ---- sending
 

@@ -16,7 +16,8 @@ Three ways a message travels:
     notice       DEALER -> ROUTER, not answered
     publication  PUB -> SUB, numbered; a gap in the numbers makes the shard ask for what it missed
 
-Nothing here is per user message: the data path never meets the bus.
+Nothing here is per user message, but for a reply (324, 325) whose producer is connected to another
+shard than its consumer: an Ask carries it. The data path never meets the bus.
 """
 
 from __future__ import annotations
@@ -195,16 +196,22 @@ class StatsReply(Message, frozen=True):
 class Ask(Message, frozen=True):
     """Request to the supervisor: put this remoting request (frame without its length bytes) to the
     shards `to` (empty: all but the one that asks). Answer: Answers. Sent on to a shard it is
-    answered with one Answer."""
+    answered with one Answer.
+
+    first: one Answer of code 0 is enough; nobody waits for the others then, nor asks a shard that
+    says nothing on the bus."""
 
     to: list[int]
     frame: bytes
     timeout_ms: int = 1000
+    first: bool = False
+    client: str = ""  # address of the client that asks; empty: there is none to be told of
 
 
 class Answer(Message, frozen=True):
     index: int
     frame: bytes
+    code: int = -1  # the one in the frame
 
 
 class Answers(Message, frozen=True):

@@ -26,8 +26,10 @@ The list of a group's consumers is sent when one comes or goes, not with each he
 clients are connected to every shard anyway, so a shard needs the others' lists only for the moments
 in between.
 
-No wait here is longer than SHARE_WAIT_S, and none is for a single shard: a change made here is
-answered even when the supervisor is dead or stopped. It then travels when one is back (Sync).
+No change waits here for longer than SHARE_WAIT_S, and none for a single shard: it is answered even
+when the supervisor is dead or stopped. It then travels when one is back (Sync). A question of a
+client that the others are asked as well, ask(), waits for them for ASK_MS. A reply that another one
+is to push waits for that push, as it would here; not for shards that hang.
 """
 
 from __future__ import annotations
@@ -201,11 +203,12 @@ class BusSiblings(seam.Siblings):
     def client_ids(self, group: str) -> list[str]:
         return self._members.elsewhere(group)
 
-    async def ask(self, command: Command) -> list[Command]:
+    async def ask(self, command: Command, client: str = "") -> list[Command]:
         if not self._link.joined or command.code not in ASKABLE:
             return []
-        limit_ms = ASK_MS + (int(PUSH_TIMEOUT_S * 1000) if command.code in PUSHES else 0)
-        question = Ask([], encode(command)[4:], limit_ms)
+        is_push = command.code in PUSHES  # one shard has the producer
+        limit_ms = ASK_MS + (int(PUSH_TIMEOUT_S * 1000) if is_push else 0)
+        question = Ask([], encode(command)[4:], limit_ms, first=is_push, client=client)
         try:
             reply = expect(await self._link.request(question, (limit_ms + ASK_MS) / 1000), Answers)
         except BusError as error:
@@ -323,8 +326,9 @@ class BusSiblings(seam.Siblings):
             if decode(message.frame).code not in ASKABLE:
                 raise BusError("a shard answers no such request for another one")
             limit = max(0.001, message.timeout_ms / 1000)
-            reply = await within(self._broker.dispatcher.for_sibling(message.frame), limit)
-            return Answer(self._index, encode(reply)[4:])
+            answering = self._broker.dispatcher.for_sibling(message.frame, message.client)
+            reply = await within(answering, limit)
+            return Answer(self._index, encode(reply)[4:], reply.code)
         if isinstance(message, Stats):
             return self._stats()
         if isinstance(message, Permission):

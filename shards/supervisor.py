@@ -20,7 +20,8 @@ Hello when they hear its first Pulse. This was chosen over letting them stop, be
 holds nothing a client needs; ending the service with it would make its bugs everybody's outage. A
 shard whose settings are not those of the new start is stopped and started anew.
 
-No message passes here, and no shard waits here for longer than a change's 0.1 s.
+No message passes here but replies to a producer of another shard, and no change waits here for
+longer than 0.1 s.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from rmq.node.store_lock import StoreLock
 from rmq.serving.certificate_watch import TICKETS_S
 from shards import shard as states
 from shards.bus_files import BusDirectory
-from shards.bus_router import BusRouter
+from shards.bus_router import SILENT_S, BusRouter
 from shards.commands import answer
 from shards.initial_tables import copy_tables, has_tables
 from shards.machine_file import MachineFile, MachineState
@@ -66,7 +67,6 @@ from shards.shard import Shard
 
 log = logging.getLogger("rmq.supervisor")
 
-SILENT_S = 3.0
 WATCH_S = 0.5
 STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or starved
 DRAINED_CHECK_S = 5.0

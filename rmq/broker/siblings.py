@@ -68,6 +68,8 @@ class Siblings:
         """Consumers of the group that are connected to other shards."""
         return []
 
-    async def ask(self, command: Command) -> list[Command]:
-        """What the other shards answer to this request of a client, each for itself."""
+    async def ask(self, command: Command, client: str = "") -> list[Command]:
+        """What the other shards answer to this request of a client, each for itself; of a reply to
+        be pushed (324, 325) up to the one that has pushed it. client: its address, where they tell
+        of it."""
         return []

@@ -148,10 +148,11 @@ class Dispatcher(Generic[C]):
                 text = payload.decode("utf-8", "replace")
                 quiet.warning(f"core {text}", "core: %s", text)
 
-    async def for_sibling(self, frame: bytes) -> Command:
-        """Answers a request (frame without its length bytes) that another shard passes on."""
+    async def for_sibling(self, frame: bytes, client: str) -> Command:
+        """Answers a request (frame without its length bytes) that another shard passes on; client:
+        the address of who asks there, if any."""
         command = decode(frame, REQUEST_HEADER_BYTES_MAX)
-        request = Request(Connection(-1, "0.0.0.0:0"), command)
+        request = Request(Connection(-1, client or "0.0.0.0:0"), command)
         handler = self._handlers.get(command.code)
         try:
             if handler is None:

@@ -11,7 +11,8 @@ a batch.
 
 The answer to 324 says whether the push went well: code 0, or 1 with the reason; msgId, queueId and
 queueOffset are those of the stored message ("0" and 0 when it is not stored). On a machine of
-several shards the producer may be connected to another one, which is asked to push it.
+several shards the producer may be connected to another one: all are asked, and the first that has
+pushed it is enough.
 
 Example: a reply to a client that left meanwhile is stored and answered with 1.
 """
@@ -118,7 +119,8 @@ async def _push(context: Context, request: Request, header: SendHeader) -> str |
     client = context.producers.find(client_id)
     if client is None:
         if not request.of_sibling:
-            for reply in await context.siblings.ask(_copy(request.command)):
+            copy, born_host = _copy(request.command), request.connection.address
+            for reply in await context.siblings.ask(copy, born_host):
                 if reply.code == ResponseCode.SUCCESS:
                     return None
         return f"push reply message fail, channel of <{client_id[:300]}> not found."

@@ -47,6 +47,13 @@ from shards.registry import Registry
 from shards.siblings import BusSiblings
 
 REVIVE_TOPIC = revive_topic("DefaultCluster")
+MARKS = "CORRELATION_ID\x01c1\x02REPLY_TO_CLIENT\x01asker@1\x02TTL\x013000\x02"
+REPLY = dict(zip(
+    "abcdefghijk",
+    ("CID", "DefaultCluster_REPLY_TOPIC", "TBW102", 4, 0, 1, 77, 5, MARKS, 0, False),
+    strict=True,
+))  # fmt: skip
+ASKER = json.dumps({"clientID": "asker@1", "producerDataSet": [{"groupName": "P"}]}).encode()
 
 
 @pytest.fixture(autouse=True)
@@ -410,25 +417,61 @@ def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
 ) -> None:
     """And has the time of a push for it, not that of a question."""
     monkeypatch.setattr(siblings, "ASK_MS", 1)
-    marks = "CORRELATION_ID\x01c1\x02REPLY_TO_CLIENT\x01asker@1\x02TTL\x013000\x02"
-    values = ("CID", "DefaultCluster_REPLY_TOPIC", "TBW102", 4, 0, 1, 77, 5, marks, 0, False)
 
     async def work() -> None:
         async with shards(tmp_path, 2) as (_made, (one, two)):
             asker, consumer = two.core.client(), one.core.client()
-            body = {"clientID": "asker@1", "producerDataSet": [{"groupName": "P"}]}
-            assert (await asker.call(34, json.dumps(body).encode())).code == 0
-            fields = dict(zip("abcdefghijk", values, strict=True))
-            opaque = consumer.put(325, b"answer", **fields)
+            assert (await asker.call(34, ASKER)).code == 0
+            opaque = consumer.put(325, b"answer", **REPLY)
             await two.core.until(lambda: asker.requests(326))
             (pushed,) = asker.requests(326)
             assert pushed.body == b"answer"
+            assert pushed.fields["bornHost"].startswith("10.0.0.9:"), "where the consumer is"
             asker.answer(pushed)
             await one.core.until(lambda: consumer.reply_to(opaque) is not None)
             reply = consumer.reply_to(opaque)
             assert reply is not None and reply.code == 0
             assert len(one.core.records) == 1
             assert two.core.records == {}
+
+    run(work())
+
+
+def test_a_reply_waits_for_no_shard_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when another one has pushed it, nor, once the hung one is known for it, when none
+    has the producer."""
+    monkeypatch.setattr(siblings, "PUSH_TIMEOUT_S", 3600.0)  # the router waits for a minute of it
+    hung: list[Message] = []
+
+    async def hang(message: Message) -> Message:
+        hung.append(message)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def work() -> None:
+        async with shards(tmp_path, 3) as (made, (one, two, three)):
+            asker, consumer = two.core.client(), one.core.client()
+            three.siblings.answer = hang
+            assert (await asker.call(34, ASKER)).code == 0
+            opaque = consumer.put(325, b"answer", **REPLY)
+            await two.core.until(lambda: asker.requests(326) and hung)
+            asker.answer(asker.requests(326)[0])
+            await one.core.until(lambda: consumer.reply_to(opaque) is not None, 40.0)
+            reply = consumer.reply_to(opaque)
+            assert reply is not None and reply.code == 0
+            await until(lambda: not made.router._waiting)
+            asked = len(hung)
+            silent_s = {1: 0.0, 2: bus_router.SILENT_S}
+            monkeypatch.setattr(made.router, "silent_s", silent_s.__getitem__)
+            two.core.report(1, asker.number, b"")
+            await two.core.until(lambda: two.producers.find("asker@1") is None)
+            opaque = consumer.put(325, b"answer", **REPLY)
+            await one.core.until(lambda: consumer.reply_to(opaque) is not None, 40.0)
+            reply = consumer.reply_to(opaque)
+            assert reply is not None and reply.code == 1
+            assert len(hung) == asked
 
     run(work())
 
