@@ -3,7 +3,8 @@
     join: Hello -> Welcome; wait for the first Pulse (the subscription works); Sync
     News   seq is the next: taken over; repeated: dropped; later than the next: something was lost
     Pulse  another epoch: a new supervisor, Hello again; a larger seq: something was lost
-    lost something: Sync, which compares the stamps of all items, both ways
+    lost something: Sync, which compares the stamps of all items, both ways; so it does for a Change
+           that the supervisor refuses, or that it may not have got
 
 So nothing that is lost stays lost for longer than a second, and the shard never waits for the bus
 to serve its clients: without a supervisor it goes on alone, tries again, and gets everything it
@@ -32,6 +33,7 @@ from shards.messages import (
     Beat,
     BusError,
     Change,
+    Changed,
     Failed,
     Hello,
     Item,
@@ -149,6 +151,18 @@ class BusClient:
         finally:
             self._waiting.pop(number, None)
 
+    async def change(self, items: list[Item]) -> None:
+        """Tells the others. BusError: it is not sure that they hear of it; a Sync will tell them."""
+        try:
+            expect(await self.request(Change(items)), Changed)
+        except BusError:
+            self.catch_up()
+            raise
+
+    def catch_up(self) -> None:
+        """Something was missed, there or here: a Sync is due."""
+        self._behind.set()
+
     # ---- joining and keeping up
 
     async def _keep_up(self) -> None:
@@ -189,11 +203,15 @@ class BusClient:
         self._report_applied()
 
     async def _checked(self, message: Message) -> Message:
-        """A request; when it fails, the supervisor does not know this shard (any more)."""
-        reply = await self.request(message)
-        if isinstance(reply, Failed):
+        """A request; when it fails, the supervisor does not know this shard (any more), or is away:
+        then it is tried with a Hello, as what waits for one that is stopped is to be small."""
+        try:
+            reply = await self.request(message)
+            if isinstance(reply, Failed):
+                raise BusError(reply.reason)
+        except BusError:
             self.epoch = 0
-            raise BusError(reply.reason)
+            raise
         return reply
 
     async def _beat(self) -> None:

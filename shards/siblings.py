@@ -70,7 +70,6 @@ from shards.messages import (
     Answers,
     Ask,
     BusError,
-    Change,
     Done,
     Hello,
     Item,
@@ -250,7 +249,7 @@ class BusSiblings(seam.Siblings):
                 continue
             items = self._items(keys)
             try:
-                await self._link.request(Change(items))
+                await self._link.change(items)
                 self._supervisor_late = False
             except BusError as error:
                 log.warning("%d changes have not reached the others yet: %s", len(items), error)

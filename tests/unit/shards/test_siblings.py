@@ -27,11 +27,13 @@ from rmq.format.remoting import Command
 from rmq.names import HALF_TOPIC, REVIVE_GROUP, revive_topic
 from shards import bus_router, siblings
 from shards.bus_files import BusDirectory
-from shards.bus_router import BusRouter
+from shards.bus_router import BusRouter, Peer
 from shards.initial_tables import copy_tables
 from shards.messages import (
     GROUP,
     TOPIC,
+    BusError,
+    Changed,
     Done,
     Item,
     Message,
@@ -140,6 +142,29 @@ def test_a_change_is_answered_when_the_other_has_it(
             two.groups.find_or_create("g")
             await two.siblings.shared()
             assert "g" in one.groups
+
+    run(work())
+
+
+def test_a_change_that_the_supervisor_refuses_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    async def work() -> None:
+        async with shards(tmp_path, 2) as (made, (one, two)):
+            change = made.router._change
+
+            async def refuse_once(origin: Peer, items: list[Item]) -> Changed:
+                if refused:
+                    return await change(origin, items)
+                refused.extend(item.name for item in items)
+                raise BusError("too many requests under way")
+
+            monkeypatch.setattr(made.router, "_change", refuse_once)
+            await one.topics.create(TopicConfig("t", 3, 3))
+            await until(lambda: "t" in two.topics)
+            assert refused == ["t"]
 
     run(work())
 
