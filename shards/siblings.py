@@ -202,6 +202,10 @@ class BusSiblings(seam.Siblings):
     def client_ids(self, group: str) -> list[str]:
         return self._members.elsewhere(group)
 
+    def role_changed(self) -> None:
+        """A slave passes over topics and groups of its siblings, a master has those."""
+        self._link.catch_up()
+
     async def ask(self, command: Command, client: str = "") -> list[Command]:
         if not self._link.joined or command.code not in ASKABLE:
             return []

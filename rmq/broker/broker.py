@@ -342,6 +342,7 @@ class Broker:
         self.settings_version.advance()
         self.topics.registered.version.state_version = epoch
         self.registration.role_changed()
+        self.siblings.role_changed()
         self.replication.exchange.wake()
 
     def _readable(self) -> None:

@@ -64,6 +64,9 @@ class Siblings:
     def members_changed(self, group: str) -> None:
         """A consumer of the group has come or gone here."""
 
+    def role_changed(self) -> None:
+        """This broker is master or slave from now on: the tables are its own, or its master's."""
+
     def client_ids(self, group: str) -> list[str]:
         """Consumers of the group that are connected to other shards."""
         return []

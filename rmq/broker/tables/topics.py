@@ -300,7 +300,8 @@ class TopicTable:
     def take(self, made: dict[str, tuple[TopicConfig, Stamp]]) -> None:
         """Other shards have made these topics by themselves. What is here stays as it is, and what
         was deleted here since stays away. The file follows: what a crash forgets is asked for when
-        this shard joins the others again. A slave takes none: its table is its master's."""
+        this shard joins the others again. A slave takes none: its table is its master's. When it
+        becomes master itself it is given them again (siblings.role_changed())."""
         if self.is_copy:
             return
         news = {

@@ -437,6 +437,26 @@ def test_the_tables_of_a_slave_are_its_masters_alone(tmp_path: Path) -> None:
     run(work())
 
 
+def test_what_a_slave_has_passed_over_it_takes_as_master(tmp_path: Path) -> None:
+    role = {"brokerRole": "SLAVE", "brokerId": "1", "rmqMasterAddress": f"127.0.0.1:{free_port()}"}
+
+    async def work() -> None:
+        async with shards(tmp_path, 1) as (made, (one,)):
+            slave = await made.start(1, **role)
+            await one.topics.create(TopicConfig("t", 3, 3))
+            one.groups.find_or_create("g")
+            for kind, name in ((TOPIC, "t"), (GROUP, "g")):
+                await until(lambda kind=kind, name=name: made.router.registry.get(kind, name))
+            await until(lambda: made.router._shards[1].applied == made.router.seq)
+            assert "t" not in slave.topics
+            slave.settings.set("brokerRole", "SYNC_MASTER")  # as ControlledReplication does it
+            slave.settings.set("brokerId", "0")
+            slave.replication.role_changed(7)
+            await until(lambda: "t" in slave.topics and "g" in slave.groups)
+
+    run(work())
+
+
 def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
