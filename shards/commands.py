@@ -7,7 +7,7 @@
     Shrink(1)         all shards but one go: no sends, nothing unconsumed, stopped
 
 Shrinking takes the permission to write first and looks then, so that no message slips in between;
-when it is refused the permission comes back.
+when it is refused, or cannot be noted on the disk, the permission comes back to all that stay.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Protocol
 
 from rmq import names
 from rmq.base import clock
+from rmq.errors import RmqError
 from shards import shard as states
 from shards.bus_router import BusRouter
 from shards.messages import (
@@ -129,13 +130,14 @@ async def _shrink(supervisor: Supervisor, message: Shrink) -> Done:
             if held:
                 what = "; ".join(held)
                 raise BusError(f"messages nobody has consumed would be out of reach: {what}")
-    except BusError:
         for shard in going:
-            with contextlib.suppress(BusError):
-                await supervisor.drain(shard, before[shard.index])
+            await supervisor.remove(shard)
+    except (OSError, RmqError):
+        for shard in going:
+            if shard.index in supervisor.shards:
+                with contextlib.suppress(OSError, RmqError):
+                    await supervisor.drain(shard, before[shard.index])
         raise
-    for shard in going:
-        await supervisor.remove(shard)
     stores = ", ".join(str(shard.place.store) for shard in going)
     return Done(
         f"{len(supervisor.shards)} shards are left. Not used any more: {stores or 'nothing'}"

@@ -334,17 +334,27 @@ class Supervisor:
             log.warning("shard %d: %s: %s", shard.index, otherwise, error)
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
-        """Takes the shard's permission to write, or gives it back; holds over restarts."""
+        """Takes the shard's permission to write, or gives it back; holds over restarts. Noted first
+        or not done; but given back before, as a disk that is full keeps no shard from sends."""
         if shard.state == states.REOPENING:
             raise BusError(f"shard {shard.index} opens its log anew: try again when it serves")
-        shard.drain = on
-        self.save()
+        was_on, shard.drain = shard.drain, on
+        try:
+            if on and not was_on:
+                self.save()
+        except (OSError, RmqError):
+            shard.drain = False
+            raise
         if shard.serving_at is not None and shard.state != states.STOPPING:
             shard.state = states.DRAINING if on else states.SERVING
-        value = READ_ONLY if on else READ_WRITE
-        if self.router.joined(shard.index) is not None:  # else _on_hello() does it
-            expect(await self.router.ask(shard.index, Permission(value, refuse), 5.0), Done)
         self._progressed()
+        value = READ_ONLY if on else READ_WRITE
+        try:
+            if self.router.joined(shard.index) is not None:  # else _on_hello() does it
+                expect(await self.router.ask(shard.index, Permission(value, refuse), 5.0), Done)
+        finally:
+            if was_on and not on:
+                self.save()
 
     async def unconsumed(self, shard: Shard) -> dict[str, int]:
         reply = await self.router.ask(shard.index, Unconsumed(), 30.0)

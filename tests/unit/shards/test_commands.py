@@ -1,0 +1,126 @@
+"""Goal: a command that cannot be done leaves shards as they were. Method: a real supervisor of shards
+without processes, whose answers on the bus are the test's. Real ones: tests/process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.name_server import in_loop
+
+from rmq.base import clock
+from rmq.config import load_properties
+from rmq.system.topology import read_topology
+from shards.bus_router import Peer
+from shards.commands import answer
+from shards.machine_file import MachineFile, MachineState
+from shards.messages import Done, Drain, Hello, Message, Permission, Shrink
+from shards.placement import place
+from shards.supervisor import Supervisor
+
+TAKEN, GIVEN_BACK = Permission(4, refuse=True), Permission(6)
+
+
+class Stage:
+    """All shards have said hello, and do what they are told."""
+
+    def __init__(self, store: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        values = {"storePathRootDir": str(store), "listenPort": "0"}
+        settings = load_properties(None, values)
+        self.supervisor = Supervisor(settings, place(settings, count, read_topology(), bind=False))
+        self.told: list[tuple[int, Message]] = []
+        self.saves_left = 1000
+        for index in range(count):
+            hello = Hello(index, "", 1, f"b-{index}", 4711, 0, "")
+            peer = Peer(b"%d" % index, hello, clock.monotonic())
+            self.supervisor.router._shards[index] = peer
+        monkeypatch.setattr(self.supervisor.router, "ask", self._tell)
+        save = MachineFile.save
+
+        def save_some(file: MachineFile, state: MachineState) -> None:
+            self.saves_left -= 1
+            if self.saves_left < 0:
+                raise OSError(28, "No space left on device")
+            save(file, state)
+
+        monkeypatch.setattr(MachineFile, "save", save_some)
+
+    async def _tell(self, index: int, message: Message, timeout_s: float) -> Message:
+        self.told.append((index, message))
+        return Done()
+
+    @property
+    def drained(self) -> list[int]:
+        return [shard.index for shard in self.supervisor.shards.values() if shard.drain]
+
+
+@asynccontextmanager
+async def stage(store: Path, count: int, patch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    made = Stage(store, count, patch)
+    try:
+        yield made
+    finally:
+        await made.supervisor.stop()
+
+
+@in_loop
+async def test_a_shrink_that_cannot_be_noted_gives_all_their_permission_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage(tmp_path, 3, monkeypatch) as on:
+        on.saves_left = 1
+        with pytest.raises(OSError, match="No space left"):
+            await answer(on.supervisor, Shrink(1))
+        assert on.told == [(2, TAKEN), (2, GIVEN_BACK), (1, GIVEN_BACK)]
+        assert on.drained == [] and len(on.supervisor.shards) == 3
+
+
+@in_loop
+async def test_shards_that_a_shrink_does_not_come_to_take_sends_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is off, and the disk is full then: a start has it back, and the others stay."""
+    async with stage(tmp_path, 3, monkeypatch) as on:
+        on.supervisor._count(2)
+        on.saves_left = 2
+        with pytest.raises(OSError, match="No space left"):
+            await answer(on.supervisor, Shrink(1, discard=True))
+        assert on.told == [(2, TAKEN), (1, TAKEN), (1, GIVEN_BACK)]
+        assert on.drained == [] and sorted(on.supervisor.shards) == [0, 1]
+        on.saves_left = 1000
+        assert MachineFile(tmp_path).count(None) == 3
+
+
+@in_loop
+async def test_a_shrink_that_fails_leaves_a_drained_shard_drained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without the refusal of who has an old route."""
+    async with stage(tmp_path, 3, monkeypatch) as on:
+        await answer(on.supervisor, Drain(2))
+        on.told.clear()
+        on.saves_left = 0
+        with pytest.raises(OSError, match="No space left"):
+            await answer(on.supervisor, Shrink(1))
+        assert on.told == [(2, TAKEN), (2, Permission(4)), (1, GIVEN_BACK)]
+        assert on.drained == [2]
+
+
+@in_loop
+async def test_a_drain_that_cannot_be_noted_is_not_done_and_its_end_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart would forget the drain; but no full disk keeps a shard from sends."""
+    async with stage(tmp_path, 2, monkeypatch) as on:
+        on.saves_left = 0
+        with pytest.raises(OSError, match="No space left"):
+            await answer(on.supervisor, Drain(1))
+        assert on.told == [] and on.drained == []
+        on.saves_left = 1
+        await answer(on.supervisor, Drain(1))
+        with pytest.raises(OSError, match="No space left"):
+            await answer(on.supervisor, Drain(1, on=False))
+        assert on.told == [(1, Permission(4)), (1, GIVEN_BACK)]
+        assert on.drained == []
