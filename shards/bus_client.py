@@ -86,6 +86,7 @@ class BusClient:
         self.epoch = 0  # of the supervisor that welcomed us; 0: none
         self.seq = 0  # the last publication taken over
         self.syncs = 0
+        self.refusal = ""  # why the supervisor does not let this shard in; empty: it does, or is away
         self._behind = asyncio.Event()  # something was missed: a Sync is due
         self._pulsed = asyncio.Event()
         self._pulse_epoch = 0  # of the last Pulse: news of that supervisor reach us
@@ -182,7 +183,9 @@ class BusClient:
                 await asyncio.sleep(RETRY_S)
 
     async def _join(self) -> None:
-        welcome = expect(await self.request(self._owner.hello()), Welcome)
+        reply = await self.request(self._owner.hello())
+        self.refusal = reply.reason if isinstance(reply, Failed) else ""
+        welcome = expect(reply, Welcome)
         self._owner.welcome(welcome.counter)
         self.epoch, self.seq = welcome.epoch, welcome.seq
         if self._pulse_epoch != self.epoch:

@@ -54,7 +54,7 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.config import format_value
-from rmq.errors import ConfigError, ProtocolError
+from rmq.errors import ConfigError, ProtocolError, RmqError
 from rmq.format.remoting import Command, decode, encode
 from rmq.names import PRESET_GROUPS
 from rmq.refusal import Refusal
@@ -147,8 +147,12 @@ class BusSiblings(seam.Siblings):
         stamped = [self._stamp_of(key) for key in self._keys()]
         self._clock = max((stamp.counter for stamp in stamped), default=0)
         self._link.start()
-        if not await self._link.wait_joined(JOIN_WAIT_S):
-            log.warning("no supervisor answers: this shard starts alone and joins when one does")
+        if await self._link.wait_joined(JOIN_WAIT_S):
+            return
+        if self._link.refusal:  # messages that it took might be out of reach after the next start
+            await self._link.stop()
+            raise RmqError(f"the supervisor does not let this shard serve: {self._link.refusal}")
+        log.warning("no supervisor answers: this shard starts alone and joins when one does")
 
     def serving(self) -> None:
         """The broker has started: clients can find it."""

@@ -171,20 +171,24 @@ class Supervisor:
         self._lock.release()
 
     def save(self) -> None:
-        """How many shards have served, and which of them take no sends."""
+        """How many shards may have messages, and which of them take no sends."""
         drained = tuple(shard.index for shard in self.shards.values() if shard.drain)
         self._file.save(MachineState(self._present, drained))
 
-    def _count(self, index: int) -> None:
-        """The shard serves: from now on it may have messages, and no start does without it."""
+    def _count(self, index: int) -> str:
+        """The shard is about to serve: from then on it may have messages, and no start does without
+        it. Why it may not: that cannot be noted. Empty: it is."""
         if index < self._present:
-            return
-        self._present = index + 1
+            return ""
+        before, self._present = self._present, index + 1
         try:
             self.save()
         except (OSError, RmqError) as error:
-            log.error("%d shards are not noted, start with --shards %d: %s",
-                      self._present, self._present, error)  # fmt: skip
+            self._present = before
+            why = f"it cannot be noted that there are {index + 1} shards: {error}"
+            log.error("shard %d does not serve: %s", index, why)
+            return why
+        return ""
 
     async def changed(self, timeout_s: float = 3600.0) -> None:
         """Waits until any shard changes its state."""
@@ -286,6 +290,9 @@ class Supervisor:
             return f"there is no shard {hello.index} here"
         if shard.pid != hello.pid:
             return f"shard {hello.index} is process {shard.pid}, not {hello.pid}"
+        why = self._count(hello.index)  # its port is bound, its store open; no client knows it yet
+        if why:
+            return why
         shard.address = f"{self.settings.brokerIP1}:{hello.port}"
         shard.keeps_port(self._directory, hello.port)
         if shard.drain:
@@ -308,7 +315,6 @@ class Supervisor:
             shard.state = states.DRAINING if shard.drain else states.SERVING
             shard.serving_at = shard.serving_at or clock.monotonic()
             log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
-            self._count(index)
             self._progressed()
 
     def _share_tickets(self, shard: Shard) -> None:

@@ -38,7 +38,7 @@ class Siblings:
         self._registration = registration  # None: no name server hears of this broker
 
     async def start(self) -> None:
-        """Tables are loaded, clients do not know this broker yet."""
+        """Tables are loaded, clients do not know this broker yet. RmqError: it may not serve."""
 
     async def reopening(self) -> None:
         """This broker ends in a moment, and another one takes its place in this process, when its

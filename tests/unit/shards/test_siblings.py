@@ -23,6 +23,7 @@ from rmq.broker.tasks import retention
 from rmq.codes import RequestCode as Code
 from rmq.config import load_properties
 from rmq.demo.ports import free_port
+from rmq.errors import RmqError
 from rmq.format.remoting import Command
 from rmq.names import HALF_TOPIC, REVIVE_GROUP, revive_topic
 from shards import bus_router, siblings
@@ -71,12 +72,13 @@ class Shards:
         directory = BusDirectory(store, make=True)
         self.token = directory.new_token()
         self.ready: list[tuple[int, bool]] = []  # what shards said
+        self.refusals: list[str] = []  # of the next hellos, the last one first
 
         async def command(message: Message) -> Message:
             return Done()
 
         self.router = BusRouter(
-            directory, self.token, lambda hello: "",
+            directory, self.token, lambda hello: self.refusals.pop() if self.refusals else "",
             lambda index, serving: self.ready.append((index, serving)), command,
         )  # fmt: skip
         self.router.start()
@@ -187,6 +189,25 @@ def test_a_broker_whose_log_is_opened_anew_says_so_and_the_next_one_serves_in_it
             await until(lambda: made.ready == [(0, True), (0, False), (0, True)])
             await made.stop(0)
             assert len(made.ready) == 3
+
+    run(work())
+
+
+def test_a_shard_that_is_refused_does_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with shards(tmp_path, 0) as (made, _):
+            made.refusals = ["no room"]
+            await made.start(0)  # asks once more
+            assert made.router.joined(0) is not None
+            monkeypatch.setattr(siblings, "JOIN_WAIT_S", 2.0)
+            made.refusals = ["no room"] * 10_000
+            settings = load_properties(None, {"storePathRootDir": str(tmp_path / "s1")})
+            broker = Broker(settings, FakeCore())
+            refused = BusSiblings(broker, BusDirectory(tmp_path), 1, made.token, "")
+            with pytest.raises(RmqError, match="no room"):
+                await refused.start()
 
     run(work())
 

@@ -22,7 +22,7 @@ from rmq.system.threads import Thread
 from rmq.system.topology import read_topology
 from shards import shard as states
 from shards.bus_router import Peer
-from shards.machine_file import MachineFile
+from shards.machine_file import MachineFile, MachineState
 from shards.messages import BusError, Failed, Hello
 from shards.placement import place
 from shards.shard import Shard
@@ -59,6 +59,7 @@ class Stage:
         self.shard.state = states.STARTING
         hello = Hello(1, "", pid, "b-1", 4711, 0, "")
         self.peer = Peer(b"1", hello, rmq_clock.monotonic(), pid=pid)
+        assert self.supervisor._on_hello(hello) == ""
         self.supervisor.router._shards[1] = self.peer
         self.supervisor._on_ready(1, True)
         assert self.shard.state == states.SERVING
@@ -222,6 +223,32 @@ async def test_a_drain_that_the_shard_refuses_is_an_error(
         monkeypatch.setattr(on.supervisor.router, "ask", refuse)
         with pytest.raises(BusError, match="on the black list"):
             await on.supervisor.drain(on.shard, on=True)
+
+
+@in_loop
+async def test_a_shard_counts_before_clients_find_it(
+    clock: DrivenClock,
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is let in when that is noted, and registers only then (test_siblings.py)."""
+    file, save = MachineFile(tmp_path), MachineFile.save
+    failures = [OSError(28, "No space left on device")]
+
+    def save_later(self: MachineFile, state: MachineState) -> None:
+        if failures:
+            raise failures.pop()
+        save(self, state)
+
+    async with stage(tmp_path, clock, sleeper.pid) as on:
+        on.supervisor._present = 1  # it has never been here
+        on.supervisor.save()
+        monkeypatch.setattr(MachineFile, "save", save_later)
+        assert "No space left" in on.supervisor._on_hello(on.peer.hello)
+        assert file.count(None) == 1
+        assert on.supervisor._on_hello(on.peer.hello) == ""
+        assert file.count(None) == 2
 
 
 @in_loop
