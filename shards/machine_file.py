@@ -4,9 +4,9 @@
 
 It is there once a store was started with more than one shard. A start with more than it says grows
 the broker: each new shard is counted when its port is bound, its store open, and no client knows it
-yet. So a start that fails before for one (its port is in use, say) can be taken back, and whatever
-a shard has acknowledged, it is counted. One with fewer is refused, because the messages of the
-others would be out of reach: `rmq broker shrink` is the way.
+yet. So a start that fails before that for one (its port is in use, say) can be taken back, and no
+shard has acknowledged anything that is not counted. One with fewer is refused, because the messages
+of the others would be out of reach: `rmq broker shrink` is the way.
 """
 
 from __future__ import annotations

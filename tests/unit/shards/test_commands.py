@@ -1,5 +1,5 @@
-"""Goal: a command that cannot be done leaves shards as they were. Method: a real supervisor of shards
-without processes, whose answers on the bus are the test's. Real ones: tests/process."""
+"""Goal: a command that cannot be done leaves shards as they were. Method: a real supervisor of
+shards without processes, whose answers on the bus are the test's. Real ones: tests/process."""
 
 from __future__ import annotations
 
