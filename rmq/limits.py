@@ -33,9 +33,12 @@ RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
 TOPIC_QUEUES_MAX = 65535  # of one topic; ours, so that no request walks 2^31 queues
 GROUP_CHARACTERS_MAX = 120
 CLIENT_ID_CHARACTERS_MAX = 512  # ours; clients send ip@pid#nanoseconds and may add a unit name
-# Of one heartbeat, all its groups together: each has its topic, and its retry topic. Ours: a frame
-# has room for 250,000, and each is looked at by the thread that serves everybody's heartbeats.
+# Of one heartbeat, and of one request for locks (41, 42). Ours: a frame has room for a million, and
+# each is looked at by the thread that serves everybody's heartbeats. All groups together have two
+# subscriptions each: their topics, and their retry topics.
+HEARTBEAT_GROUPS_MAX = 4096
 HEARTBEAT_SUBSCRIPTIONS_MAX = 8192
+LOCKED_QUEUES_MAX = 100_000
 
 # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
 DELAY_LEVELS_MAX = 18

@@ -86,7 +86,7 @@ class BusClient:
         self.epoch = 0  # of the supervisor that welcomed us; 0: none
         self.seq = 0  # the last publication taken over
         self.syncs = 0
-        self.refusal = ""  # why the supervisor does not let this shard in; empty: it does, or is off
+        self.refusal = ""  # why the supervisor does not let it in; empty: it does, or is away
         self._behind = asyncio.Event()  # something was missed: a Sync is due
         self._pulsed = asyncio.Event()
         self._pulse_epoch = 0  # of the last Pulse: news of that supervisor reach us

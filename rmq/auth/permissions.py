@@ -16,7 +16,8 @@ Retry topics are their groups (resource.py), so that who may consume by one grou
 no other's.
 
 A row reads the request and may find nothing in it: then any account may ask. ProtocolError: what
-has to be there is missing, and nobody may.
+has to be there is missing, or there is more than is served, and nobody may. That is counted before
+it is looked what the user may do with each, which a frame has room to keep everybody waiting for.
 
 Example: wanted(Command(code=310, fields={"a": "g", "b": "t"}), "DefaultCluster") is
 [Wanted(topic("t"), {PUB})].
@@ -25,6 +26,7 @@ Example: wanted(Command(code=310, fields={"a": "g", "b": "t"}), "DefaultCluster"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from rmq import names
@@ -35,7 +37,7 @@ from rmq.codes import RequestCode as Code
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-from rmq.limits import HEARTBEAT_SUBSCRIPTIONS_MAX
+from rmq.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_SUBSCRIPTIONS_MAX, LOCKED_QUEUES_MAX
 
 Row = Callable[[Command, str], Iterable[Wanted]]
 
@@ -43,6 +45,9 @@ PUB, SUB = frozenset((Action.PUB,)), frozenset((Action.SUB,))
 CREATE, UPDATE = frozenset((Action.CREATE,)), frozenset((Action.UPDATE,))
 DELETE, GET = frozenset((Action.DELETE,)), frozenset((Action.GET,))
 ANY_USE = PUB | SUB | GET
+# Of one request. Of what is served a heartbeat has the most, 4096 groups and 8192 topics; requests
+# that make topics or groups have 10,000. Locks are of queues of few topics.
+WANTED_MAX = 20_000
 
 
 def wanted(command: Command, own_cluster: str) -> list[Wanted]:
@@ -51,9 +56,12 @@ def wanted(command: Command, own_cluster: str) -> list[Wanted]:
     if row is None:
         raise ProtocolError(f"request type {command.code} is open to nobody")
     try:
-        return list(row(command, own_cluster))
+        found = list(islice(row(command, own_cluster), WANTED_MAX + 1))
     except (TypeError, AttributeError, KeyError) as error:
         raise ProtocolError(f"parse authorization context error: {error}") from None
+    if len(found) > WANTED_MAX:
+        raise ProtocolError(f"a request about more than {WANTED_MAX} topics and groups")
+    return found
 
 
 # ---- what rows are made of
@@ -142,12 +150,15 @@ def _body(read: Callable[[Mapping[Any, Any]], Iterable[Wanted]]) -> Row:
 
 
 def _heartbeat(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    consumers = _list(body, "consumerDataSet")
+    if len(consumers) > HEARTBEAT_GROUPS_MAX:
+        raise ProtocolError(f"a heartbeat of more than {HEARTBEAT_GROUPS_MAX} groups")
     left = HEARTBEAT_SUBSCRIPTIONS_MAX
-    for consumer in _list(body, "consumerDataSet"):
+    for consumer in consumers:
         yield Wanted(group(_name(consumer, "groupName")), SUB)
         subscriptions = _list(consumer, "subscriptionDataSet")
         left -= len(subscriptions)
-        if left < 0:  # before it is looked what this user may do with each
+        if left < 0:
             raise ProtocolError(
                 f"a heartbeat of more than {HEARTBEAT_SUBSCRIPTIONS_MAX} subscriptions"
             )
@@ -156,9 +167,13 @@ def _heartbeat(body: Mapping[Any, Any]) -> Iterator[Wanted]:
 
 
 def _locks(body: Mapping[Any, Any]) -> Iterator[Wanted]:
+    """Each topic once, however many of its queues there are."""
     yield Wanted(group(_name(body, "consumerGroup")), SUB)
-    for queue in _list(body, "mqSet"):
-        yield Wanted(topic(_name(queue, "topic")), SUB)
+    queues = _list(body, "mqSet")
+    if len(queues) > LOCKED_QUEUES_MAX:
+        raise ProtocolError(f"a lock request for more than {LOCKED_QUEUES_MAX} queues")
+    for name in dict.fromkeys(_name(queue, "topic") for queue in queues):
+        yield Wanted(topic(name), SUB)
 
 
 def _assignment(body: Mapping[Any, Any]) -> Iterator[Wanted]:

@@ -46,13 +46,12 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
-from rmq.limits import HEARTBEAT_SUBSCRIPTIONS_MAX
+from rmq.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_SUBSCRIPTIONS_MAX
 from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-GROUPS_MAX = 4096  # of one heartbeat; ours
-# Of all its subscriptions together; ours. A frame has room for a minute of compiling SQL92, in
+# Of all subscriptions of a heartbeat together; ours. A frame has room for a minute of compiling SQL92, in
 # which nobody else would be served.
 EXPRESSION_CHARACTERS_MAX = 1 << 18
 
@@ -84,8 +83,8 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     without_subscriptions = fingerprint != 0 and bool_member(body, "withoutSub", False)
     consumers = list_member(body, "consumerDataSet")
     producers = list_member(body, "producerDataSet")
-    if len(consumers) + len(producers) > GROUPS_MAX:
-        raise ProtocolError(f"a heartbeat of more than {GROUPS_MAX} groups")
+    if len(consumers) + len(producers) > HEARTBEAT_GROUPS_MAX:
+        raise ProtocolError(f"a heartbeat of more than {HEARTBEAT_GROUPS_MAX} groups")
     _check_sizes(consumers)
     stale = fingerprint == 0
     retry_topics: list[RetryTopic] = []

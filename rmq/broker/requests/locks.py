@@ -22,8 +22,7 @@ from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-
-QUEUES_MAX = 100_000  # of one request; ours
+from rmq.limits import LOCKED_QUEUES_MAX
 
 
 class Context(Protocol):
@@ -59,8 +58,8 @@ def _read(context: Context, request: Request) -> tuple[str, list[MessageQueue], 
     if not names.is_client_id(client_id):
         raise ProtocolError("clientId of the lock request is empty, too long or not printable")
     items = list_member(body, "mqSet")
-    if len(items) > QUEUES_MAX:
-        raise ProtocolError(f"a lock request for more than {QUEUES_MAX} queues")
+    if len(items) > LOCKED_QUEUES_MAX:
+        raise ProtocolError(f"a lock request for more than {LOCKED_QUEUES_MAX} queues")
     queues = []
     for item in items:
         if not isinstance(item, Mapping):

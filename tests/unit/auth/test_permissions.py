@@ -108,8 +108,26 @@ def test_what_the_body_of_a_request_wants(
         (18, {"topicConfigList": [{}]}), (200, {}), (400, {"consumerGroup": "g"}),
         (34, {"consumerDataSet": [
             {"groupName": "g", "subscriptionDataSet": [{"topic": "t"}] * 4097}] * 2}),
+        (34, {"consumerDataSet": [{"groupName": "g"}] * 4097}),
+        (41, {"consumerGroup": "g", "mqSet": [{"topic": "t"}] * 100_001}),
+        (18, {"topicConfigList": [{"topicName": "t"}] * 20_001}),
+        (225, {"groupConfigList": [{"groupName": "g"}] * 20_001}),
     ],
 )  # fmt: skip
 def test_who_does_not_say_what_it_wants_is_refused(code: int, body: Any) -> None:
     with pytest.raises(ProtocolError):
         asked(code, body)
+
+
+def test_the_largest_requests_that_are_served_are_judged() -> None:
+    """Locks by their topics: a group has many queues of few."""
+    assert len(asked(34, {"consumerDataSet": [{"groupName": "g"}] * 4096})) == 4096
+    assert len(asked(18, {"topicConfigList": [{"topicName": "t"}] * 10_000})) == 10_000
+    queues = [{"topic": f"t{number % 2}"} for number in range(100_000)]
+    expected = [("Group:g", "Sub"), ("Topic:t0", "Sub"), ("Topic:t1", "Sub")]
+    assert asked(41, {"consumerGroup": "g", "mqSet": queues}) == expected
+
+
+def test_a_header_full_of_names_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="more than 20000 topics and groups"):
+        asked(208, consumerGroup="g", topicList="t;" * 20_001)
