@@ -51,8 +51,8 @@ from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-# Of all subscriptions of a heartbeat together; ours. A frame has room for a minute of compiling SQL92, in
-# which nobody else would be served.
+# Of all subscriptions of a heartbeat together; ours. A frame has room for a minute of compiling
+# SQL92, in which nobody else would be served.
 EXPRESSION_CHARACTERS_MAX = 1 << 18
 
 

@@ -85,14 +85,15 @@ class Transactions:
     # ---- start
 
     def load(self) -> None:
-        """Gives the reactor the half messages that are ended; from here on it takes more."""
+        """Gives the reactor the half messages that are ended; from here on it takes more.
+        StoreError: the disk does not give now what tells of them."""
         core, queues = self._context.core, self._context.queues
         minimum, maximum = queues.range(names.HALF_TOPIC, 0)
         first = self._offset(names.HALF_TOPIC, minimum, maximum)
         self._op_offset = self._offset(names.OP_HALF_TOPIC, *queues.range(names.OP_HALF_TOPIC, 0))
         core.start_transactions(first, 0)
         at = self._op_offset
-        while ops := self._ops(at):
+        while ops := self._ops_at_start(at):
             core.end_halves([half for halves in ops for half in halves if half >= first], 0)
             at += len(ops)
         self._load_aside()
@@ -101,6 +102,15 @@ class Transactions:
             first, _, halves = core.open_halves(0, HALVES_AT_ONCE)
             log.info("transactions open at the start: %d%s, from offset %d", len(halves),
                      " or more" if len(halves) == HALVES_AT_ONCE else "", first)  # fmt: skip
+
+    def _ops_at_start(self, offset: int) -> list[list[int]]:
+        try:
+            return self._ops(offset)
+        except StoreError as error:
+            raise StoreError(
+                f"op messages of transactions from {offset} on: {error}; without them what is ended "
+                "would be open, and could be committed once more"
+            ) from None
 
     def _load_aside(self) -> None:
         """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC: a transaction that was
@@ -147,18 +157,19 @@ class Transactions:
         offset = self._context.core.query_offset(GROUP.encode(), topic.encode(), 0)
         return max(minimum, min(offset, maximum))
 
-    def _ops(self, offset: int, or_fail: int = 0) -> list[list[int]]:
-        """What the next op messages say: of each the offsets of ended half messages."""
+    def _ops(self, offset: int) -> list[list[int]]:
+        """What the next op messages say: of each the offsets of ended half messages. StoreError:
+        the disk does not give them just now."""
         view = self._context.queues.view(names.OP_HALF_TOPIC, 0)
         if view is None:
             return []
         return [
-            self._halves_of(entry, or_fail)
-            for entry in self._context.queues.entries(view, offset, OPS_AT_ONCE)
+            self._halves_of(entry)
+            for entry in self._context.queues.entries(view, offset, OPS_AT_ONCE, or_fail=True)
         ]
 
-    def _halves_of(self, entry: Entry, or_fail: int) -> list[int]:
-        record = self._context.core.read_record(entry.physical_offset, or_fail)
+    def _halves_of(self, entry: Entry) -> list[int]:
+        record = self._context.core.read_record(entry.physical_offset, 1)
         if record is None:
             return []
         try:
@@ -212,7 +223,7 @@ class Transactions:
 
     async def _pass_ops(self, first: int) -> None:
         """Moves over op messages that tell only of half messages below `first`."""
-        while ops := self._ops(self._op_offset, or_fail=1):
+        while ops := self._ops(self._op_offset):
             done = 0
             while done < len(ops) and all(half < first for half in ops[done]):
                 done += 1

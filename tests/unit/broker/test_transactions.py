@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
@@ -11,6 +12,7 @@ from rmq.broker.clients.client import Client
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import CHECK_TARGETS_MAX, ProducerTable
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
@@ -115,6 +117,30 @@ async def test_an_op_message_that_cannot_be_read_now_is_not_passed(tmp_path: Pat
         core.withheld.clear()
         await broker.transactions.check()
         assert group_offset(core, OP) == 1
+
+
+@in_loop
+async def test_a_start_is_refused_while_op_messages_cannot_be_read(tmp_path: Path) -> None:
+    """What they end would be open, and committed once more."""
+    core = FakeCore()
+    half(core)
+    told = core.store(OP, 0, b"0,")
+    core.withheld.add(told.physical_offset)
+    with pytest.raises(StoreError, match="op messages of transactions from 0 on"):
+        async with control(tmp_path, core):
+            pass
+    core.withheld.clear()
+    core.memory_from[OP.encode(), 0] = 1
+    queue = tmp_path / "consumequeue" / OP / "0"
+    queue.mkdir(parents=True)
+    (way := queue / f"{0:020d}").mkdir()  # it can be opened, not read
+    with pytest.raises(StoreError, match="op messages of transactions from 0 on"):
+        async with control(tmp_path, core):
+            pass
+    way.rmdir()
+    del core.memory_from[OP.encode(), 0]
+    async with control(tmp_path, core):
+        assert core.ended_halves == {0}
 
 
 @in_loop
