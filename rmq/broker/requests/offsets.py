@@ -30,7 +30,7 @@ from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-from rmq.names import retry_topic
+from rmq.names import popped_topic, retry_topic
 from rmq.refusal import Refusal
 
 
@@ -156,7 +156,8 @@ async def clone_group_offset(context: Context, request: Request) -> Reply:
         if each in context.topics
         and (offline or group is None or not group.subscriptions or each in group.subscriptions)
     ]
-    if not topic:  # what it names was judged before; nobody else reads the source's retry topic
+    if not topic:  # what it names was judged before; nobody else reads the source's retry topics
+        copied = [each for each in copied if popped_topic(each, source) is None]
         for each in copied:
             if each != retry_topic(source):
                 context.access.require(request.asker, each, UPDATE)

@@ -19,6 +19,7 @@ from rmq.base.journal_file import OFFSETS_NAME
 from rmq.broker.tables import metadata_journal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError, StorePoisonedError
+from rmq.names import pop_retry_topics
 
 GROUPS = "subscriptionGroup.json"
 
@@ -397,10 +398,15 @@ async def test_offsets_are_cloned(tmp_path: Path) -> None:
         await broker.topics.create(TopicConfig("t", 2, 2))
         broker.offsets.commit("g", "t", 0, 4)
         broker.offsets.commit("g", "gone", 0, 4)
+        for popped in pop_retry_topics("g", "t"):
+            await broker.topics.create(TopicConfig(popped, 1, 1))
+            broker.offsets.commit("g", popped, 0, 4)
         client = broker.core.client()
         reply = await client.call(314, srcGroup="g", destGroup="h", offline=True)
         assert reply.code == 0
         assert broker.offsets.of("h", "t") == {0: 4}
+        for popped in pop_retry_topics("g", "t"):
+            assert broker.offsets.of("h", popped) == {}, "it pops from its own"
         assert broker.offsets.of("h", "gone") == {}
 
 
