@@ -34,8 +34,8 @@ TOPIC_QUEUES_MAX = 65535  # of one topic; ours, so that no request walks 2^31 qu
 GROUP_CHARACTERS_MAX = 120
 CLIENT_ID_CHARACTERS_MAX = 512  # ours; clients send ip@pid#nanoseconds and may add a unit name
 # Of one heartbeat, and of one request for locks (41, 42). Ours: a frame has room for a million, and
-# each is looked at by the thread that serves everybody's heartbeats. All groups together have two
-# subscriptions each: their topics, and their retry topics.
+# each is looked at by the thread that serves everybody's heartbeats. Subscriptions are those of all
+# groups together: each has its topic, and its retry topic.
 HEARTBEAT_GROUPS_MAX = 4096
 HEARTBEAT_SUBSCRIPTIONS_MAX = 8192
 LOCKED_QUEUES_MAX = 100_000

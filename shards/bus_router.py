@@ -8,7 +8,7 @@
     Change(items)     ->       merged, published as News  ->  taken over
                                waits for the prompt ones  <-  Applied(seq)
                       <-       Changed(applied, late)
-    Beat              ->       (silent for SILENT_S: state `silent`, and asked for no one answer)
+    Beat              ->       (silent for SILENT_S: state `silent`, not asked to push a reply)
     Ready(not serving) ->      its log is opened anew, it has no beats until the next Hello
                                Pulse(seq) each second     ->  behind? Sync
 

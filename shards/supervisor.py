@@ -340,8 +340,8 @@ class Supervisor:
             log.warning("shard %d: %s: %s", shard.index, otherwise, error)
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
-        """Takes the shard's permission to write, or gives it back; holds over restarts. Noted first
-        or not done; but given back before, as a disk that is full keeps no shard from sends."""
+        """Takes the shard's permission to write, or gives it back; holds over restarts. It is taken
+        when that is noted, and given back before: no full disk keeps a shard from sends."""
         if shard.state == states.REOPENING:
             raise BusError(f"shard {shard.index} opens its log anew: try again when it serves")
         was_on, shard.drain = shard.drain, on
