@@ -86,7 +86,7 @@ class Transactions:
 
     def load(self) -> None:
         """Gives the reactor the half messages that are ended; from here on it takes more.
-        StoreError: the disk does not give now what tells of them."""
+        StoreError: the disk does not give the list of what tells of them."""
         core, queues = self._context.core, self._context.queues
         minimum, maximum = queues.range(names.HALF_TOPIC, 0)
         first = self._offset(names.HALF_TOPIC, minimum, maximum)
@@ -105,7 +105,7 @@ class Transactions:
 
     def _ops_at_start(self, offset: int) -> list[list[int]]:
         try:
-            return self._ops(offset)
+            return self._ops(offset, at_start=True)
         except StoreError as error:
             raise StoreError(
                 f"op messages of transactions from {offset} on: {error}; without them what is ended "
@@ -157,19 +157,27 @@ class Transactions:
         offset = self._context.core.query_offset(GROUP.encode(), topic.encode(), 0)
         return max(minimum, min(offset, maximum))
 
-    def _ops(self, offset: int) -> list[list[int]]:
+    def _ops(self, offset: int, *, at_start: bool = False) -> list[list[int]]:
         """What the next op messages say: of each the offsets of ended half messages. StoreError:
-        the disk does not give them just now."""
+        the disk does not give them just now; at the start one alone is passed, as a broker that
+        does not start for it is worse than a message that comes twice."""
         view = self._context.queues.view(names.OP_HALF_TOPIC, 0)
         if view is None:
             return []
         return [
-            self._halves_of(entry)
+            self._halves_of(entry, at_start)
             for entry in self._context.queues.entries(view, offset, OPS_AT_ONCE, or_fail=True)
         ]
 
-    def _halves_of(self, entry: Entry) -> list[int]:
-        record = self._context.core.read_record(entry.physical_offset, 1)
+    def _halves_of(self, entry: Entry, at_start: bool) -> list[int]:
+        try:
+            record = self._context.core.read_record(entry.physical_offset, 1)
+        except StoreError as error:
+            if not at_start:
+                raise
+            log.error("op message at %d: %s; producers are asked again about what it ends, and a "
+                      "commit may store its message twice", entry.physical_offset, error)  # fmt: skip
+            return []
         if record is None:
             return []
         try:
