@@ -5,8 +5,9 @@
 #     a record, checked                    a row, if its topic, queue, offset and time are wanted
 #     BLANK                                the segment's end
 #     a record whose body is damaged       damage of its topic; what follows it is judged by itself
-#     zeros, or anything else              damage: told once, then on to the next valid record;
-#                                          none left: the end
+#     zeros, or anything else              damage: told once, then on to the next valid record, or
+#                                          to the segment's end: who knows the log to end before
+#                                          that says so by the segment's length
 #     the start of a range that was cut    no damage: the record before it reaches into the range
 #     the end of a range that was cut      damage there is told by this range: the next one begins
 #                                          with its first valid record, and cannot know of it
@@ -36,6 +37,7 @@ cdef class LogReader:
     cdef object decide          # (topic) -> list of (queue id or -1, first, end)
     cdef int fd                 # borrowed
     cdef int64_t segment_start, segment_end     # physical offsets; the file's length counts
+    # Of the next record. Less than `end` when all is done: no record of the range was found.
     cdef readonly int64_t position
     cdef int64_t end
     cdef int64_t from_ms, until_ms              # store times [from, until)

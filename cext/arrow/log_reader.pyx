@@ -228,7 +228,10 @@ cdef class LogReader:
                     break
                 status = self._take(&view)
                 self.position += view.total_bytes
-            elif status == Status.NOT_FOUND or self.position >= self.segment_end:
+            elif status == Status.NOT_FOUND:
+                self.position = self.segment_end
+                break
+            elif self.position >= self.segment_end:
                 break
             elif status == Status.NOT_READY or status == Status.CORRUPT:
                 if self.started and view.problem == BAD_BODY_CRC:
@@ -242,11 +245,11 @@ cdef class LogReader:
                                              self.segment_end if self.started else self.end)
                     if found < -1:
                         return <int> found
-                    if found == -1:
+                    if found == -1 and not self.started:
                         break
                     status = self._take_damage(&view) if self.started else Status.OK
                     if status == Status.OK:
-                        self.position = found
+                        self.position = found if found >= 0 else self.segment_end
                         self.started = True
             if status != Status.OK:
                 return status

@@ -6,8 +6,9 @@
 Any store of RocketMQ's format: ours or Apache's, live or a copy, one shard or all of a machine
 (shard-1, shard-2, .. beside it). Only commitlog/ is read, cut into ranges of physical offsets that
 are read in parallel; every record is checked against its checksum. The log ends in the last file
-that holds a record anywhere: what those before it have lost is damage. What retention deletes
-between plan and read is a DataLossError, unless failOnDataLoss=false.
+that holds a record anywhere: what those before it have lost is damage, be it the end of a file, all
+of it, or the file itself. What retention deletes between plan and read is a DataLossError, unless
+failOnDataLoss=false.
 
 Without topic, subscribePattern or assign all topics are read but RocketMQ's own. Messages that no
 queue shows (half messages) are left out; those of a topic that was deleted are there as long as
@@ -28,6 +29,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from cext.arrow.decoder import Decoder
 from cext.arrow.log_reader import LogReader
 from rmq.arrow.batches import BatchMaker
 from rmq.arrow.offsets import (
@@ -53,13 +55,14 @@ FOR_EVER = 1 << 62
 class LogRange(NamedTuple):
     """Records that begin at [start, end) of the log, in one file."""
 
-    path: str
+    path: str  # where it is lost: the name of a file that would begin there
     segment_start: int
     segment_end: int  # of the file, or where the log ends in it
     start: int
     end: int
     broker_name: str
     shard: int
+    is_lost: bool = False  # files behind have records, and none has these
 
 
 class StoreLog:
@@ -87,32 +90,39 @@ class StoreLog:
         name = self._options.broker_name or "broker-a"
         name = f"{name}-{shard}" if shard else name
         wanted = max(1, (self._options.min_partitions or 1))
-        total = sum(end - start for _, start, end in found)
+        total = sum(end - start for _, start, end, is_lost in found if not is_lost)
         step = max(1 << 16, min(RANGE_BYTES, -(-total // wanted)))
         if self._options.max_bytes_per_partition:
             step = min(step, self._options.max_bytes_per_partition)
-        return [
-            LogRange(str(path), start, end, at, min(at + step, end), name, shard)
-            for path, start, end in found
-            for at in range(start, end, step)
-        ]
+        ranges: list[LogRange] = []
+        for path, start, end, is_lost in found:
+            piece = end - start if is_lost else step  # told once
+            ranges += [
+                LogRange(str(path), start, end, at, min(at + piece, end), name, shard, is_lost)
+                for at in range(start, end, piece)
+            ]
+        return ranges
 
-    def _segments(self, directory: Path) -> list[tuple[Path, int, int]]:
-        """(file, where it begins, where the log ends in it). What retention takes away just now was
-        not there."""
+    def _segments(self, directory: Path) -> list[tuple[Path, int, int, bool]]:
+        """(file, where it begins, where the log ends in it, whether it is lost). What retention
+        takes away just now was not there."""
         names = sorted(path for path in directory.iterdir() if NAME.fullmatch(path.name))
         probes = [_Probe(self._plan, path) for path in names]
         # Those made ahead hold nothing; of others a disk may have lost the first records.
         while probes and probes[-1].log_end == probes[-1].start:
             probes.pop()
-        found: list[tuple[Path, int, int]] = []
+        found: list[tuple[Path, int, int, bool]] = []
+        behind = -1  # where the next file is to begin; -1: not known
         for probe in probes:
             first_ms = probe.ask("first_stored_ms", -1)
+            if 0 <= behind < probe.start:
+                found.append((directory / f"{behind:020d}", behind, probe.start, True))
             if self._ends.kind == "time" and first_ms >= max(self._ends.time_ms, 1):
                 break  # store times do not decrease along the log
             if probe.size:
                 end = probe.log_end if probe is probes[-1] else probe.start + probe.size
-                found.append((probe.path, probe.start, end))
+                found.append((probe.path, probe.start, end, False))
+            behind = -1 if probe.is_gone else probe.start + probe.size
         return found
 
     def read(self, ranges: Iterable[LogRange]) -> Iterator[Any]:
@@ -122,9 +132,12 @@ class StoreLog:
         maker = BatchMaker(plan.schema, decoder.columns)
         topics = Topics(self._options, self._starts, self._ends)
         for each in ranges:
+            decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
+            if each.is_lost:
+                _add_lost(decoder, each)
+                continue
             try:
                 with Path(each.path).open("rb", buffering=0) as file:
-                    decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
                     reader = LogReader(
                         decoder, file.fileno(), each.segment_start,
                         min(os.fstat(file.fileno()).st_size, each.segment_end - each.segment_start),
@@ -141,19 +154,18 @@ class StoreLog:
 
     def _fill(self, reader: LogReader, each: LogRange, file: IO[bytes]) -> bool:
         """Whether the range is done. A file that is used anew for the log's end meanwhile holds
-        other records than those of the range, or none: that is no damage, but loss."""
-        damage = ""
+        other records than those of the range, or none: that is no damage, but loss. One that is
+        only deleted has them all, for whom it is open."""
+        at, met, damage = reader.position, reader.decoder.damaged, ""
         try:
             done = reader.fill()
         except ValueError as error:
-            damage, done = str(error), True
-        if done and (damage or reader.position < each.end) and not _is_still(each.path, file):
-            self._lost(each, reader.position)
+            at, damage, done = reader.position, str(error), True
+        is_short = reader.decoder.damaged > met or (done and reader.position < each.end)
+        if is_short and not _is_still(each.path, file):
+            self._lost(each, at)
         elif damage:
-            raise DamagedMessageError(
-                f"{each.path}, log offset {reader.position}: {damage};"
-                " mode=permissive or mode=dropmalformed reads on"
-            )
+            raise _damaged(each, at, damage)
         return done
 
     def _lost(self, each: LogRange, start: int) -> None:
@@ -161,6 +173,20 @@ class StoreLog:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{text}; failOnDataLoss=false reads what is left")
         log.warning("%s; going on without them", text)
+
+
+def _add_lost(decoder: Decoder, each: LogRange) -> None:
+    try:
+        decoder.damage(-1, "no file of the commit log has these bytes")
+    except ValueError as error:
+        raise _damaged(each, each.start, str(error)) from None
+
+
+def _damaged(each: LogRange, offset: int, reason: str) -> DamagedMessageError:
+    return DamagedMessageError(
+        f"{each.path}, log offset {offset}: {reason};"
+        " mode=permissive or mode=dropmalformed reads on"
+    )
 
 
 class Topics:
@@ -208,10 +234,11 @@ class _Probe:
     def __init__(self, plan: ReadPlan, path: Path) -> None:
         self._plan = plan
         self.path, self.start = path, int(path.name)
+        self.is_gone = False
         try:
             self.size = path.stat().st_size
         except FileNotFoundError:
-            self.size = 0
+            self.size, self.is_gone = 0, True
 
     @cached_property
     def log_end(self) -> int:
@@ -227,7 +254,7 @@ class _Probe:
                 )  # fmt: skip
                 return int(getattr(reader, question)())
         except FileNotFoundError:
-            self.size = 0
+            self.size, self.is_gone = 0, True
             return otherwise
 
 

@@ -85,7 +85,7 @@ def spoil(path: Path, number: int, kind: str) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["body", "magic", "length", "zeros", "two", "two bodies"])
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_wherever_a_log_is_cut_damage_is_told_once(tmp_path: Path, number: int, kind: str) -> None:
     path = tmp_path / "00000000000000000000"
     bounds = spoil(path, min(number, 3) if "two" in kind else number, kind)

@@ -52,6 +52,39 @@ def test_a_file_that_has_lost_its_first_record_ends_no_log(image: StoreImage, se
     assert rows["_corrupt"].null_count == len(wanted)
 
 
+def lose(image: StoreImage, what: str) -> int:
+    """Takes something from the second of three files; where what is lost begins."""
+    path = image.segment_path(1)
+    last = [each for each in image.records if each.offset < 2 * SEGMENT][-1].offset
+    if what == "its end":  # the last record, and the BLANK behind it
+        image.patch_log(last, bytes(2 * SEGMENT - last))
+        return last
+    if what == "some of its length":
+        os.truncate(path, last - SEGMENT)
+        return last
+    if what == "all records":
+        path.write_bytes(bytes(SEGMENT))
+    elif what == "its length":
+        os.truncate(path, 0)
+    else:
+        path.unlink()
+    return SEGMENT
+
+
+@pytest.mark.parametrize(
+    "what", ["its end", "some of its length", "all records", "its length", "the file"]
+)
+def test_what_is_lost_before_the_last_file_is_damage(image: StoreImage, what: str) -> None:
+    at = lose(image, what)
+    wanted = [each.offset for each in image.records if not at <= each.offset < 2 * SEGMENT]
+    with pytest.raises(DamagedMessageError, match=f"{image.log_directory}.*, log offset {at}: "):
+        offsets(image)
+    assert offsets(image, mode="dropmalformed") == wanted
+    rows = rmq.scan_store(image.root, threads=1, mode="permissive").read_all()
+    assert rows.num_rows == len(wanted) + 1
+    assert rows["_corrupt"].null_count == len(wanted)
+
+
 def test_files_behind_the_last_record_are_not_read(image: StoreImage) -> None:
     assert offsets(image) == [each.offset for each in image.records]
     for number in (1, 2):
@@ -80,6 +113,15 @@ def test_what_retention_deletes_since_the_plan_is_lost(
         found = others.read_all()["physicalOffset"].to_pylist()
     assert found == [each.offset for each in image.records if each.offset >= SEGMENT]
     assert f"{lost}going on without them" in caplog.text
+
+
+def test_a_file_that_is_deleted_while_it_is_read_is_read_to_its_end(image: StoreImage) -> None:
+    reader = rmq.scan_store(image.root, threads=1, batch_rows=5, columns=["physicalOffset"])
+    found = reader.read_next_batch()["physicalOffset"].to_pylist()
+    assert len(found) == 5
+    image.segment_path(0).unlink()
+    found += reader.read_all()["physicalOffset"].to_pylist()
+    assert found == [each.offset for each in image.records]
 
 
 @pytest.mark.parametrize("mode", ["failfast", "dropmalformed"])
