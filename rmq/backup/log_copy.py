@@ -6,9 +6,13 @@
 
 What the copy has is compared with the store by the last record of each segment: when that stands
 in both at the same place (it has its offset in the queue, its place and its time in it), all
-before it is the same. A log that ends earlier, or has another record there, has lost its end in a
-power cut or was cut back to that of another master. The copy is not changed then, since it may
-hold what the store has lost.
+before it is the same. A log that ends earlier, or has another record there or across that place,
+has lost its end in a power cut or was cut back to that of another master. The copy is not changed
+then, since it may hold what the store has lost.
+
+Where the log ends is for the next start to say, which may find less than there is: it goes on to a
+segment that begins with a record, and behind a BLANK. So a segment is complete only if a start
+would leave it: where a power cut took its end and the next one's first page, the log goes on in it.
 
 A run goes up to the end of the segment that is written when it begins, not on and on behind a fast
 producer. Retention may delete, or use anew under another name, the first segments meanwhile: after
@@ -28,7 +32,13 @@ from pathlib import Path
 
 from rmq.backup.byte_copy import copy_bytes, crc32_of
 from rmq.backup.manifest import SegmentCopy
-from rmq.backup.segment_scan import SegmentScan, has_record, scan_segment
+from rmq.backup.segment_scan import (
+    SegmentScan,
+    begins_with_record,
+    has_record,
+    is_across,
+    scan_segment,
+)
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError, StoreError
 from rmq.format.store_files import Blank, Segment, next_record, numbered_files, record_at
@@ -82,14 +92,8 @@ class LogCopy:
     def _used(self, files: list[Path]) -> list[int]:
         """The segments up to the one that is written; the first one if none is."""
         used = 0
-        for number, path in reversed(list(enumerate(files))):
-            try:
-                with closing(Segment(path)) as segment:
-                    if has_record(segment):
-                        used = number
-                        break
-            except (FileNotFoundError, ValueError):
-                pass  # deleted just now; or made, and without a length yet
+        while (following := self._behind(files, used)) > used:
+            used = following
         size = self._bytes(files)
         starts = [int(path.name) for path in files[: used + 1]]
         for before, start in pairwise(starts):
@@ -99,6 +103,28 @@ class LogCopy:
                     "see what `rmq store check` says"
                 )
         return starts
+
+    def _behind(self, files: list[Path], number: int) -> int:
+        """The segment to which a start goes on from this one; the same: it ends the log here."""
+        if number + 1 >= len(files):
+            return number
+        if not files[number + 1].exists():  # retention takes those before it first
+            return number if files[number].exists() else number + 1
+        if _holds(files[number + 1], begins_with_record):
+            return number + 1
+        following = number + 1
+        if not _holds(files[number + 1], has_record):
+            # Of one that is lost a start sees only whether the next one begins with a record.
+            following += 1
+            if following >= len(files) or not _holds(files[following], begins_with_record):
+                return number
+        return following if _holds(files[number], self._is_left) else number
+
+    def _is_left(self, segment: Segment) -> bool:
+        """Whether its records lead to its end."""
+        known = self._known.get(segment.start)
+        at = 0 if known is None else known.last_record if known.complete else known.end
+        return scan_segment(segment, max(at, 0), followed=False).complete
 
     def _keep_older(self, starts: list[int]) -> None:
         older = sorted(start for start in self._known if not starts or start < starts[0])
@@ -170,6 +196,8 @@ class LogCopy:
             ends = str(error) == "zeros" and next_record(segment, at + 1) < 0
             if ends and not followed:
                 raise self._other_log(segment.start + at, "ends before") from None
+            if is_across(segment, at):
+                raise self._other_log(segment.start + at, "has another record at") from None
             self.problems.append(f"{segment.path}:{at}: no record: {error}; the copy has it whole")
             return
         size = 8 if isinstance(found, Blank) else found.size
@@ -237,6 +265,14 @@ class LogCopy:
                    key=lambda each: each.start, default=None)  # fmt: skip
         if last is not None and (not starts or last.start > starts[-1]):
             raise self._other_log(last.start + last.last_record, "ends before")
+
+
+def _holds(path: Path, question: Callable[[Segment], bool]) -> bool:
+    try:
+        with closing(Segment(path)) as segment:
+            return question(segment)
+    except (FileNotFoundError, ValueError):
+        return False  # deleted just now; or made, and without a length yet
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -21,7 +21,14 @@ from collections.abc import Callable
 
 from rmq.backup.manifest import DamagedPlace
 from rmq.errors import ProtocolError
-from rmq.format.store_files import Blank, Record, Segment, next_record, record_at
+from rmq.format.store_files import (
+    RESYNC_BYTES,
+    Blank,
+    Record,
+    Segment,
+    next_record,
+    record_at,
+)
 
 TOLD_BYTES = 1 << 20
 
@@ -96,3 +103,27 @@ def _ends_in_zero(record: Record) -> bool:
 def has_record(segment: Segment) -> bool:
     """Whether something was written into it, which need not begin with a record any more."""
     return next_record(segment, 0) >= 0
+
+
+def begins_with_record(segment: Segment) -> bool:
+    return isinstance(_found_at(segment, 0), Record)
+
+
+def is_across(segment: Segment, at: int) -> bool:
+    """Whether a record, or the BLANK, begins before the place and reaches over it."""
+    place = next_record(segment, max(0, at - RESYNC_BYTES))
+    while 0 <= place < at:
+        found = _found_at(segment, place)
+        if isinstance(found, Blank):
+            return True
+        place = place + found.size if found is not None else next_record(segment, place + 1)
+        if found is not None and place > at:
+            return True
+    return False
+
+
+def _found_at(segment: Segment, at: int) -> Record | Blank | None:
+    try:
+        return record_at(segment.data, at, segment.start + at)
+    except ProtocolError:
+        return None

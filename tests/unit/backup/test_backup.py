@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.backups import back_up, copy, image, refused, run, segments
-from support.store_image import SEGMENT, StoreImage, open_store
+from support.store_image import SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.state_copy import read_state
 from rmq.base.json_file import JsonFile
@@ -265,6 +265,52 @@ def test_another_log_is_refused_and_the_backup_left_as_it_is(
     assert "has another record at" in refused(*words)
     assert segments(copy) == before
     assert run("backup", "--check", copy).exit_code == 0
+
+
+def gone_on(image: StoreImage, first: Placed) -> StoreImage:
+    """The store with other records, which are longer, from this one on."""
+    other = StoreImage(image.root).add_many(image.records.index(first))
+    assert other.end == first.offset
+    while other.end // SEGMENT < image.end // SEGMENT or other.end % SEGMENT < SEGMENT // 2:
+        other.add(b"topic-0", 0, b"other" * 600)
+    return other.write_log()
+
+
+def test_what_a_start_throws_away_ends_no_segment(
+    image: StoreImage, copy: Path, tmp_path: Path
+) -> None:
+    """A power cut takes the end of a segment and the first page of the next one. What is behind is
+    not reached by a start, which goes on writing in the first of the two."""
+    last = [each for each in image.records if each.offset < 3 * SEGMENT][-1]
+    image.patch_log(last.offset, bytes(3 * SEGMENT - last.offset))
+    image.patch_log(3 * SEGMENT, bytes(4096))
+    shutil.copytree(image.log_directory, tmp_path / "started" / "commitlog")
+    assert open_store(tmp_path / "started")[2]["log_end"] == last.offset
+    assert back_up(image, copy)["log_end"] == last.offset
+    other = gone_on(image, last)
+    assert back_up(image, copy)["log_end"] == other.end
+    assert segments(copy) == segments(image.root)
+    assert run("backup", "--check", copy).exit_code == 0
+
+
+def test_a_segment_without_a_record_is_passed_as_by_a_start(image: StoreImage, copy: Path) -> None:
+    image.segment_path(3).write_bytes(bytes(SEGMENT))
+    result = run("backup", "--store", image.root, "--to", copy)
+    assert result.exit_code == 1
+    assert f"damage in the store: {image.segment_path(3)}:0: {SEGMENT} bytes" in result.output
+    assert back_up(image, copy)["log_end"] == image.end
+    assert segments(copy) == segments(image.root)
+
+
+def test_other_records_across_the_last_one_of_the_copy_are_another_log(
+    image: StoreImage, copy: Path
+) -> None:
+    back_up(image, copy)
+    before = segments(copy)
+    gone_on(image, [each for each in image.records if each.offset < 4 * SEGMENT][-20])
+    text = refused("backup", "--store", image.root, "--to", copy)
+    assert "has another record at" in text
+    assert segments(copy) == before
 
 
 def test_directories_that_are_not_what_they_should_be_end_with_2(
