@@ -13,10 +13,11 @@ and syncs the directory. So the name always stands for either the old or the new
 damage to the other.
 
 load() reads the file, or the .bak when the file is missing, empty or damaged, and says in the log
-which file is damaged in what way and since when changes are lost. What the disk cannot read (EIO)
-is damaged, too; one that may not be read, or not now, is a StoreError, and stays as it is. It takes
-fastjson's liberties (integer keys without quotes), so a file written by Apache RocketMQ loads
-unchanged. Where no whole copy is left, it is for the file's owner to say what becomes of the start:
+which file is damaged in what way and since when changes are lost. What the disk cannot read, or
+the file system finds damaged, is damaged, too; one that may not be read, or not now, is a
+StoreError, and stays as it is. It takes fastjson's liberties (integer keys without quotes), so a
+file written by Apache RocketMQ loads unchanged. Where no whole copy is left, it is for the file's
+owner to say what becomes of the start:
 
     lost     goes on with nothing: this is what is lost then, and who can set it right
     advice   refused: going on would do what cannot be taken back; this is what helps
@@ -68,6 +69,9 @@ from rmq.format import fastjson
 log = logging.getLogger("rmq.base.json_file")
 
 FILE_BYTES_MAX = 1 << 30
+# What a file system says of a damaged file: the sector cannot be read; ext4, XFS and btrfs: what is
+# there does not fit its checksum, or the structures that lead to it are broken.
+UNREADABLE = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN})
 CHECKSUM = "rmqChecksum"
 CHECKSUM_AT_END = re.compile(rb',\s*"rmqChecksum":\s*"([0-9a-f]{8})"\s*\}\s*\Z')
 CONTROL = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")  # zeros where a page is gone, above all
@@ -113,7 +117,7 @@ class JsonFile:
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
-                if isinstance(error, OSError) and error.errno != errno.EIO:
+                if isinstance(error, OSError) and error.errno not in UNREADABLE:
                     raise StoreError(f"{path} cannot be read: {error.strerror}") from None
                 damaged[path] = str(error)
                 log.warning("%s is damaged: %s", path, error)

@@ -84,13 +84,14 @@ def test_a_file_that_may_not_be_read_is_not_taken_for_a_damaged_one(
     assert file.load() == {"n": 1 if name == "a.json.bak" else 2}
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.EBADMSG, errno.EUCLEAN])
 def test_what_the_disk_cannot_read_gives_way_to_its_backup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = JsonFile(tmp_path / "a.json")
     file.save({"n": 1})
     file.save({"n": 2})
-    refuse(monkeypatch, "a.json", errno.EIO)
+    refuse(monkeypatch, "a.json", number)
     assert file.load() == {"n": 1}
     assert (tmp_path / "a.json.damaged").exists()
 
