@@ -158,12 +158,15 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, before: Mapping[QueueKey, int], ends: Mapping[QueueKey, Ends]
     ) -> dict[QueueKey, Ends]:
         """A slave may lack what was read of its master, which is away: there is nothing new then.
-        Whether it is lost is said when a master answers."""
+        Whether it is lost is said when a master answers. What AvailableNow is to read was there,
+        too: the readers wait for it, and a slave that lacks it ends no run."""
         found = dict(ends)
-        for key, offset in before.items():
+        target = self._target or {}
+        for key in (*before, *(key for key in target if key not in before)):
             if key.broker in self.view.slaves:
-                first, last = found.get(key, (offset, offset))
-                found[key] = Ends(first, max(last, offset))
+                least = max(before.get(key, 0), target[key].last if key in target else 0)
+                first, last = found.get(key) or target.get(key) or Ends(least, least)
+                found[key] = Ends(first, max(last, least))
         return found
 
     def _next(self, before: Mapping[QueueKey, int], after: dict[QueueKey, int]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from support.scripted_peer import ScriptedPeer
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from rmq.arrow.options import read_options
 from rmq.arrow.queues import DataLossError
@@ -115,6 +115,20 @@ def test_available_now_begins_no_later_than_it_ends() -> None:
     with stream(brokers := Brokers(MASTER), startingOffsets="latest") as reader:
         brokers.end = 9
         assert reader.initialOffset() == at(9)
+
+
+def test_available_now_ends_where_its_master_did() -> None:
+    """Which is away since: what its slave lacks is waited for, and no end of the run."""
+    brokers = Brokers(MASTER)
+    with stream(brokers) as reader:
+        brokers.end = 2000
+        reader.prepareForTriggerAvailableNow()
+        assert reader.latestOffset(at(0), ReadMaxRows(1500)) == at(1500)
+        brokers.addresses[SLAVE] = brokers.addresses.pop(MASTER)
+        brokers.end = 900
+        assert reader.latestOffset(at(1500), ReadAllAvailable()) == at(2000)
+        assert reader.latestOffset(at(2000), ReadAllAvailable()) == at(2000)
+        assert reader.latestOffset({}, ReadAllAvailable()) == at(2000)
 
 
 def test_available_now_goes_back_behind_no_checkpoint() -> None:
