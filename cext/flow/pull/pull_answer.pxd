@@ -3,7 +3,8 @@
     found       reply header + the records as iovecs, in the ring or the page cache
     fetched     reply header + the buffer that a disk fetch has filled
     nothing     held until a message comes (long polling), or 19, 20, 21 (docs/protocol.md, Pulling)
-    damage      held while the queue is mended from the log, then refused with the place
+    damage      held while the queue is mended from the log, then refused with the place; busy as
+                long as it could not be mended and may not be damaged at all
 
 Whatever is answered, the job is freed; what is held is not. A connection that has no room for the
 answer is closed.

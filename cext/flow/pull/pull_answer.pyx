@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
-from cext.base.status cimport ABSENT
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY
 from cext.flow.context.options cimport SLAVE_READ_OFF, SLAVE_READ_UNSET
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
@@ -165,9 +165,18 @@ cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil
 
 
 cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
-    """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever."""
+    """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever.
+    Where that has failed for now the log may have the message: the client comes again."""
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
-    if queue == NULL or s.append.queues.mend(queue, offset) != ABSENT:
+    cdef int status = <int> CORRUPT if queue == NULL else s.append.queues.mend(queue, offset)
+    cdef char remark[256]
+    if status == NOT_READY:
+        snprintf(remark, sizeof(remark), b"[OVERLOAD]topic %.100s queue %d: offset %lld could not "
+                 b"be made anew from the commit log, and is tried again in a minute",
+                 job.topic.name, job.queue_id, <long long> offset)
+        refuse_busy(s, job, remark)
+        return True
+    if status != ABSENT:
         return False
     drop_fetch(s, job)
     if s.turn.stopping or s.turn.now_ms - job.arrived_ms >= MEND_WAIT_MS:

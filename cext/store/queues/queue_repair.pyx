@@ -113,13 +113,16 @@ cdef class QueueRepair:
 
     # ---- the reactor's side
 
-    cdef bint is_vain(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
+    cdef int vain_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
+        cdef int found = Status.OK
         cdef int i
         for i in range(VAIN_MAX):
             if (self.vain[i].serial == serial and now_ms < self.vain[i].until_ms
                     and self.vain[i].from_offset <= offset < self.vain[i].to_offset):
-                return True
-        return False
+                if self.vain[i].is_lost:
+                    return Status.CORRUPT
+                found = Status.NOT_READY
+        return found
 
     cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil:
         cdef Vain* v = &self.vain[self.next_vain]
@@ -128,6 +131,7 @@ cdef class QueueRepair:
         v.from_offset = r.vain_from
         v.to_offset = r.vain_to
         v.until_ms = now_ms + KNOWN_MS
+        v.is_lost = r.status == Status.CORRUPT
 
     cdef Repair* slot_for(self, uint64_t serial) noexcept nogil:
         cdef Repair* found = NULL

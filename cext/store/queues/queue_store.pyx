@@ -549,10 +549,14 @@ cdef class QueueStore(QueueTable):
         cdef Repair* r
         cdef Chunk* head = queue.head
         cdef QueueEntry entry
+        cdef int known
         if (self.repair is None or offset < queue.min_offset
-                or offset >= queue_memory_offset(queue) or queue.topic_length >= REPAIR_TOPIC_BYTES
-                or self.repair.is_vain(queue.serial, offset, self.now_ms)):
+                or offset >= queue_memory_offset(queue)
+                or queue.topic_length >= REPAIR_TOPIC_BYTES):
             return Status.CORRUPT
+        known = self.repair.vain_status(queue.serial, offset, self.now_ms)
+        if known != Status.OK:
+            return known
         r = self.repair.slot_for(queue.serial)
         if r == NULL or r.state != REPAIR_FREE:
             return Status.ABSENT                # this one, or another, comes first
@@ -569,7 +573,7 @@ cdef class QueueStore(QueueTable):
             queue_entry_load(head.entries, &entry)
             if entry.physical_offset > 0:
                 r.high_physical = entry.physical_offset
-        return Status.ABSENT if self.repair.ask(r) else <int> Status.CORRUPT
+        return Status.ABSENT if self.repair.ask(r) else <int> Status.NOT_READY
 
     cdef Queue* _queue_of(self, const Repair* r) noexcept nogil:
         cdef Queue* queue = self.find_queue(r.topic, r.topic_length, r.queue_id)
@@ -588,6 +592,7 @@ cdef class QueueStore(QueueTable):
                 repair_move(r, REPAIR_WRITING)
                 self._push(job)
             else:
+                self.reader_files.forget(r.serial)      # as below: the file on the disk is sound
                 repair_move(r, REPAIR_OVER)
             r = self.repair.answer()
 
@@ -610,7 +615,7 @@ cdef class QueueStore(QueueTable):
         return NULL
 
     cdef void repair_logged(self, Repair* r) noexcept nogil:
-        # Also when nothing was wrong: if it is met again, it is not the entry.
+        # Also when nothing was wrong: it would be found right again and again.
         if r.status != Status.OK or r.mended == 0:
             self.repair.note_vain(r, self.now_ms)
         self.repair.free_slot(r)

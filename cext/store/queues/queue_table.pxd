@@ -50,8 +50,9 @@ cdef class QueueTable:
                            int32_t queue_id) noexcept nogil
     cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
                            int32_t queue_id) noexcept nogil
-    # What was read at `offset` cannot be: ABSENT (it is made anew from the log, ask again), or
-    # CORRUPT (the log has nothing for it). The subclass does it.
+    # What was read at `offset` cannot be: ABSENT (it is made anew from the log, ask again),
+    # CORRUPT (the log has nothing for it), or NOT_READY (that failed for now, and the log may have
+    # it: it is tried again in a minute). The subclass does it.
     cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil
     # Takes a queue out of the table; the struct stays the caller's.
     cdef void take_out(self, Queue* queue) noexcept nogil
@@ -73,6 +74,7 @@ cdef class QueueTable:
     cdef int grow(self, int64_t slots) noexcept nogil
     cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
                         uint8_t* out) noexcept nogil
+    cdef int _mend_read(self, Queue* queue, int64_t offset) noexcept nogil
 
 # Makes one of the arrays of queues longer; OK | POOL_EMPTY.
 cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil

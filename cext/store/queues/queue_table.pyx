@@ -162,13 +162,17 @@ cdef class QueueTable:
         cdef int got = self.read_entries(queue, offset, min(max_entries, READ_ENTRIES), entries)
         cdef int i
         if got == Status.CORRUPT:
-            return self.mend(queue, offset)
+            return self._mend_read(queue, offset)
         for i in range(got):
             queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &out[i])
             if queue_entry_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
-                return i if i > 0 else self.mend(queue, offset)
+                return i if i > 0 else self._mend_read(queue, offset)
         return got
+
+    cdef int _mend_read(self, Queue* queue, int64_t offset) noexcept nogil:
+        return (Status.ABSENT if self.mend(queue, offset) == Status.ABSENT
+                else <int> Status.CORRUPT)
 
     # ---- Python's view: control thread calls (between two turns) and tests
 

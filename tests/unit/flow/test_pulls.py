@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.calm_clock import calm_seconds
+from support.driven_clock import DrivenClock
 from support.shard import (
     MIB,
     REQUEST,
@@ -284,6 +285,28 @@ def test_records_out_of_memory_come_from_disk_the_same(tmp_path: Path) -> None:
             found += [(m.queue_offset, m.body[:1]) for m in messages(reply)]
             offset = int(reply.fields["nextBeginOffset"])
         assert found == [(n, bytes([n])) for n in range(40)]
+
+
+def test_what_could_not_be_mended_for_now_is_not_called_damaged(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        fill(shard, 10)
+    file = tmp_path / "store" / "consumequeue" / "t" / "0" / f"{0:020d}"
+    with Shard(tmp_path) as shard:  # the entries are in the file alone
+        shard.topic("t")
+        shard.group("g", "t")
+        client = shard.connect()
+        file.rename(tmp_path / "aside")
+        file.mkdir()  # can neither be read nor written
+        reply = client.ask(pull("g", "t", 1))
+        assert (reply.code, "offset 1 could not be made anew" in str(reply.remark)) == (2, True)
+        file.rmdir()
+        (tmp_path / "aside").rename(file)
+        assert client.ask(pull("g", "t", 1)).code == 2
+        clock.advance(61)
+        assert bodies(client.ask(pull("g", "t", 1))) == [b"%04d" % n for n in range(1, 10)]
 
 
 def test_a_one_way_pull_and_one_of_a_lite_consumer(shard: Shard) -> None:
