@@ -273,7 +273,7 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
         return []
     if reply.code == ResponseCode.PULL_NOT_FOUND and end is not None:
         _check_slave(cluster, position)
-        position.next_offset = end
+        position.next_offset = _behind_nothing(position, reply, end)
         return []
     before = position.next_offset
     position.next_offset = reply.int_field("nextBeginOffset", before, 0)
@@ -295,7 +295,7 @@ def _is_asked_again(position: _Position, reply: Command, end: int) -> bool:
     RemoteError: so it was too often. Whoever takes that for the end has a copy that is short.
     """
     here = position.next_offset
-    goes_on = here < min(end, reply.int_field("maxOffset", 0))
+    goes_on = _goes_on(position, reply, end)
     if reply.code not in NOTHING or not goes_on or reply.int_field("nextBeginOffset", here) > here:
         position.asked_again = 0
         return False
@@ -307,6 +307,18 @@ def _is_asked_again(position: _Position, reply: Command, end: int) -> bool:
             f"{end}, and its broker gives none of them from {here} on; try again",
         )
     return True
+
+
+def _goes_on(position: _Position, reply: Command, end: int) -> bool:
+    return position.next_offset < min(end, int(reply.int_field("maxOffset", 0)))
+
+
+def _behind_nothing(position: _Position, reply: Command, end: int) -> int:
+    """Where to go on behind an answer with 19: at the end, unless there is a hole in the queue. Of
+    one whose file is lost Apache's brokers say so, and name the next file's first message."""
+    following = int(reply.int_field("nextBeginOffset", position.next_offset))
+    is_hole = following > position.next_offset and _goes_on(position, reply, end)
+    return min(following, end) if is_hole else end
 
 
 def _check_slave(cluster: Cluster, position: _Position) -> None:

@@ -73,6 +73,30 @@ def test_a_read_that_is_followed_to_an_offset_waits_until_that_is_there() -> Non
         assert [each.stored.queue_offset for each in found] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_behind_a_hole_in_a_queue_it_is_read_on(follow: bool) -> None:
+    """As Apache's brokers answer where a file of a consume queue is lost."""
+    queue = OneQueue([message(each) for each in range(5)])
+    answers = queue.pull
+
+    def pull(request: Command) -> Command:
+        offset = request.int_field("queueOffset")
+        if offset in (1, 2):
+            fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": 3, "minOffset": 0,
+                      "maxOffset": 5}  # fmt: skip
+            return request.reply(19, "OFFSET_FOUND_NULL", fields)
+        found = answers(request)
+        if offset == 0:  # the first alone
+            found.body = encode_message(queue.messages[0])
+            found.fields["nextBeginOffset"] = "1"
+        return found
+
+    queue.peer.answers[Code.PULL_MESSAGE] = pull
+    with queue.peer, Cluster(queue.peer.address) as cluster:
+        found = tail(cluster, "t", start=Start("first", end=5), follow=follow)
+        assert [each.stored.queue_offset for each in found] == [0, 3, 4]
+
+
 def message(offset: int, tag: str = "a", **more: object) -> StoredMessage:
     return StoredMessage(
         topic="t", queue_offset=offset, physical_offset=offset * 1000,
