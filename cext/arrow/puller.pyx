@@ -43,6 +43,9 @@ cdef extern from "<sys/socket.h>" nogil:
     enum:
         MSG_NOSIGNAL
 
+# What Apache's brokers remark where a part of a queue is lost: it goes on at nextBeginOffset.
+cdef bytes HOLE = b"OFFSET_FOUND_NULL"
+
 cdef enum:
     INPUT_BYTES = 256 << 10         # received at a time: it is decoded while the cache has it
     NUMBER_BYTES = 24
@@ -136,6 +139,7 @@ cdef class Puller:
         """Moves by one answer; BATCH when the loop goes on."""
         cdef int64_t next = -1
         cdef bint known = reply_number(reply, b"nextBeginOffset", &next) == Status.OK
+        cdef bytes header
         self.opaque = 0
         self.answers += 1
         self.code = reply.header.code
@@ -157,6 +161,14 @@ cdef class Puller:
         if reply.header.code == PULL_RETRY_IMMEDIATELY and known and next > self.next_offset:
             self.next_offset = self.answer_next = next
             return BATCH
+        if reply.header.code == PULL_NOT_FOUND and known and next > self.next_offset:
+            header = (<const char*> reply.frame.header)[:reply.frame.header_bytes]
+            if next < self.max_offset or HOLE in header:
+                self.answer_next = next
+                return OFFSET_MOVED
+            if next == self.max_offset:     # nothing up to the end passes the filter
+                self.next_offset = self.answer_next = next
+                return BATCH
         if reply.header.code in (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY):
             return NOTHING_THERE
         if reply.header.code == PULL_OFFSET_MOVED:

@@ -5,10 +5,11 @@
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
 given out, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
 is away, or where the broker suggests it (replica_choice.py). A broker that makes a damaged queue
-anew says that there is nothing, and that the queue goes on: it is asked again, as long. Messages
-that are gone (expired, or a queue that was cut) are a DataLossError unless failOnDataLoss=false. A
-connection that ends its range cleanly is kept for the next one of this process, for whom Spark
-reuses its workers.
+anew says that there is nothing, and that the queue goes on; one that could not do so for now, that
+it is busy: it is asked again, as long. What a slave has damaged, or makes anew, its master is asked
+for. Messages that are gone (expired, a queue that was cut, or a hole in one) are a DataLossError
+unless failOnDataLoss=false. A connection that ends its range cleanly is kept for the next one of
+this process, for whom Spark reuses its workers.
 """
 
 from __future__ import annotations
@@ -137,6 +138,8 @@ class _RangeReader:
                 " mode=permissive or mode=dropmalformed reads on"
             )
         if outcome == Outcome.OFFSET_MOVED and puller.moved_to > self._offset:
+            if puller.code == ResponseCode.PULL_NOT_FOUND:
+                self._leave_slave(link, "the slave's queue has a hole")
             self._lost(self._offset, min(puller.moved_to, queue_range.end), puller)
             self._offset = min(puller.moved_to, queue_range.end)
         elif outcome in (Outcome.NOTHING_THERE, Outcome.OFFSET_MOVED):
@@ -147,6 +150,8 @@ class _RangeReader:
     def _nothing_there(self, puller: Puller, link: GuardedConnection) -> None:
         if puller.min_offset <= self._offset < puller.max_offset:
             # The offset is inside the queue: this part of it is made anew from the log.
+            if self._choice.is_known_slave(link.address):
+                raise UnreachableError(f"{link.address}: the slave's queue is being mended")
             if self._waited_s > self._patience:
                 raise UnreachableError(f"{link.address}: the queue is still being mended")
             self._pause_once()
@@ -164,6 +169,8 @@ class _RangeReader:
         remark = _remark(puller.remark)
         damaged = _DAMAGED.search(remark)
         offset = int(damaged[1] or damaged[2]) if damaged is not None else -1
+        if offset >= self._offset or puller.code in _BUSY:
+            self._leave_slave(link, f"the slave: {remark}")
         if offset >= self._offset:
             try:
                 self._decoder.damage(offset, remark[:100])
@@ -182,6 +189,11 @@ class _RangeReader:
             self._offset = self._range.end
         else:
             raise RemoteError(puller.code, f"{describe(self._range.key)}: {remark}")
+
+    def _leave_slave(self, link: GuardedConnection, text: str) -> None:
+        """What a slave cannot give its master may have, which is asked."""
+        if self._choice.is_slave(link.address):
+            raise UnreachableError(f"{link.address}: {text}")
 
     def _lost(self, start: int, end: int, puller: Puller) -> None:
         text = f"{describe(self._range.key)}: messages {start} to {end - 1} are gone"

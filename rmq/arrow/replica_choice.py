@@ -3,13 +3,14 @@
 choice = ReplicaChoice(access, key, addresses)
 choice.address()                     # where the plan found it, or by the name servers
 choice.failed()                      # that one does not answer: another one for a while
-choice.is_slave(address)             # may lack what its master has
+choice.is_slave(address)             # may lack what its master has; is_known_slave: does not raise
 choice.moves(address, suggested)     # the broker sends this reader elsewhere, and there is one
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from rmq.arrow.access import Access
 from rmq.arrow.offsets import QueueKey
@@ -45,6 +46,13 @@ class ReplicaChoice:
     def is_slave(self, address: str) -> bool:
         if self._entry is None:
             self._look()
+        return self._id_of(address) != MASTER
+
+    def is_known_slave(self, address: str) -> bool:
+        """The same; no, where no name server says what it is."""
+        if self._entry is None:
+            with suppress(UnreachableError):
+                self._look()
         return self._id_of(address) != MASTER
 
     def moves(self, address: str, suggested: int) -> bool:

@@ -27,6 +27,7 @@ from rmq.format import fastjson  # noqa: E402
 from rmq.format.remoting import Command  # noqa: E402
 
 SCHEMA = pa.schema([("queueOffset", pa.int64()), ("_corrupt", pa.string())])
+DAMAGED = "the record at commit log offset 7 (topic t queue 0 offset 1) is damaged on disk"
 UNREADABLE = "the consume queue of topic t queue 0 cannot be read at offset 1"
 Answer = Callable[[Command], Command]
 
@@ -71,17 +72,22 @@ def numbers(following: int, first: int = 0, last: int = 5) -> dict[str, int]:
             "suggestWhichBrokerId": 0}  # fmt: skip
 
 
-def rows_of(answer: Answer, broker_id: int | None = 0, **options: str) -> list[dict[str, Any]]:
-    """Of five messages of a queue whose broker answers so. None: no name server knows that broker,
-    so who leaves it finds none."""
+def rows_of(
+    answer: Answer, broker_id: int | None = 0, master: Answer | None = None, **options: str
+) -> list[dict[str, Any]]:
+    """Of five messages of a queue whose broker answers so, and so its master, if it is a slave that
+    has one. None: no name server knows that broker, so who leaves it finds none."""
 
     def brokers(request: Command) -> Command:
         addresses = {} if broker_id is None else {str(broker_id): peer.address}
+        if master is not None:
+            addresses["0"] = other.address
         entry = {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": addresses}
         return request.reply(body=fastjson.dumps({"brokerAddrTable": {"broker-a": entry}}))
 
     with (
         ScriptedPeer({RequestCode.PULL_MESSAGE: answer}) as peer,
+        ScriptedPeer({RequestCode.PULL_MESSAGE: master or answer}) as other,
         ScriptedPeer({RequestCode.GET_BROKER_CLUSTER_INFO: brokers}) as names,
     ):
         given = {"nameserver": names.address, "topic": "t", **options}
@@ -152,3 +158,54 @@ def test_a_message_whose_entry_cannot_be_read_is_a_damaged_one() -> None:
     assert [row["_corrupt"] for row in rows] == [None, UNREADABLE, None, None, None]
     rows = rows_of(unreadable, mode="dropmalformed")
     assert [row["queueOffset"] for row in rows] == [0, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "code, remark",
+    [
+        (ResponseCode.SYSTEM_ERROR, UNREADABLE),
+        (ResponseCode.SYSTEM_ERROR, DAMAGED),
+        (ResponseCode.SYSTEM_BUSY, "[OVERLOAD]offset 1 could not be made anew"),
+        (ResponseCode.PULL_RETRY_IMMEDIATELY, "QUEUE_IS_MENDED"),
+        (ResponseCode.PULL_NOT_FOUND, "OFFSET_FOUND_NULL"),
+    ],
+)
+def test_what_a_slave_cannot_give_its_master_is_asked_for(
+    clock: Clock, code: int, remark: str
+) -> None:
+    def slave(request: Command) -> Command:
+        if offset_of(request) == 0:
+            return found(request, 1)
+        return request.reply(code, remark, numbers(3 if code == 19 else 1))
+
+    rows = rows_of(slave, 1, lambda request: found(request, 5 - offset_of(request)),
+                   mode="dropmalformed", failOnDataLoss="false")  # fmt: skip
+    assert [row["queueOffset"] for row in rows] == [0, 1, 2, 3, 4]
+    assert clock.now_s < range_reader.END_PATIENCE
+
+
+@pytest.mark.parametrize("following, remark", [(3, "nothing"), (5, "OFFSET_FOUND_NULL")])
+def test_a_hole_in_a_queue_is_a_loss(clock: Clock, following: int, remark: str) -> None:
+    """As Apache's brokers answer where a file of a consume queue is lost."""
+
+    def answer(request: Command) -> Command:
+        at = offset_of(request)
+        if at in (1, 2):
+            return request.reply(ResponseCode.PULL_NOT_FOUND, remark, numbers(following))
+        return found(request, 1 if at == 0 else 5 - at)
+
+    with pytest.raises(DataLossError, match=f"messages 1 to {following - 1} are gone"):
+        rows_of(answer)
+    rows = rows_of(answer, failOnDataLoss="false")
+    assert [row["queueOffset"] for row in rows] == [0, *range(following, 5)]
+    assert clock.now_s == 0
+
+
+def test_a_queue_of_which_no_more_passes_the_filter_is_at_its_end(clock: Clock) -> None:
+    def answer(request: Command) -> Command:
+        if offset_of(request) == 0:
+            return found(request, 1)
+        return request.reply(ResponseCode.PULL_NOT_FOUND, "NO_NEW_MESSAGE", numbers(5))
+
+    assert [row["queueOffset"] for row in rows_of(answer)] == [0]
+    assert clock.now_s == 0
