@@ -78,9 +78,13 @@ class Heartbeats:
     def producer(self, group: str) -> object | None:
         return self._producers.get(group)
 
-    def remove_producer(self, group: str) -> None:
-        if self._producers.pop(group, None) is not None:
-            self._leave({"producerGroup": group})
+    def remove_producer(self, group: str, producer: object) -> None:
+        """Nothing where the group is another one's, as of one that could not start beside it."""
+        with self._lock:
+            if self._producers.get(group) is not producer:
+                return
+            del self._producers[group]
+        self._leave({"producerGroup": group})
 
     def add_consumer(self, group: str, consumer: Consumer) -> None:
         with self._lock:

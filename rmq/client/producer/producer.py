@@ -142,7 +142,7 @@ class Producer(ProducerBase):
         if self.hooked.tracer is not None:
             self.hooked.tracer.close()
         self.targets.unwatch(instance)
-        instance.heartbeats.remove_producer(self.group)
+        instance.heartbeats.remove_producer(self.group, self)
         instance.release()
 
     def _drain(self, timeout_ms: float) -> bool:

@@ -35,6 +35,7 @@ from rmq import (
     UnreachableError,
 )
 from rmq.client.producer.faults import BrokerFaults, pause_ms
+from rmq.codes import RequestCode
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
@@ -256,6 +257,20 @@ def test_what_no_broker_takes_is_refused_here() -> None:
         producer.send_async(Message("t", b"x"), lambda *_: None)
     with pytest.raises(ClosedError):
         producer.start()
+
+
+def test_one_client_has_one_producer_of_a_group() -> None:
+    with Cluster(stored) as cluster, cluster.producer(instance_name="shared-by-two") as one:
+        wait_for_greetings(cluster, one)
+        with pytest.raises(ClosedError, match="group g already"):
+            cluster.producer(instance_name="shared-by-two").start()
+        assert one.instance.heartbeats.producer("g") is one
+        codes = [each.code for each in cluster.brokers[0].requests]
+        assert RequestCode.UNREGISTER_CLIENT not in codes
+        assert one.send(Message("t", b"x")).is_ok
+        one.close()
+        codes = [each.code for each in cluster.brokers[0].requests]
+        assert codes.count(RequestCode.UNREGISTER_CLIENT) == 1
 
 
 def test_parameters_are_checked_by_name_and_type() -> None:
