@@ -534,7 +534,8 @@ cdef class Engine(EngineBase):
     # ---- links
 
     def link(self, str host not None, int port):
-        """The number of the link to this address; a name is looked up once, here."""
+        """The number of the link to this address; a name is looked up here, and again by
+        look_up_again alone."""
         cdef Link* link
         number = self.numbers.get((host, port))
         if number is not None:
@@ -551,8 +552,7 @@ cdef class Engine(EngineBase):
         if link_open(link, self.state.link_count) != Status.OK:
             link_free(link)
             raise MemoryError()
-        memcpy(&link.address, <const char*>address, len(address))
-        link.address_bytes = <uint32_t>len(address)
+        set_address(link, address)
         number = link.index
         lock_take(&self.state.lock)
         self.state.links[number] = link
@@ -561,6 +561,17 @@ cdef class Engine(EngineBase):
         self.numbers[(host, port)] = number
         self.names.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         return number
+
+    def look_up_again(self, str host not None, int port):
+        """The host may have another address by now: the link's next connection goes there.
+        UnreachableError when none is found; the old one stays then."""
+        number = self.numbers.get((host, port))
+        if number is None:
+            return
+        address = resolve(host, port)      # others run meanwhile
+        lock_take(&self.state.lock)
+        set_address(self.state.links[<int32_t>number], address)
+        lock_release(&self.state.lock)
 
     def give(self, int number, int fd):
         """Makes an open descriptor (non-blocking) the link's connection; the engine owns it. From
@@ -700,6 +711,12 @@ cdef class Engine(EngineBase):
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
+
+
+cdef void set_address(Link* link, bytes address) noexcept:
+    """As resolve() gives it. Lock held, or the engine does not know the link yet."""
+    memcpy(&link.address, <const char*>address, len(address))
+    link.address_bytes = <uint32_t>len(address)
 
 
 cdef bint write_frame(EngineState* state, Link* link, bytes frame, int32_t opaque) noexcept:

@@ -1,7 +1,8 @@
 """Link: one connection of the client. Engine thread only, except link_room (engine's lock held).
 
-A link is an address; its connection comes with the first frame and is made anew by the first frame
-after it broke. Frames wait in `fill` meanwhile and are lost with the connection they wait for.
+A link is a host and a port; its connection comes with the first frame and is made anew by the first
+frame after it broke, to the address the host has then. Frames wait in `fill` meanwhile and are lost
+with the connection they wait for.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

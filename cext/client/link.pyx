@@ -16,7 +16,7 @@ from cext.client.state cimport LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineStat
 from cext.net.socket_api cimport (
     EAGAIN, EINTR, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT, IPPROTO_TCP,
     MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, close, epoll_ctl,
-    epoll_event, errno, recv, send, setsockopt, sockaddr, socklen_t,
+    epoll_event, errno, recv, send, setsockopt, sockaddr, sockaddr_storage, socklen_t,
 )
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
 from cext.wire.limits cimport ANSWER_BYTES_MAX
@@ -97,22 +97,25 @@ cdef int watch(EngineState* state, Link* link, int operation, uint32_t events) n
 cdef int link_connect(EngineState* state, Link* link, int64_t now_us, int* error) noexcept nogil:
     cdef int one = 1
     cdef bint given
+    cdef sockaddr_storage address
+    cdef uint32_t address_bytes
     lock_take(&state.lock)
     link.fd = link.given_fd
     link.given_fd = -1
+    address = link.address
+    address_bytes = link.address_bytes
     lock_release(&state.lock)
     given = link.fd >= 0
     if not given and link.only_given:
         error[0] = ENOTCONN
         return Status.IO_ERROR
     if not given:
-        link.fd = socket(link.address.ss_family,
-                         SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+        link.fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
         if link.fd < 0:
             error[0] = errno
             return Status.IO_ERROR
         setsockopt(link.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(int))
-        if connect(link.fd, <const sockaddr*>&link.address, link.address_bytes) != 0:
+        if connect(link.fd, <const sockaddr*>&address, address_bytes) != 0:
             error[0] = errno
             if error[0] != EINPROGRESS:
                 close(link.fd)

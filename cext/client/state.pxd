@@ -15,9 +15,9 @@ Slots are reused first in, first out, so that an answer that comes after its tim
 generation and is dropped. What a slot refers to in Python (token, message, callback, owner) is
 counted: the submitter gives a reference, the taker gives it back; the engine only carries it.
 
-`lock` of the engine guards: the free list, fill buffers and dirty links, open batches, `sleeping`.
-It is held for the time of a copy, and never while a system call runs. Everything else of a Link
-belongs to the engine thread alone. A mailbox has a lock of its own, taken last.
+`lock` of the engine guards: the free list, addresses, fill buffers, dirty links, open batches,
+`sleeping`. It is held for the time of a copy, and never while a system call runs. Everything else
+of a Link belongs to the engine thread alone. A mailbox has a lock of its own, taken last.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -117,8 +117,8 @@ cdef struct Link:
     int32_t index
     int fd                           # -1: none
     int32_t state                    # by state_move()
-    sockaddr_storage address
-    uint32_t address_bytes
+    sockaddr_storage address         # lock: where the next connection goes; names are looked up
+    uint32_t address_bytes           # lock: again, as hosts move
     int64_t connect_until_us
     bint wants_room                  # EPOLLOUT is asked for
     bint dirty                       # lock: something in fill or out; the engine looks after it

@@ -3,6 +3,7 @@
 with Cluster(refused(14), stored) as cluster, cluster.producer() as producer:
     producer.send(Message("t", b"x"))
     cluster.sends(0)                    # what the first broker was asked
+    cluster.addresses[0] = "b.example:1"        # where the route says that it is, from now on
 """
 
 from __future__ import annotations
@@ -29,21 +30,8 @@ class Cluster:
             for answer in answers
         ]  # fmt: skip
         self.topic = "t"
-        names = [f"b{i}" for i in range(len(answers))]
-        route = fastjson.dumps({
-            "brokerDatas": [{"brokerName": name, "cluster": "c",
-                             "brokerAddrs": {"0": peer.address}}
-                            for name, peer in zip(names, self.brokers, strict=True)],
-            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
-                            "writeQueueNums": 1} for name in names],
-        })  # fmt: skip
-
-        def find(request: Command) -> Command:
-            if request.fields["topic"] == self.topic:
-                return request.reply(0, None, None, route)
-            return request.reply(17, "no such topic")
-
-        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: find})
+        self.addresses = [peer.address for peer in self.brokers]
+        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: self._find})
 
     def __enter__(self) -> Cluster:
         return self
@@ -51,6 +39,18 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         for peer in (*self.brokers, self.name_server):
             peer.__exit__()
+
+    def _find(self, request: Command) -> Command:
+        if request.fields["topic"] != self.topic:
+            return request.reply(17, "no such topic")
+        names = [f"b{i}" for i in range(len(self.addresses))]
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": name, "cluster": "c", "brokerAddrs": {"0": address}}
+                            for name, address in zip(names, self.addresses, strict=True)],
+            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
+                            "writeQueueNums": 1} for name in names],
+        })  # fmt: skip
+        return request.reply(0, None, None, route)
 
     def producer(self, **changes: Any) -> Producer:
         return Producer("g", namesrv_addr=self.name_server.address, **changes)

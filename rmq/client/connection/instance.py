@@ -34,6 +34,7 @@ from cext.client.message import local_ip, set_client_ip
 from rmq.client.connection.broker_calls import BrokerCalls
 from rmq.client.connection.caller import Caller
 from rmq.client.connection.heartbeats import Heartbeats
+from rmq.client.connection.host_names import HostNames
 from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.notices import Notices
 from rmq.client.connection.route_table import RouteTable
@@ -61,7 +62,8 @@ class ClientInstance(Caller):
         self.routes = RouteTable(self)
         self.routes.on_stale = self._route_is_stale
         self.heartbeats = Heartbeats(self, self.client_id, self.routes, self.timers)
-        self.notices = Notices(self, self.heartbeats.lost)
+        self.host_names = HostNames(self.engine, self.timers)
+        self.notices = Notices(self, self._connection_lost)
         BrokerCalls(self, self.heartbeats, self.notices)
         self.shared: dict[str, Any] = {}  # of the modules that extend it, by their names
         self._uses = 0
@@ -127,6 +129,11 @@ class ClientInstance(Caller):
     def _route_is_stale(self, topic: str) -> None:
         look = functools.partial(self._look_again, topic)
         self.timers.after(STALE_MS, look, chore=True)
+
+    def _connection_lost(self, address: str) -> None:
+        self.heartbeats.lost(address)
+        if not self.parameters.use_tls:  # there names are looked up for each connection
+            self.host_names.lost(address)
 
     def _look_again(self, topic: str) -> None:
         try:

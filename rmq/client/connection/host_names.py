@@ -1,0 +1,68 @@
+"""HostNames: the addresses of hosts that are known by name, looked up again when it is time.
+
+    names = HostNames(engine, timers)
+    names.lost("broker-0.rmq:10911")      # its connection has ended: another address may be right
+
+A host that is moved keeps its name and gets another address, as a pod that was started anew. The
+engine connects to the address it knows, so what follows the look-up reaches the new one.
+
+One chore looks them up, one after the other: a look-up that takes its time, as without a name
+server, holds up other look-ups and no other chore. What is an address itself is never looked up.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+from cext.client.engine import Engine
+from rmq.client.connection.name_servers import split_address
+from rmq.client.connection.timers import Timers
+
+log = logging.getLogger("rmq.client")
+
+
+def is_name(host: str) -> bool:
+    """Whether it is no address itself."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host.partition("%")[0])
+        except (OSError, ValueError):
+            continue
+        return False
+    return True
+
+
+class HostNames:
+    """Of one client; any thread."""
+
+    def __init__(self, engine: Engine, timers: Timers) -> None:
+        self._engine = engine
+        self._timers = timers
+        self._lock = threading.Lock()
+        self._due: set[str] = set()  # "host:port"
+        self._is_looking = False
+
+    def lost(self, address: str) -> None:
+        """Returns at once."""
+        if not is_name(split_address(address)[0]):
+            return
+        with self._lock:
+            self._due.add(address)
+            if self._is_looking:
+                return
+            self._is_looking = True
+        self._timers.after(0, self._look_up, chore=True)
+
+    def _next(self) -> str | None:
+        with self._lock:
+            self._is_looking = bool(self._due)
+            return self._due.pop() if self._due else None
+
+    def _look_up(self) -> None:
+        while (address := self._next()) is not None:
+            try:
+                self._engine.look_up_again(*split_address(address))
+            except Exception as error:  # whatever the resolver says: the next one has its turn
+                log.info("%s; its last address is kept", error)
