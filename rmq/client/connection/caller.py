@@ -42,14 +42,20 @@ class Caller:
         self._turn = 0
         self._links: dict[str, int] = {}
 
-    def link(self, address: str) -> int:
-        """The engine's link to this address."""
+    def link_number(self, address: str) -> int:
+        """The engine's link to this address, connected or not; UnreachableError when its host has
+        no address."""
         number = self._links.get(address)
         if number is None:
             if self.closed:
                 raise ClosedError("the client is closed")
             host, port = split_address(address)
             number = self._links[address] = self.engine.link(host, port)
+        return number
+
+    def link(self, address: str) -> int:
+        """The same for who sends at once: with TLS it is connected."""
+        number = self.link_number(address)
         if self.parameters.use_tls and not self.engine.is_open(number):
             from rmq.client.connection.tls import dial
 

@@ -22,7 +22,7 @@ from rmq.base import clock
 from rmq.client.producer.base import Completion, ProducerBase
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
 from rmq.codes import RequestCode
-from rmq.errors import RemoteError, RequestTimeoutError
+from rmq.errors import RemoteError, RequestTimeoutError, UnreachableError
 
 
 class HookedSends:
@@ -72,10 +72,13 @@ class HookedSends:
             took = monotonic_ms() - began
             if self.tracer is not None:
                 self._trace(self.tracer, target, message, result, took)
-            late = isinstance(error, RequestTimeoutError)
-            if not self._ended(target, message, callback, result, error, attempts,
-                               until * 1000, late, took, number):  # fmt: skip
+            if not goes_on(result, error, took):
                 producer.tell_callback(callback, result, error)
+
+        def goes_on(result: SendResult | None, error: Exception | None, took: float) -> bool:
+            late = isinstance(error, RequestTimeoutError)
+            return self._ended(target, message, callback, result, error, attempts,
+                               until * 1000, late, took, number)  # fmt: skip
 
         producer.enter_gate(size)
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
@@ -85,8 +88,11 @@ class HookedSends:
                 target.address, RequestCode.SEND_MESSAGE_V2, self.fields(target, message, sys_flag),
                 body, max(int(timeout_ms), 1), done, mailbox or producer.mailbox,
             )  # fmt: skip
-        except BaseException:
+        except BaseException as error:
             producer.leave_gate(size)
+            # With TLS it is connected here: who is not there, as one whose connection breaks.
+            if isinstance(error, UnreachableError) and goes_on(None, error, monotonic_ms() - began):
+                return
             raise
 
     def _trace(

@@ -153,13 +153,14 @@ class SynchronousSends:
         while True:
             target = self._targets.choose(part[0], queue, avoid=avoid)
             waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
-            if given.use_tls:
-                producer.instance.link(target.address)  # dials
-            left = max(until - monotonic_ms(), 1)
             if given.hook is not None:
+                left = max(until - monotonic_ms(), 1)
                 return [self._send_alone(each, left, queue) for each in part]
-            producer.submit_batch_to(target, part, None, waiter, left, NO_MORE, mailbox)
             try:
+                if given.use_tls:
+                    producer.instance.link(target.address)  # dials
+                left = max(until - monotonic_ms(), 1)
+                producer.submit_batch_to(target, part, None, waiter, left, NO_MORE, mailbox)
                 results: list[SendResult] = producer.await_send(waiter, mailbox)
                 return results
             except (RemoteError, UnreachableError) as error:

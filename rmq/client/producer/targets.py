@@ -51,6 +51,7 @@ class Targets:
         self.faults = BrokerFaults()
         self._turns = itertools.count(random.getrandbits(16))
         self._probes: Timer | None = None
+        self._incomplete: set[str] = set()  # topics whose queues are looked for again
 
     def watch(self, instance: ClientInstance) -> None:
         """From now on changed routes are followed, and brokers left out are asked how they do."""
@@ -93,21 +94,60 @@ class Targets:
                       if each.queue_id < counts[each.broker_name]]  # fmt: skip
         if not queues:
             raise RouteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is writable")
+        targets = self._targets_of(instance, name, topic, queues)
+        found = TopicQueues(targets, route, next(self._turns) & 0xFFFF)
+        producer.topics[topic] = found
+        return found
+
+    def _targets_of(
+        self, instance: ClientInstance, name: str, topic: str, queues: list[MessageQueue]
+    ) -> list[Target]:
+        """Without those of brokers whose hosts nobody knows, while there are others. Nothing is
+        connected: who is not there is left for another one by the sends that come to it."""
+        producer, given = self._producer, self._producer.parameters
         fields = {
             "a": producer.group, "c": given.create_topic_key,
             "d": given.default_topic_queue_nums, "k": given.unit_mode,
         }  # fmt: skip
         targets = []
+        nowhere: dict[str, UnreachableError] = {}
         for queue in queues:
             address = instance.routes.address_of(queue.broker_name)
-            link = instance.link(address)
+            if address in nowhere:
+                continue
+            try:
+                link = instance.link_number(address)
+            except UnreachableError as error:
+                nowhere[address] = error
+                continue
             targets.append(
                 Target(producer, name, topic, queue.broker_name, address, queue.queue_id, link,
                        fields)
             )  # fmt: skip
-        found = TopicQueues(targets, route, next(self._turns) & 0xFFFF)
-        producer.topics[topic] = found
-        return found
+        for error in nowhere.values():
+            if not targets:
+                raise error
+            log.warning("queues of %s are left out: %s", topic, error)
+        if nowhere:
+            self._find_later(instance, topic)
+        return targets
+
+    def _find_later(self, instance: ClientInstance, topic: str) -> None:
+        """Hosts that nobody knew may be known by then."""
+
+        def find_again() -> None:
+            self._incomplete.discard(topic)
+            try:
+                self.find(topic)
+            except ClosedError:
+                pass
+            except RmqError:
+                self._find_later(instance, topic)
+
+        if topic not in self._incomplete:
+            self._incomplete.add(topic)
+            pause_ms = max(self._producer.parameters.poll_name_server_interval, 10)
+            instance.timers.after(pause_ms, find_again, chore=True)
 
     def listed(self, topic: str) -> list[MessageQueue]:
         """As the user names them."""

@@ -1,5 +1,5 @@
-"""Brokers that are known by names: a host is reached where it is now, and one that is nowhere holds up
-nobody but itself.
+"""Brokers that are known by names: a host is reached where it is now, and one that is nowhere holds
+up nobody but itself.
 
 The resolver is the test's. What it cannot show: how long the machine's own keeps an old answer.
 """
@@ -67,6 +67,26 @@ def test_a_host_that_has_moved_is_found_where_it_is_now(hosts: Hosts) -> None:
             wait_until(takes(lambda: producer.send(Message("t", b"now"))))
         assert [each.body for each in before.sends(0)] == [b"before"]
         assert {each.body for each in now.sends(0)} == {b"now"}
+
+
+def test_a_host_that_is_nowhere_holds_up_its_own_queues_alone(hosts: Hosts) -> None:
+    with Cluster(stored, stored) as cluster:
+        cluster.addresses[1] = "b1.example:10911"
+        with cluster.producer(poll_name_server_interval=50) as producer:
+            sent = [producer.send(Message("t", b"x")) for _ in range(3)]
+            sent += [producer.send_async(Message("t", b"x")).result(60) for _ in range(3)]
+            assert {each.broker_name for each in sent} == {"b0"}
+            hosts["b1.example"] = cluster.brokers[1].address
+            wait_until(lambda: producer.send(Message("t", b"x")).broker_name == "b1")
+
+
+def test_a_topic_whose_hosts_are_all_nowhere_says_so(hosts: Hosts) -> None:
+    with Cluster(stored) as cluster, cluster.producer() as producer:
+        cluster.addresses[0] = "b0.example:10911"
+        with pytest.raises(UnreachableError, match=r"b0.example:10911: no such host"):
+            producer.send(Message("t", b"x"))
+        hosts["b0.example"] = cluster.brokers[0].address
+        assert producer.send(Message("t", b"x")).is_ok
 
 
 def test_a_name_server_that_has_moved_is_found_where_it_is_now(hosts: Hosts) -> None:

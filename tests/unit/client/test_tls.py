@@ -144,6 +144,35 @@ def test_the_log_says_that_a_certificate_is_asked_for(
     ]
 
 
+@pytest.mark.parametrize("way", ["send", "send_async", "send_batch"])
+def test_a_broker_that_is_gone_leaves_sends_to_the_others(certificate: Path, way: str) -> None:
+    with cluster(certificate) as (address, peer):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            gone = f"127.0.0.1:{taken.getsockname()[1]}"
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": name, "cluster": "c", "brokerAddrs": {"0": at}}
+                            for name, at in (("gone", gone), ("b", address))],
+            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
+                            "writeQueueNums": 1} for name in ("gone", "b")],
+        })  # fmt: skip
+        peer.answers[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: request.reply(
+            0, None, None, route
+        )
+        peer.answers[Code.SEND_BATCH_MESSAGE] = peer.answers[Code.SEND_MESSAGE_V2]
+        trusted = str(certificate / "certificate")
+        with Producer(
+            "g", namesrv_addr=address, use_tls=True, tls_ca_file=trusted, send_msg_timeout=60_000
+        ) as producer:
+            for _ in range(4):  # in turn: two of them find nobody at first
+                if way == "send":
+                    result = producer.send(Message("t", b"x"))
+                elif way == "send_async":
+                    result = producer.send_async(Message("t", b"x")).result(60)
+                else:
+                    result = producer.send_batch([Message("t", b"x"), Message("t", b"y")])[0]
+                assert result.broker_name == "b"
+
+
 def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
     """By TLS connections are made by who needs them: one to a broker that is gone fails at once, as
     after a master died. A consumer whose heartbeat ended with it stood still for ever."""
