@@ -4,7 +4,7 @@
     link = engine.link("10.0.0.7", 10911)          # a number; connects with its first frame
     reply = engine.call(link, frame, 3000)         # waits; Reply, or UnreachableError
     engine.submit(link, frame, 3000, mailbox, done)   # done(reply, error) when mailbox.deliver()
-    engine.post(link, frame)                       # one-way
+    engine.post(link, frame, 1 << 20, 3000)        # one-way; waits while a MiB is to be sent there
     engine.notices.deliver(...)                    # what brokers ask us, and lost connections
 
 Frames come from cext/client/request.pyx (any request, any header) with an opaque of 0; it is set

@@ -435,6 +435,29 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
             lock_release(&state.lock)
 
 
+cdef bint claim_room(EngineState* state, Link* link, uint64_t bytes, uint64_t bytes_max,
+                     int64_t timeout_us) noexcept:
+    """True with the lock held, when the link's buffer has room for so many bytes more or the engine
+    has closed; False, without it, when that did not come in time. Of bytes_max 0: at once."""
+    cdef int64_t looked_us = 0, until_us = 0
+    cdef bint in_time
+    while True:
+        lock_take(&state.lock)
+        in_time = has_time(timeout_us, &looked_us, &until_us)
+        if (state.closed or bytes_max == 0 or link.fill_used == 0
+                or link.fill_used + bytes <= bytes_max):
+            return True
+        if not in_time:
+            lock_release(&state.lock)
+            return False
+        with nogil:                  # as in claim_slot
+            state.room_waiters += 1
+            condition_wait(&state.room_made, &state.lock,
+                           min(wake_us(until_us), looked_us + WAIT_US))
+            state.room_waiters -= 1
+            lock_release(&state.lock)
+
+
 cdef extern from "<errno.h>" nogil:
     enum:
         errors_ENOMEM "ENOMEM"
@@ -453,7 +476,9 @@ def forget_after_fork():
     for engine in list(engines):
         engine.state.closed = True
         engine.state.thread.running = False
-        lock_open(&engine.state.lock)      # the thread may have held it when it was copied
+        lock_open(&engine.state.lock)      # the thread may have held it when it was copied,
+        condition_open(&engine.state.slots_freed)      # and others may have waited
+        condition_open(&engine.state.room_made)
 
 
 os.register_at_fork(after_in_child=forget_after_fork)
@@ -473,6 +498,7 @@ cdef class Engine(EngineBase):
         self.state.epoll_fd = self.state.wake_fd = -1
         lock_open(&self.state.lock)
         condition_open(&self.state.slots_freed)
+        condition_open(&self.state.room_made)
         self.state.next_deadline_us = FOREVER_US
         self.state.connect_timeout_us = <int64_t>connect_timeout_ms * 1000
         if slots_open(self.state) != Status.OK:
@@ -503,6 +529,7 @@ cdef class Engine(EngineBase):
         if self.state.wake_fd >= 0:
             close_file(self.state.wake_fd)
         condition_close(&self.state.slots_freed)
+        condition_close(&self.state.room_made)
         lock_close(&self.state.lock)
         free(self.state.slots)
         free(self.state)
@@ -636,11 +663,14 @@ cdef class Engine(EngineBase):
         if wake:
             engine_wake(state)
 
-    def post(self, int link, bytes frame not None):
-        """Sends a request nobody waits for: one-way, or an answer to the broker."""
+    def post(self, int link, bytes frame not None, int64_t bytes_max=0, int timeout_ms=0):
+        """Sends a request nobody waits for: one-way, or an answer to the broker. With bytes_max it
+        waits, timeout_ms at most, until it and what lies before it are no more; else BusyError."""
         cdef bint wake, written
-        self.link_of(link)
-        lock_take(&self.state.lock)
+        if not claim_room(self.state, self.link_of(link), <uint64_t>len(frame),
+                          <uint64_t>max(bytes_max, 0), <int64_t>timeout_ms * 1000):
+            raise BusyError(f"{self.name_of(link)}: about {bytes_max} bytes wait to be sent, and "
+                            f"it did not get less within {timeout_ms} ms")
         if self.state.closed:
             lock_release(&self.state.lock)
             raise ClosedError("the client is closed")

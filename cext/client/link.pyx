@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memmove, memset
 
 from cext.base.state cimport state_move
 from cext.base.status cimport Status
-from cext.client.mutex cimport lock_release, lock_take
+from cext.client.mutex cimport condition_broadcast, lock_release, lock_take
 from cext.client.state cimport LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineState, Link
 from cext.net.socket_api cimport (
     EAGAIN, EINTR, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT, IPPROTO_TCP,
@@ -142,6 +142,13 @@ cdef int link_connected(EngineState* state, Link* link, int* error) noexcept nog
     return Status.OK
 
 
+cdef inline void empty_fill(EngineState* state, Link* link) noexcept nogil:
+    """Lock held. What waited in it is on its way, or lost."""
+    link.fill_used = 0
+    if state.room_waiters:
+        condition_broadcast(&state.room_made)
+
+
 cdef bint take_over(EngineState* state, Link* link) noexcept nogil:
     """Swaps the buffers; False when there is nothing to send, and the link is not dirty then."""
     cdef uint8_t* spare = link.out
@@ -163,7 +170,7 @@ cdef bint take_over(EngineState* state, Link* link) noexcept nogil:
     link.out_end = link.fill_used
     link.fill = spare
     link.fill_capacity = capacity
-    link.fill_used = 0
+    empty_fill(state, link)
     lock_release(&state.lock)
     return True
 
@@ -274,7 +281,7 @@ cdef void link_drop(EngineState* state, Link* link) noexcept nogil:
     link.fd = -1
     link.state = LINK_IDLE
     link.wants_room = False
-    link.fill_used = 0
+    empty_fill(state, link)
     link.out_start = link.out_end = 0
     link.input_start = link.input_end = 0
     free(link.large)

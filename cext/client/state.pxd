@@ -147,6 +147,7 @@ cdef struct Link:
 cdef struct EngineState:
     Lock lock
     Condition slots_freed            # lock
+    Condition room_made              # lock: frames of a link are on their way, or lost
     NativeThread thread
     int epoll_fd
     int wake_fd
@@ -159,6 +160,7 @@ cdef struct EngineState:
     Slot* free_last                  # lock
     uint32_t free_count              # lock
     uint32_t slot_waiters            # lock
+    uint32_t room_waiters            # lock
     Link* links[LINKS_MAX]           # owned
     int32_t link_count               # lock
     Link* dirty_first                # lock

@@ -125,9 +125,19 @@ class Caller:
             self.link(address), frame, timeout_ms, mailbox or self.callbacks, completed
         )
 
-    def post(self, address: str, code: int, fields: Fields, body: bytes = b"") -> None:
-        """One-way: no answer is wanted, and none is waited for."""
-        self.engine.post(self.link(address), self.frame(address, code, fields, body, FLAG_ONE_WAY))
+    def post(
+        self,
+        address: str,
+        code: int,
+        fields: Fields,
+        body: bytes = b"",
+        bytes_max: int = 0,
+        timeout_ms: int = 0,
+    ) -> None:
+        """One-way: no answer is wanted, and none is waited for. bytes_max: as many wait to be sent
+        there; more wait here, and are a BusyError after timeout_ms. 0: any number."""
+        frame = self.frame(address, code, fields, body, FLAG_ONE_WAY)
+        self.engine.post(self.link(address), frame, bytes_max, timeout_ms)
 
     def name_server_ask(self, code: int, fields: Fields = None, body: bytes = b"") -> Reply:
         """The answer of the first name server that gives one; they are asked in turn."""

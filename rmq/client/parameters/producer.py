@@ -51,7 +51,9 @@ class ProducerParameters(ClientParameters):
         "limits are 65535 messages and 100 MiB",
     )  # fmt: skip
     back_pressure_for_async_send_num: int = parameter(1_024, "messages under way")
-    back_pressure_for_async_send_size: int = parameter(100 << 20, "bytes under way")
+    back_pressure_for_async_send_size: int = parameter(
+        100 << 20, "bytes under way; send_oneway waits while as many are to be sent to a broker"
+    )
 
 
 @dataclass(kw_only=True)

@@ -202,12 +202,16 @@ class Producer(ProducerBase):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends without an answer: nobody knows whether it was stored."""
+        """Sends without an answer: nobody knows whether it was stored. BusyError where the broker
+        takes so little that the bytes of asynchronous sends wait to be sent there."""
         self._check(message)
         body, sys_flag = self.compressor.compress(message.body)
         target = self.targets.choose(message, queue, selector, arg)
         fields = self.hooked.fields(target, message, sys_flag)
-        self.instance.post(target.address, RequestCode.SEND_MESSAGE_V2, fields, body)
+        self.instance.post(
+            target.address, RequestCode.SEND_MESSAGE_V2, fields, body,
+            self.bytes_max, self.timeout_ms,
+        )  # fmt: skip
 
     def send_batch(
         self,

@@ -454,6 +454,32 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
         assert all(each.result(60).is_ok for each in futures)
 
 
+def test_one_way_sends_wait_for_a_broker_that_takes_nothing() -> None:
+    release = threading.Event()
+
+    def held(request: Command) -> Command:
+        release.wait(HANG_S)
+        return stored(request)
+
+    with (
+        Cluster(held) as cluster,
+        cluster.producer(
+            enable_backpressure_for_async_mode=True, back_pressure_for_async_send_size=1 << 20,
+            compress_msg_body_over_howmuch=1 << 30, send_msg_timeout=50, **SILENT,
+        ) as producer,
+    ):  # fmt: skip
+        wait_for_greetings(cluster, producer)
+        message, sent = Message("t", bytes(64 << 10)), 0
+        with pytest.raises(BusyError, match="about 1048576 bytes wait to be sent"):
+            while sent < 4_000:  # far more than sockets hold
+                producer.send_oneway(message)
+                sent += 1
+        producer.timeout_ms = 60_000
+        threading.Timer(0.1, release.set).start()
+        producer.send_oneway(message)
+        wait_until(lambda: len(cluster.sends(0)) == sent + 1)
+
+
 def test_a_callback_may_send_and_may_raise() -> None:
     done = threading.Event()
     results: list[object] = []
