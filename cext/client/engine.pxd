@@ -22,11 +22,12 @@ cdef enum:
     STOOD_US = 250_000       # so much beyond a wait's end: the thread was not let run
 
 # A slot for a Python caller, waiting `timeout_us` for one (GIL released); NULL: none came free.
-# Returns with the engine's lock held unless NULL. may_wait False: NULL at once. `until_us` is set
+# Returns with the engine's lock held unless NULL. `mailbox`: where the end will be told. Who tells
+# there does not wait, and gets one of those whose ends it has begun to tell. `until_us` is set
 # to the end of that time, by a clock read under the lock: if the process stands still after that,
 # the engine finds the slot when it forgives, and if before, it does not count. Time in which the
 # thread was not let run while it waited is added.
-cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait)
+cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox)
 
 # A look of a caller that waits, WAIT_US at most between two: whether its time is not over yet, that
 # is `timeout_us` from the first look on. What the process stood still since the last one (stopped,

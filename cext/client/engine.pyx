@@ -410,10 +410,10 @@ cdef void engine_wake(EngineState* state) noexcept nogil:
     event_signal(state.wake_fd)
 
 
-cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, bint may_wait):
+cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox):
     cdef Slot* slot
     cdef int64_t looked_us = 0
-    cdef bint in_time
+    cdef bint in_time, tells = is_teller(mailbox)
     while True:
         lock_take(&state.lock)
         in_time = has_time(timeout_us, &looked_us, until_us)
@@ -421,9 +421,12 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
             lock_release(&state.lock)
             return NULL
         slot = slot_take(state)
+        if slot == NULL and tells:
+            mailbox.give_back_told()
+            slot = slot_take(state)
         if slot != NULL:
             return slot
-        if not may_wait or not in_time:
+        if tells or not in_time:
             lock_release(&state.lock)
             return NULL
         # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
@@ -637,8 +640,7 @@ cdef class Engine(EngineBase):
         cdef Slot* slot
         cdef bint wake
         self.link_of(link)
-        slot = claim_slot(state, <int64_t>max(timeout_ms, 1) * 1000, &until_us,
-                          not is_teller(mailbox))
+        slot = claim_slot(state, <int64_t>max(timeout_ms, 1) * 1000, &until_us, mailbox)
         if slot == NULL:
             raise self.refusal()
         slot.link = link

@@ -28,11 +28,13 @@ cdef class Mailbox:
     cdef readonly int delivering     # threads inside deliver's telling part
     cdef unsigned long thread        # of the last deliver, and of fileno: who polls also tells
     cdef object raised               # by tell, when all are told
+    cdef Slot* told                  # GIL: ends told or being told, and nothing is left in them
 
     cdef Slot* take(self, int64_t until_us)      # all that is there, a chain; waits without the GIL
     cdef int tell(self, Slot* chain) except -1   # number told
     cdef int tell_one(self, Slot* slot) except -1
     cdef void report(self, object error)         # what told code has raised
+    cdef void give_back_told(self) noexcept      # engine's lock held
 
 
 cdef extern from "Python.h":

@@ -13,7 +13,7 @@ from cext.client.mutex cimport (
     lock_release, lock_take,
 )
 from cext.client.reply cimport Reply, reply_take
-from cext.client.slots cimport slot_release
+from cext.client.slots cimport batch_free, slot_release
 from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
 
 from rmq.errors import not_copied
@@ -92,24 +92,40 @@ cdef class Mailbox:
 
     cdef int tell(self, Slot* chain) except -1:
         cdef Slot* slot
-        cdef Slot* following = chain
+        cdef Slot end
         cdef int count = 0
         try:
-            while following != NULL:
-                slot = following
-                following = slot.next
+            while chain != NULL:
+                slot = chain
+                chain = slot.next
+                # The end has what was in the slot, which is there for what is sent meanwhile.
+                end = slot[0]
+                empty(slot)
+                slot.next = self.told
+                self.told = slot
                 try:
-                    self.tell_one(slot)
+                    self.tell_one(&end)
                 except BaseException as error:     # SystemExit, too, must not keep it from others
                     self.report(error)
+                drop_parts(&end)
                 count += 1
         finally:
-            # Given back together: one lock, and no caller woken before all are told.
-            release_chain(self.engine, chain)
+            # Given back together: one lock, and no caller woken before all are told (but for what
+            # is sent by those that are told, claim_slot).
+            lock_take(&self.engine.state.lock)
+            self.give_back_told()
+            lock_release(&self.engine.state.lock)
         if self.raised is not None:
             error, self.raised = self.raised, None
             raise error
         return count
+
+    cdef void give_back_told(self) noexcept:
+        cdef Slot* slot
+        while self.told != NULL:
+            slot = self.told
+            self.told = slot.next
+            slot_release(self.engine.state, slot)
 
     cdef void report(self, object error):
         if isinstance(error, KeyboardInterrupt):
@@ -165,22 +181,17 @@ cdef class Mailbox:
             self.delivering -= 1
 
 
-cdef int release_chain(EngineBase engine, Slot* chain) except -1:
-    cdef Slot* slot = chain
-    cdef Slot* following
-    while slot != NULL:
-        Py_XDECREF(<PyObject*>slot.token)
-        Py_XDECREF(<PyObject*>slot.message)
-        Py_XDECREF(<PyObject*>slot.callback)
-        Py_XDECREF(<PyObject*>slot.owner)
-        slot.token = slot.message = slot.callback = slot.owner = NULL
-        slot = slot.next
-    slot = chain
-    if slot != NULL:
-        lock_take(&engine.state.lock)
-        while slot != NULL:
-            following = slot.next
-            slot_release(engine.state, slot)
-            slot = following
-        lock_release(&engine.state.lock)
-    return 0
+cdef inline void empty(Slot* slot) noexcept:
+    """Its parts are another's."""
+    slot.token = slot.message = slot.callback = slot.owner = NULL
+    slot.frame = NULL
+    slot.batch = NULL
+
+
+cdef void drop_parts(Slot* slot) noexcept:
+    Py_XDECREF(<PyObject*>slot.token)
+    Py_XDECREF(<PyObject*>slot.message)
+    Py_XDECREF(<PyObject*>slot.callback)
+    Py_XDECREF(<PyObject*>slot.owner)
+    free(slot.frame)
+    batch_free(slot.batch)

@@ -48,10 +48,10 @@ cdef class Target(Completion):
     cdef Batch* open                 # being filled; NULL: none. Read it with the GIL only
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
-                    Mailbox mailbox, int64_t timeout_us, int attempts, bint may_wait) except -1
+                    Mailbox mailbox, int64_t timeout_us, int attempts) except -1
     cdef int gather(self, Message message, object callback) except -1
     cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
-                          int64_t timeout_us, int attempts, bint may_wait) except -1
+                          int64_t timeout_us, int attempts) except -1
     cdef Batch* new_batch(self, Slot* slot, uint32_t capacity, object callback, Mailbox mailbox,
                           int attempts) except NULL
     cdef int batch_completed(self, Slot* slot) except -1

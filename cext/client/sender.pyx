@@ -110,7 +110,7 @@ cdef class Target(Completion):
         raise not_copied(self, "it belongs to a client of this process")
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
-                    Mailbox mailbox, int64_t timeout_us, int attempts, bint may_wait) except -1:
+                    Mailbox mailbox, int64_t timeout_us, int attempts) except -1:
         """One message as a frame of its own."""
         cdef EngineState* state = self.sender.engine.state
         cdef int64_t born_ms = wall_ms(), until_us
@@ -122,7 +122,7 @@ cdef class Target(Completion):
         cdef Slot* slot
         cdef bint wake
         message.identify(born_ms)
-        slot = claim_slot(state, timeout_us, &until_us, may_wait)
+        slot = claim_slot(state, timeout_us, &until_us, mailbox)
         if slot == NULL:
             raise self.sender.engine.refusal()
         # From here to the release nobody else has the GIL: the message stays as it is.
@@ -215,8 +215,7 @@ cdef class Target(Completion):
             if wake:
                 engine_wake(state)
                 wake = False
-            slot = claim_slot(state, <int64_t>sender.timeout_ms * 1000, &until_us,
-                              not is_teller(sender.mailbox))
+            slot = claim_slot(state, <int64_t>sender.timeout_ms * 1000, &until_us, sender.mailbox)
             if slot == NULL:
                 raise sender.engine.refusal()
             if self.open != NULL and not self.open.sealed \
@@ -249,7 +248,7 @@ cdef class Target(Completion):
         return 0
 
     cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
-                          int64_t timeout_us, int attempts, bint may_wait) except -1:
+                          int64_t timeout_us, int attempts) except -1:
         """Several messages as one frame, now. Each has a callback, or all have one."""
         cdef EngineState* state = self.sender.engine.state
         cdef int64_t now_ms = wall_ms(), now_us, until_us
@@ -259,7 +258,7 @@ cdef class Target(Completion):
         cdef Slot* slot
         cdef bint wake
         cdef int i = 0
-        slot = claim_slot(state, timeout_us, &until_us, may_wait)
+        slot = claim_slot(state, timeout_us, &until_us, mailbox)
         if slot == NULL:
             raise self.sender.engine.refusal()
         try:
@@ -594,8 +593,7 @@ cdef class Sender:
                 target.gather(message, callback)
             else:
                 target.submit(message, message.body, 0, callback, self.mailbox,
-                              <int64_t>self.timeout_ms * 1000, 0,
-                              not is_teller(self.mailbox))
+                              <int64_t>self.timeout_ms * 1000, 0)
         except BaseException:
             self.leave(1, size)
             raise
@@ -612,8 +610,7 @@ cdef class Sender:
                 target.gather(message, callback)
             else:
                 target.submit(message, body, sys_flag, callback, where,
-                              <int64_t>(timeout_ms * 1000), attempts,
-                              not is_teller(where))
+                              <int64_t>(timeout_ms * 1000), attempts)
         except BaseException:
             self.leave(1, len(message.body))
             raise
@@ -630,8 +627,7 @@ cdef class Sender:
         self.messages_under_way += len(messages) - 1
         try:
             target.submit_batch(messages, callbacks, callback, where,
-                                <int64_t>(timeout_ms * 1000), attempts,
-                                not is_teller(where))
+                                <int64_t>(timeout_ms * 1000), attempts)
         except BaseException:
             self.leave(len(messages), size)
             raise

@@ -14,6 +14,7 @@ count make the opaque of the request:
 Slots are reused first in, first out, so that an answer that comes after its time finds another
 generation and is dropped. What a slot refers to in Python (token, message, callback, owner) is
 counted: the submitter gives a reference, the taker gives it back; the engine only carries it.
+Who tells an end takes all of it out of the slot first: what is sent meanwhile may have the slot.
 
 `lock` of the engine guards: the free list, addresses, fill buffers, dirty links, open batches,
 `sleeping`. It is held for the time of a copy, and never while a system call runs. Everything else

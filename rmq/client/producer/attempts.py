@@ -7,7 +7,7 @@
 A send that a broker could not take, or that got no answer because its connection broke, is tried
 again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
-master is waited for (patience.py), in later_tries.py.
+master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
-from rmq.errors import RemoteError, RequestTimeoutError, UnreachableError
+from rmq.errors import BusyError, RemoteError, RequestTimeoutError, UnreachableError
 
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
 
@@ -113,9 +113,18 @@ class Attempts:
 
             if self._later.add(topic, number, again, lambda: waited(result, error)):
                 return True
-        try:
+
+        def elsewhere() -> None:
             following = targets.following(message.topic, target)
-            self.submit(following, message, callback, left, attempts + 1)
+            self.submit(following, message, callback, _time_left(deadline_us / 1000), attempts + 1)
+
+        def tell() -> None:
+            self._producer.tell_callback(callback, result, error)
+
+        try:
+            elsewhere()
+        except BusyError:  # who tells ends does not wait for room; who comes later does
+            return self._later.add(message.topic, number, elsewhere, tell)
         except Exception:  # a hook's, too: the end is that of the try before
             return False
         return True
@@ -163,6 +172,9 @@ class Attempts:
             try:
                 again()
                 return
+            except BusyError:
+                if self._later.add(topic, number, again, tell):
+                    return
             except Exception:
                 pass
         tell()

@@ -198,6 +198,29 @@ def test_more_requests_than_slots_are_refused_in_time_and_none_is_lost(engine: E
         engine.submit(link, frame, 50, mailbox, None)
 
 
+def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -> None:
+    """Also the first one, when none has been given back yet."""
+    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+        mailbox, link, told, problems = Mailbox(engine), link_to(engine, peer), [], []
+        mailbox.on_error = problems.append
+        silent, answered = encode_request(30), encode_request(31)
+
+        def again(reply: Reply | None, error: Exception | None) -> None:
+            told.append(error)
+            engine.submit(link, answered, 60_000, mailbox, lambda _, error: told.append(error))
+
+        for i in range(SLOTS):
+            if i < SLOTS - 3:
+                engine.submit(link, silent, 600_000, mailbox, lambda *_: None)
+            else:
+                engine.submit(link, answered, 600_000, mailbox, again)
+        assert engine.stats()["under_way"] == SLOTS
+        while len(told) < 6 and not problems:
+            assert mailbox.deliver(60_000)
+        assert (told, problems) == ([None] * 6, [])
+        assert engine.stats()["under_way"] == SLOTS - 3
+
+
 def by_threes() -> dict[int, Any]:
     """Each third request is answered, and with it the two before: their ends come together."""
     waiting: list[bytes] = []

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ from rmq.pytest_plugin import RunningBroker
 
 pytestmark = pytest.mark.still_clock
 
+SLOTS = 1 << 14  # requests under way at most
 # No heartbeat is under way when a test moves the clock: it would be late, and end its connection.
 SILENT = {"heartbeat_broker_interval": 1_000_000_000}
 
@@ -452,6 +454,35 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
         threading.Timer(0.1, release.set).start()
         futures.append(producer.send_async(Message("t", b"x"), timeout_ms=60_000))
         assert all(each.result(60).is_ok for each in futures)
+
+
+def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
+    """A broker that ends has most of them, and other threads wait for those that become free."""
+    release = threading.Event()
+
+    def held(request: Command) -> None:
+        release.wait(HANG_S)
+
+    futures: list[Future[SendResult]] = []
+
+    def send_all() -> None:
+        for _ in range(2 * SLOTS + 1_000):
+            futures.append(producer.send_async(Message("t", b"x")))
+
+    with (
+        Cluster(held, stored) as cluster,
+        cluster.producer(send_msg_timeout=600_000, **SILENT) as producer,
+    ):
+        wait_for_greetings(cluster, producer)
+        thread = threading.Thread(target=send_all)
+        thread.start()
+        wait_until(lambda: producer.engine.stats()["under_way"] == SLOTS)
+        cluster.brokers[0].__exit__()
+        release.set()
+        thread.join()
+        results = [each.result(HANG_S) for each in futures]
+        assert {each.broker_name for each in results} == {"b1"}
+        assert len(results) == 2 * SLOTS + 1_000
 
 
 def test_one_way_sends_wait_for_a_broker_that_takes_nothing() -> None:
