@@ -24,7 +24,8 @@ class RpcHook(Protocol):
     """Both methods are called in the thread that sends or tells the answer."""
 
     def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
-        """May add to fields; what it raises ends the request."""
+        """May add to fields; what it raises ends the request. What the client asks by itself, as
+        pulls and heartbeats, it asks again."""
 
     def after_response(
         self, address: str, code: int, fields: dict[str, str], reply: Reply | None

@@ -22,7 +22,7 @@ from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
 from rmq.client.connection.troubles import Troubles
 from rmq.codes import RequestCode
-from rmq.errors import ClosedError, RemoteError, RmqError
+from rmq.errors import ClosedError, RemoteError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -108,7 +108,7 @@ class Heartbeats:
                 code = RequestCode.UNREGISTER_CLIENT
                 named = {"clientID": self._client_id, **fields}
                 self._caller.ask(address, code, named, timeout_ms=1_000)
-            except RmqError as error:
+            except Exception as error:  # a hook's, too: the client ends
                 log.debug("taking leave of %s: %s", address, error)
 
     # ---- heartbeats
@@ -145,7 +145,7 @@ class Heartbeats:
             try:
                 code = RequestCode.HEART_BEAT
                 self._caller.submit(address, code, {}, body, timeout_ms, completed)
-            except RmqError as error:  # by TLS connections are made here; the others hear of us
+            except Exception as error:  # no connection by TLS, or a hook's: the others hear of us
                 completed(None, error)
         until = clock.monotonic() + wait_ms / 1000
         for _ in left if wait_ms else []:

@@ -43,9 +43,12 @@ def dial(host: str, port: int, parameters: ClientParameters) -> int:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
-    return carried(
-        client_tls(parameters).secured(plain, host, address, PARAMETERS), address
-    ).detach()
+    secured = client_tls(parameters).secured(plain, host, address, PARAMETERS)
+    try:
+        return carried(secured, address).detach()
+    except OSError as error:  # no descriptors are left
+        secured.close()
+        raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
 
 
 def carried(peer: socket.socket, address: str = "") -> socket.socket:

@@ -111,7 +111,7 @@ class RemoteOffsets:
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
                 self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
                 asked += 1
-            except RmqError as error:
+            except Exception as error:  # a hook's, too: the others are told, and this one is owed
                 log.warning("committing %d of %s: %s", offset, queue, error)
         for _ in range(asked if wait else 0):
             waits.acquire(left, timeout_ms / 1000 + 1)

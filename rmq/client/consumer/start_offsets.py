@@ -146,5 +146,5 @@ class StartOffsets:
             address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             self._instance.submit(address, code, fields, b"", timeout_ms, completed)
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: whoever asked asks again
             end(None, error)

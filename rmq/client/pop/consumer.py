@@ -194,7 +194,7 @@ class PopConsumer(Member[PopConsumerParameters]):
                     self._under_way.add(target)
                 try:
                     self._pop(target, subscription, most, invisible, left_s)
-                except RmqError as error:
+                except Exception as error:  # a hook's, too: the broker is asked again
                     self._ended(target, error)
         return pause
 

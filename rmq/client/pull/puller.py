@@ -164,7 +164,7 @@ class Puller:
                 given.consumer_timeout_millis_when_suspend,
                 functools.partial(self._pulled, queue, life, offset, address),
             )  # fmt: skip
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: the queue is asked again
             self._failed(queue, life, error, address)
 
     def _pulled(

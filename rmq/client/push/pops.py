@@ -105,7 +105,7 @@ class PushPops:
                 address, RequestCode.POP_MESSAGE, fields, b"", BROKER_HOLDS_MS + PATIENCE_MS,
                 functools.partial(self._popped, queue),
             )  # fmt: skip
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: the queue is asked again
             self._failed(queue, error)
 
     def _popped(self, queue: PopQueue, reply: Reply | None, error: Exception | None) -> None:

@@ -130,7 +130,7 @@ class PushPulls:
             queue.pulled_ms = clock.now_ms()
         try:
             self._send(queue, offset, progress)
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: the queue is asked again
             self._failed(queue, error)
 
     def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:

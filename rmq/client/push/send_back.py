@@ -19,7 +19,7 @@ from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import wrap
 from rmq.codes import COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, RequestCode, ResponseCode
-from rmq.errors import RmqError, RouteError
+from rmq.errors import RouteError
 from rmq.names import AUTO_CREATE_TOPIC, CLIENT_PRODUCER_GROUP, RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
@@ -67,7 +67,7 @@ class SendBack:
             code = RequestCode.CONSUMER_SEND_MSG_BACK
             self._instance.call(address, code, fields, b"", TIMEOUT_MS)
             return True
-        except RmqError as error:
+        except Exception as error:  # a hook's, too
             log.warning("sending %s back: %s", message, error)
             return self.send_again(message)
 
@@ -93,7 +93,7 @@ class SendBack:
                 address, RequestCode.SEND_MESSAGE_V2, fields, message.stored_body, TIMEOUT_MS
             )
             return True
-        except RmqError as error:
+        except Exception as error:
             log.error("%s could not be sent to %s: %s", message, topic, error)
             return False
 

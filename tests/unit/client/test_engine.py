@@ -219,6 +219,8 @@ def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -
             assert mailbox.deliver(60_000)
         assert (told, problems) == ([None] * 6, [])
         assert engine.stats()["under_way"] == SLOTS - 3
+        engine.stop()
+        assert mailbox.deliver() == SLOTS - 3
 
 
 def by_threes() -> dict[int, Any]:

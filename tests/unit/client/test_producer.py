@@ -476,6 +476,8 @@ def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
         wait_for_greetings(cluster, producer)
         thread = threading.Thread(target=send_all)
         thread.start()
+        # Half of them are answered: the other half has all slots.
+        wait_until(lambda: len(futures) >= 2 * SLOTS - 2)
         wait_until(lambda: producer.engine.stats()["under_way"] == SLOTS)
         cluster.brokers[0].__exit__()
         release.set()

@@ -151,6 +151,22 @@ def test_an_offset_is_owed_until_a_master_has_it() -> None:
     assert not store.owes(queue)
 
 
+def test_an_offset_that_a_hook_refuses_keeps_no_other_back() -> None:
+    class Refusing(Asked):
+        def submit(
+            self, address: str, code: int, fields: Any, body: bytes, ms: int, told: Any
+        ) -> None:
+            if fields["queueId"] == 0:
+                raise KeyError("of the hook")
+            super().submit(address, code, fields, body, ms, told)
+
+    asked, (one, two) = Refusing(), [MessageQueue("t", "b", each) for each in (0, 1)]
+    store = RemoteOffsets(cast(Any, asked), "g")
+    store.persist({one: 5, two: 6}, wait=False)
+    assert asked.offsets == [6]
+    assert store.owes(one)
+
+
 def test_fewer_threads_than_wished_do_the_work(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import shutil
 import socket
 import ssl
@@ -198,6 +199,25 @@ def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
         consumer.start()
         with contextlib.closing(consumer):
             wait_until(lambda: any(each.code == Code.HEART_BEAT for each in peer.requests))
+
+
+def test_without_descriptors_a_broker_cannot_be_reached(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try may find some: it is no end of what asks again."""
+
+    def full() -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with cluster(certificate) as (address, _):
+        host, _, port = address.rpartition(":")
+        trusted = ClientParameters(use_tls=True, tls_ca_file=str(certificate / "certificate"))
+        monkeypatch.setattr(socket, "socketpair", full)
+        with pytest.raises(UnreachableError, match="cannot connect .too many open files"):
+            dial(host, int(port), trusted)
+        monkeypatch.undo()
+        with socket.socket(fileno=dial(host, int(port), trusted)):
+            pass
 
 
 def test_plain_clients_get_nowhere(certificate: Path) -> None:

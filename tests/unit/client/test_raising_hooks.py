@@ -1,0 +1,169 @@
+"""What a hook raises ends the request it was raised at, and nothing that goes on by itself.
+
+A hook that raises at one request of a code; what follows it has to come as ever. What it cannot
+show: a hook that raises at each of them, which is asked again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.consuming import API_TIMEOUT_MS, Kept, consumer_of, create, numbers, send
+from support.scripted_cluster import Cluster, stored
+from support.waiting import wait_until
+
+from cext.client.reply import Reply
+from rmq import Admin, ConsumeOrderlyStatus, Message, MessageExt, PopConsumer, PullConsumer
+from rmq.codes import RequestCode
+from rmq.pytest_plugin import RunningBroker
+
+SOON = {"pull_time_delay_mills_when_exception": 10}
+
+
+class RaisingOnce:
+    """At request `number` of this code; of this topic, where one is given."""
+
+    def __init__(self, code: int, number: int = 1, topic: str | None = None) -> None:
+        self._code, self._number, self._topic = code, number, topic
+        self._lock = threading.Lock()
+        self._seen = 0
+
+    @property
+    def has_raised(self) -> bool:
+        return self._seen >= self._number
+
+    def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
+        if code != self._code or (self._topic is not None and fields.get("topic") != self._topic):
+            return
+        with self._lock:
+            self._seen += 1
+            number = self._seen
+        if number == self._number:
+            raise KeyError("of the hook")
+
+    def after_response(self, address: str, code: int, fields: dict[str, str],
+                       reply: Reply | None) -> None:  # fmt: skip
+        pass
+
+
+def wait_for(count: Callable[[], int], wanted: int) -> None:
+    wait_until(lambda: count() >= wanted)
+
+
+def one_by_one(address: str, topic: str, count: Callable[[], int]) -> None:
+    """Sends four messages, each when the one before has come."""
+    for i in range(4):
+        send(address, numbers(topic, i, i + 1))
+        wait_for(count, i + 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "number"), [(RequestCode.PULL_MESSAGE, 3), (RequestCode.QUERY_CONSUMER_OFFSET, 1)]
+)
+def test_a_push_consumer_reads_on(broker: RunningBroker, code: int, number: int) -> None:
+    address, topic = broker.namesrv_addr, f"hook-push-{int(code)}"
+    create(address, topic)
+    hook, kept = RaisingOnce(code, number, topic), Kept()
+    with consumer_of(address, topic, kept, rpc_hook=hook, **SOON) as consumer:
+        consumer.subscribe(topic)
+        one_by_one(address, topic, lambda: len(kept.messages))
+    assert hook.has_raised
+    assert kept.bodies == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "number"),
+    [
+        (PullConsumer, RequestCode.LITE_PULL_MESSAGE, 3),
+        (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1),
+        (PopConsumer, RequestCode.POP_MESSAGE, 3),
+    ],
+)
+def test_a_consumer_that_polls_reads_on(
+    broker: RunningBroker, kind: Any, code: int, number: int
+) -> None:
+    address, topic = broker.namesrv_addr, f"hook-poll-{int(code)}"
+    create(address, topic)
+    hook = RaisingOnce(code, number, topic)
+    found: list[MessageExt] = []
+    with kind(
+        topic, namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS, rpc_hook=hook,
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET", **SOON,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(topic)
+
+        def poll() -> int:
+            got = consumer.poll(100)
+            found.extend(got)
+            if kind is PopConsumer:
+                consumer.ack(got)
+            return len(found)
+
+        one_by_one(address, topic, poll)
+    assert hook.has_raised
+    assert [int(each.body) for each in found] == [0, 1, 2, 3]
+
+
+def test_a_push_consumer_pops_on(broker: RunningBroker) -> None:
+    address, topic = broker.namesrv_addr, "hook-push-pop"
+    create(address, topic)
+    with Admin(namesrv_addr=address) as admin:
+        admin.create_group(topic)
+        admin.set_consume_mode(topic, topic, "POP", pop_share_queue_num=0)
+    hook, kept = RaisingOnce(RequestCode.POP_MESSAGE, 3, topic), Kept()
+    changes: dict[str, Any] = {"client_rebalance": False, "rpc_hook": hook, **SOON}
+    with consumer_of(address, topic, kept, **changes) as consumer:
+        consumer.subscribe(topic)
+        one_by_one(address, topic, lambda: len(kept.messages))
+    assert hook.has_raised
+    assert kept.bodies == [0, 1, 2, 3]
+
+
+def test_in_order_a_queue_goes_on_though_a_dead_letter_was_not_sent(broker: RunningBroker) -> None:
+    address, topic = broker.namesrv_addr, "hook-order"
+    create(address, topic)
+    send(address, numbers(topic, 0, 3))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        if messages[0].body == b"1":
+            return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        return None
+
+    hook, kept = RaisingOnce(RequestCode.SEND_MESSAGE_V2), Kept(decide)
+    changes = {"max_reconsume_times": 1, "suspend_current_queue_time_millis": 10}
+    with consumer_of(address, topic, kept, consume_orderly=True, rpc_hook=hook,
+                     **changes) as consumer:  # fmt: skip
+        consumer.subscribe(topic)
+        assert kept.wait(5) == [0, 1, 1, 1, 2]
+    assert hook.has_raised
+
+
+def test_the_other_brokers_hear_of_a_client() -> None:
+    class Refusing(RaisingOnce):
+        def before_request(
+            self, address: str, code: int, fields: dict[str, str], body: bytes
+        ) -> None:
+            if code == RequestCode.HEART_BEAT and address == cluster.addresses[0]:
+                raise KeyError("of the hook")
+
+    with Cluster(stored, stored) as cluster:
+        hook = Refusing(RequestCode.HEART_BEAT)
+        with cluster.producer(rpc_hook=hook) as producer:
+            producer.queues("t")
+            wait_until(lambda: any(each.code == RequestCode.HEART_BEAT
+                                   for each in cluster.brokers[1].requests))  # fmt: skip
+
+
+def test_a_client_that_cannot_say_that_it_leaves_ends() -> None:
+    with Cluster(stored) as cluster:
+        hook = RaisingOnce(RequestCode.UNREGISTER_CLIENT)
+        producer = cluster.producer(rpc_hook=hook).start()
+        instance = producer.instance
+        assert producer.send(Message("t", b"x")).is_ok
+        producer.close()
+        assert hook.has_raised
+        assert instance.closed
+        assert not instance.engine.is_running
