@@ -1,12 +1,16 @@
 """Goal: what is due while the disk cannot be read comes when it can: a delayed and a timed message,
-one that was popped and not acknowledged, a question about an open transaction.
+one that was popped and not acknowledged, a question about an open transaction. A sector that is
+lost for good holds its own level, its own revive queue or the feed of the timers, nobody else.
 
 Method: a whole broker behind the fault shim, on a clock that the test drives; what was stored is on
-the disk alone, every read of the log fails, all of it comes due, then the disk is well. Cannot
-prove: a sector that is lost for good (what lies there holds what is due behind it).
+the disk alone, every read of the log fails, or each that takes a certain byte of it; all of it
+comes due, then the disk is well. How often the reactor turns is seen by the machine's clock, in a
+shard of its own. Cannot prove: how long a real disk tries before it gives up.
 """
 
 import errno
+import shutil
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -15,13 +19,15 @@ from support.broker_client import BrokerClient
 from support.broker_process import broker_process
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults
+from support.faulty_shard import Start
 from support.name_server import in_loop
-from support.page_cache import drop_page_cache, is_cached
+from support.page_cache import drop_from_page_cache, drop_page_cache, is_cached
 from support.popping import pop
-from support.waiting import machine_sleep, until
+from support.shard import send
+from support.waiting import HANG_S, machine_sleep, until, wait_until
 
 from rmq.format import fastjson
-from rmq.format.message import decode_message
+from rmq.format.message import decode_message, decode_message_id
 
 MIB = 1 << 20
 BODY_BYTES = 50_000
@@ -32,6 +38,8 @@ SETTINGS = {
 }  # fmt: skip
 OPTIONS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
 HALF = 4  # TRANSACTION_PREPARED_TYPE of sysFlag
+APART_BYTES = 2 * MIB  # the kernel reads no record ahead that lies so far behind another
+IN_RECORD = 100  # a byte of it
 
 
 async def end_of(client: BrokerClient, topic: str) -> int:
@@ -39,8 +47,26 @@ async def end_of(client: BrokerClient, topic: str) -> int:
 
 
 async def until_so(condition: Callable[[], Awaitable[object]]) -> None:
+    end = time.monotonic() + HANG_S
     while not await condition():
+        assert time.monotonic() < end, "waited in vain"
         await machine_sleep(0.01)
+
+
+def watched(clock: DrivenClock, condition: Callable[[], object]) -> Callable[[], object]:
+    """The same, for a clock that stands still: while it is asked no time passes."""
+
+    def look() -> object:
+        clock.advance(0)
+        return condition()
+
+    return look
+
+
+async def fill(client: BrokerClient, clock: DrivenClock, size: int) -> None:
+    for _ in range(size // 100_000):
+        assert (await client.send("filler", bytes(100_000))).code == 0
+        clock.advance(0)  # as in watched()
 
 
 async def store_all(client: BrokerClient, born_ms: int) -> None:
@@ -59,9 +85,10 @@ async def store_all(client: BrokerClient, born_ms: int) -> None:
         assert (await client.send("filler", bytes(100_000))).code == 0
 
 
-def is_on_disk_alone(log: Path) -> bool:
+def is_on_disk_alone(log: Path, length: int = 4 * BODY_BYTES) -> bool:
+    """The first bytes of the log."""
     drop_page_cache(log)
-    return not is_cached(min(log.iterdir()), 4 * BODY_BYTES)
+    return not is_cached(min(log.iterdir()), length)
 
 
 async def become_producer(client: BrokerClient) -> None:
@@ -102,3 +129,114 @@ def test_what_is_due_while_the_disk_cannot_be_read_comes_when_it_can(
         broker.logged("the disk could not be read [0-9]+ times")
         assert " is passed: " not in broker.log()
         assert "does not come again" not in broker.log()
+
+
+def test_a_lost_sector_of_one_revive_queue_holds_no_other(tmp_path: Path, faults: Faults) -> None:
+    @in_loop
+    async def run(clock: DrivenClock, port: int, store: Path) -> None:
+        async with BrokerClient(port) as client:
+            assert (await client.send("filler", b"make")).code == 0
+            for topic in ("p", "q"):
+                assert (await client.send(topic, bytes(BODY_BYTES))).code == 0
+                await fill(client, clock, APART_BYTES)
+            assert (await client.heartbeat("g", "p", "q")).code == 0
+            popped = {}
+            for topic in ("p", "q"):
+                (one,) = await pop(client, "g", topic, invisibleTime=DUE_S * 1000)
+                revive_queue = int(one.extra.split(" ")[3])
+                popped[revive_queue] = topic, one.message.physical_offset
+            (_, (lost, place)), (_, (other, _)) = sorted(popped.items())
+            await fill(client, clock, 8 * MIB)
+            await until(lambda: is_on_disk_alone(store / "commitlog", 3 * MIB))
+            faults.lose(place + IN_RECORD, path="commitlog/")
+            clock.advance(DUE_S + 1)
+            await until(lambda: faults.hits(0) > 1)
+            await until_so(lambda: comes_again(client, other))
+            assert not await comes_again(client, lost)
+            faults.clear()
+            await until_so(lambda: comes_again(client, lost))
+
+    async def comes_again(client: BrokerClient, topic: str) -> bool:
+        return len(await pop(client, "g", topic)) == 1
+
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path, OPTIONS, {**clock.environment, **faults.environment()}) as broker,
+    ):
+        run(clock, broker.port, broker.store)
+        assert "does not come again" not in broker.log()
+
+
+def test_a_lost_sector_of_one_delay_level_holds_no_other(tmp_path: Path, faults: Faults) -> None:
+    """The other level comes due just after the disk has failed. Time hardly passes then, so that it
+    comes before the disk is asked again for what it has lost."""
+
+    @in_loop
+    async def run(clock: DrivenClock, port: int, store: Path) -> None:
+        async with BrokerClient(port) as client:
+            for topic in ("t", "u", "filler"):
+                assert (await client.send(topic, b"make")).code == 0
+            body = bytes(BODY_BYTES)
+            minute = await client.send("t", body, i="DELAY\x015\x02")
+            clock.advance(30.01)
+            await fill(client, clock, APART_BYTES)
+            half_minute = await client.send("u", body, i="DELAY\x014\x02")
+            assert (minute.code, half_minute.code) == (0, 0)
+            await fill(client, clock, 8 * MIB)
+            await until(watched(clock, lambda: is_on_disk_alone(store / "commitlog", 3 * MIB)))
+            _, place = decode_message_id(minute.fields["msgId"])
+            faults.lose(place + IN_RECORD, path="commitlog/")
+            clock.advance(29.991)  # 9 ms before the other one
+            await until(watched(clock, lambda: faults.hits(0) == 1))
+            await until_so(lambda: is_there(client, clock))
+            assert faults.hits(0) == 1
+            assert await end_of(client, "t") == 1
+            with clock.passing():
+                await until(lambda: faults.hits(0) > 1)
+                faults.clear()
+                await until_so(lambda: has_two(client, "t"))
+
+    async def is_there(client: BrokerClient, clock: DrivenClock) -> bool:
+        clock.advance(0.0002)
+        return await has_two(client, "u")
+
+    async def has_two(client: BrokerClient, topic: str) -> bool:
+        return await end_of(client, topic) == 2
+
+    with (
+        process_clock(tmp_path) as clock,
+        clock.standing_still(),
+        broker_process(tmp_path, OPTIONS, {**clock.environment, **faults.environment()}) as broker,
+    ):
+        run(clock, broker.port, broker.store)
+        with clock.passing():
+            assert broker.stop() == 0
+        assert " is passed: " not in broker.log()
+
+
+def test_the_reactor_sleeps_while_timers_wait_for_a_lost_sector(
+    start: Start, faults: Faults, tmp_path: Path
+) -> None:
+    options = {"ring_bytes": MIB, "record_max_bytes": MIB // 2, "index_dir": "", "timed": True}
+    worker = start(**options)
+    client = worker.connect()
+    for number in range(40):
+        marks = "TIMER_DELAY_SEC\x013600\x02" if number == 20 else ""
+        reply = client.ask(send("t", bytes(100_000), number, i=marks))
+        assert reply.code == 0
+        if marks:
+            _, place = decode_message_id(reply.fields["msgId"])
+    assert worker.stop() == 0
+    store = tmp_path / "store"
+    shutil.rmtree(store / "rmqTimers")  # timed messages are read again
+    drop_from_page_cache(store / "commitlog")
+    faults.lose(place + IN_RECORD, path="commitlog/")
+    worker = start(**options)
+    wait_until(lambda: faults.hits(0) >= 2)
+    hits, turns = faults.hits(0), worker.ask("stats")["turns"]
+    wait_until(lambda: faults.hits(0) >= hits + 5)
+    # Ten times a second the disk is asked; a turn each millisecond would be a hundred of them.
+    assert worker.ask("stats")["turns"] - turns < 30 * (faults.hits(0) - hits)
+    assert worker.ask("stats")["timers_fed"] == 0
+    faults.clear()
+    worker.until(lambda stats: stats["timers_fed"] == 1)

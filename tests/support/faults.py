@@ -7,6 +7,7 @@
         assert faults.hits(0) == 1
         faults.clear()              # the disk is well again, while the program runs
         faults.hold("fsync", path="config/")        # what is held goes on at the next clear()
+        faults.lose(123_456, path="commitlog/")     # no read that takes this byte of a file
 
 The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over
 by `from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from
@@ -14,6 +15,7 @@ which matching call on, count how many (0: all); rules are tried in order, the f
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import shutil
@@ -76,6 +78,10 @@ class Faults:
 
     def fail(self, operation, error, *, path="", first=1, count=0):
         self._add(operation, "fail", error, path, first, count, 0)
+
+    def lose(self, byte, *, path=""):
+        """A lost sector: every pread that takes this byte of a file (not its first) fails."""
+        self._add("pread", "fail", errno.EIO, path, 1, 0, byte)
 
     def short_write(self, size, *, path="", first=1, count=0):
         self._add("pwrite", "short", 0, path, first, count, size)

@@ -4,7 +4,7 @@
 
 It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
 (`stats`, `pools`, `ranges`, `renew`, `stop`) with one JSON line until stdin ends; then it stops
-cleanly. With the option `transactions` it takes half messages, too.
+cleanly. With the option `transactions` it takes half messages, too, with `timed` timed ones.
 """
 
 import json
@@ -17,6 +17,7 @@ from support.shard import Shard
 def main() -> None:
     options = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
     transactions = options.pop("transactions", False)
+    timed = options.pop("timed", False)
     with Shard(Path(sys.argv[1]), **options) as shard:
         shard.topic("t")
         shard.topic("u")
@@ -25,6 +26,8 @@ def main() -> None:
             shard.topic("RMQ_SYS_TRANS_HALF_TOPIC")
             shard.topic("RMQ_SYS_TRANS_OP_HALF_TOPIC")
             shard.core.start_transactions(0, 1)
+        if timed:
+            shard.topic("rmq_sys_wheel_timer")
         print(shard.core.port, flush=True)
         for line in sys.stdin:
             command = line.strip()

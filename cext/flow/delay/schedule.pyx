@@ -33,6 +33,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_end,
     readahead_entries,
     readahead_find,
+    readahead_for,
     readahead_is_busy,
     readahead_open,
     readahead_records,
@@ -202,10 +203,12 @@ cdef void fetch_release(DelayService s, int32_t level) noexcept nogil:
 
 
 cdef void claim(DelayService s, int32_t level) noexcept nogil:
-    """The next read is this level's, which looks again when it is over."""
+    """The next read is this level's, which looks again when it is over. One that fails holds this
+    level alone."""
+    cdef DelayLevel* l = &s.schedule.levels[level]
     s.schedule.readahead_level = level
-    s.schedule.levels[level].look_ms = s.turn.now_ms + RETRY_MS
-    s.schedule.readahead.look_ms = &s.schedule.levels[level].look_ms
+    l.look_ms = s.turn.now_ms + RETRY_MS
+    readahead_for(&s.schedule.readahead, &l.look_ms, &l.again_ms)
 
 
 cdef void fetch_records(DelayService s, int32_t level, const QueueEntry* entries, int32_t count,

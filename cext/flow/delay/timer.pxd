@@ -72,6 +72,8 @@ cdef struct Timers:
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # told once
     Readahead readahead             # for feeding or for delivering
+    int64_t feed_again_ms           # monotonic: its read failed, none before; 0: its last did not
+    int64_t deliver_again_ms        # the same
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec
     int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS

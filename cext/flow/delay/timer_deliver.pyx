@@ -17,7 +17,12 @@ from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.recall_table cimport recall_add, recall_has
 from cext.flow.delay.timer cimport TimerClock
 from cext.flow.delay.timer_feed cimport timer_due, timer_parse
-from cext.flow.fetch.readahead cimport READAHEAD_RECORDS, readahead_find, readahead_records
+from cext.flow.fetch.readahead cimport (
+    READAHEAD_RECORDS,
+    readahead_find,
+    readahead_for,
+    readahead_records,
+)
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.log.record cimport RecordView
@@ -222,6 +227,7 @@ cdef void fetch(DelayService s, const TimerClock* clock) noexcept nogil:
             sizes[n] = entry.size
             n += 1
     if n > 0:
+        readahead_for(&s.timers.readahead, &s.timers.look_ms, &s.timers.deliver_again_ms)
         readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 

@@ -18,6 +18,7 @@ from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
     readahead_entries,
     readahead_find,
+    readahead_for,
     readahead_records,
 )
 from cext.store.log.record cimport record_parse
@@ -145,6 +146,7 @@ cdef void fetch(DelayService s, const QueueEntry* entries, int32_t count) noexce
             offsets[n] = entries[i].physical_offset
             sizes[n] = entries[i].size
             n += 1
+    readahead_for(&s.timers.readahead, NULL, &s.timers.feed_again_ms)
     readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 
@@ -175,6 +177,7 @@ cdef bint timer_feed(DelayService s) noexcept nogil:
             return True
         count = s.append.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
+            readahead_for(&x.readahead, NULL, &x.feed_again_ms)
             readahead_entries(&x.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
                               x.fed)
             return False

@@ -228,16 +228,18 @@ cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept n
 cdef int32_t timer_wait(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef Queue* queue
-    cdef int64_t left
+    cdef int64_t left, feed = NO_WAIT
     if not x.started:
         return NO_WAIT
     queue = timer_queue(s)
     if queue != NULL and x.fed < queue.max_offset:
-        return 1
+        feed = max(<int64_t> 1, x.feed_again_ms - s.turn.now_ms)
+        if feed == 1 or not x.ready:        # before that nothing is delivered
+            return <int32_t> feed
     left = min(next_due(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
                next_due(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
     left = max(left, x.look_ms - s.turn.now_ms)
-    return <int32_t> max(<int64_t> 0, min(left, <int64_t> NO_WAIT))
+    return <int32_t> max(<int64_t> 0, min(left, feed))
 
 
 cdef Step timers_step(DelayService s) noexcept:

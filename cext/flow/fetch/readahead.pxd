@@ -9,6 +9,10 @@ A read that fails (EIO, no descriptor) says nothing of the record: find goes on 
 and the disk is asked again every READ_AGAIN_MS, for this record alone, as it may be a neighbour
 that the disk does not give. What is damaged or gone cannot be had, and find says so.
 
+Several may share one and ask in turn: levels, revive queues, feeding and delivering of timers. Each
+says so before it asks (readahead_for) and has a time of its own at which it may ask again: where
+the disk gives one of them nothing for good, the others read on.
+
 Example: 1000 half messages of yesterday are to be looked at: find says NOT_READY for the first, 64
 are fetched, found one after the other, then the next 64.
 """
@@ -26,11 +30,15 @@ cdef enum:
 cdef struct Readahead:
     DiskFetch* fetch                # owned; NULL: nothing is read, and nothing that was is kept
     int64_t unreadable              # log offset of a record that is damaged or gone; -1
-    int64_t again_ms                # monotonic: a read failed, none before; 0: the last one did not
-    int64_t* look_ms                # owner's next look: 0 or again_ms when a read is over; or NULL
+    # Of who asks; borrowed, and there for as long as this is.
+    int64_t* again_ms               # monotonic: its read failed, none before; 0: its last did not
+    int64_t* look_ms                # its next look: 0 or again_ms when a read is over; or NULL
+    int64_t only_again_ms           # again_ms where all reads are of one
     uint64_t fetches                # ever
 
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil
+# Whose the next reads are; nothing while a read is under way, which stays whose it is.
+cdef void readahead_for(Readahead* x, int64_t* look_ms, int64_t* again_ms) noexcept nogil
 # Whether a read is under way.
 cdef inline bint readahead_is_busy(const Readahead* x) noexcept nogil:
     return x.fetch != NULL and x.fetch.under_way
@@ -44,7 +52,7 @@ cdef int view_in_memory(CommitLog log, int64_t offset, int32_t size, const uint8
 cdef int readahead_find(Readahead* x, FetchPool pool, CommitLog log, int64_t offset, int32_t size,
                         const uint8_t** at, bint* checked) noexcept nogil
 # After NOT_READY: has these records fetched, as many as fit into a buffer, unless a read is under
-# way.
+# way or one of the same asker failed just now.
 cdef void readahead_records(Readahead* x, FetchPool pool, const int64_t* offsets,
                             const int32_t* sizes, int32_t count) noexcept nogil
 # Has the page of the queue's file with this entry brought into the page cache.

@@ -18,8 +18,15 @@ from cext.store.log.disk_reader cimport READ_LOG
 cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil:
     x.fetch = NULL
     x.unreadable = -1
-    x.again_ms = 0
+    x.only_again_ms = 0
+    x.again_ms = &x.only_again_ms
     x.look_ms = look_ms
+
+
+cdef void readahead_for(Readahead* x, int64_t* look_ms, int64_t* again_ms) noexcept nogil:
+    if not readahead_is_busy(x):
+        x.look_ms = look_ms
+        x.again_ms = again_ms
 
 
 cdef void readahead_end(Readahead* x, FetchPool pool) noexcept nogil:
@@ -60,21 +67,21 @@ cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept no
     cdef bint of_log = fetch.read.kind == READ_LOG
     cdef int status = fetch.read.status
     x.unreadable = -1
-    x.again_ms = 0
+    x.again_ms[0] = 0
     if fetch.read.done_count == 0 and status == IO_ERROR:
-        x.again_ms = monotonic_us() // 1000 + READ_AGAIN_MS
+        x.again_ms[0] = monotonic_us() // 1000 + READ_AGAIN_MS
     elif fetch.read.done_count == 0 and of_log and (
             status == CORRUPT or status == NOT_FOUND or status == TOO_LARGE):
         x.unreadable = fetch.read.offsets[0]
     if x.look_ms != NULL:
-        x.look_ms[0] = x.again_ms
+        x.look_ms[0] = x.again_ms[0]
     if not of_log or fetch.read.done_count == 0:
         readahead_end(x, pool)
 
 
 cdef bint take(Readahead* x, FetchPool pool) noexcept nogil:
-    """False: a read is under way or failed just now, or there is no buffer for one."""
-    if readahead_is_busy(x) or (x.again_ms > 0 and monotonic_us() // 1000 < x.again_ms):
+    """False: a read is under way, the asker's failed just now, or there is no buffer for one."""
+    if readahead_is_busy(x) or (x.again_ms[0] > 0 and monotonic_us() // 1000 < x.again_ms[0]):
         return False
     if x.fetch == NULL:
         x.fetch = pool.take(read_done, NULL, x)
@@ -94,7 +101,7 @@ cdef void readahead_records(Readahead* x, FetchPool pool, const int64_t* offsets
     if count == 0 or not take(x, pool):
         return
     fetch_begin(x.fetch, True)
-    for i in range(count if x.again_ms == 0 else 1):
+    for i in range(count if x.again_ms[0] == 0 else 1):
         if not fetch_add(x.fetch, offsets[i], sizes[i], -1):
             break
     if x.fetch.read.count > 0:

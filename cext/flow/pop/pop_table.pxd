@@ -43,6 +43,7 @@ cdef struct ReviveQueue:
     int64_t next_offset             # all before it are read
     int64_t told_offset             # as committed for RocketMQ's revive group
     int64_t commit_offset           # to be committed in the next turn
+    int64_t again_ms                # monotonic: its read failed, none before; 0: its last did not
     CheckPoint* ring                # owned; grows up to CHECK_POINTS_MAX
     int32_t* buckets                # owned; capacity of them
     uint64_t* heap                  # owned; numbers of those not finished, the next in time on top
@@ -74,6 +75,7 @@ cdef struct Pops:
     int32_t merging                 # not 0: one of them is taken
     bint appended                   # check points were written since the last write-out
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
+    int32_t first                   # revive queue the next turn begins with
     int32_t wanted                  # looks that found a retry topic missing, since control knows
     Readahead readahead             # of the revive log and of what comes again
     # Settings.

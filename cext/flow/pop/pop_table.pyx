@@ -167,7 +167,7 @@ cdef int pops_open(Pops* pops, dict given) except -1:
     pops.keep_retry_topic = given["pop_keep_retry_topic"]
     pops.flight_max = given["pop_flight_max"]
     pops.opened_ms = wall_ms()
-    readahead_open(&pops.readahead, &pops.look_ms)
+    readahead_open(&pops.readahead, NULL)
     if name_map_open(&pops.pairs) != OK:
         raise MemoryError("no memory for the shard's tables")
     return 0

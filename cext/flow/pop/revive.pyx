@@ -29,6 +29,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_end,
     readahead_entries,
     readahead_find,
+    readahead_for,
     readahead_is_busy,
     readahead_records,
 )
@@ -88,6 +89,13 @@ FIRST_POP[0] = "1ST_POP_TIME"
 
 # ------------------------------------------------------------------- from the disk
 
+cdef int wait_for_read(PopService s) noexcept nogil:
+    """NOT_READY. What is read is looked at when it is there; soon, where no buffer is free."""
+    if not readahead_is_busy(&s.pops.readahead):
+        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
+    return NOT_READY
+
+
 cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
     """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
     cdef QueueEntry entry
@@ -95,19 +103,17 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
     cdef bint checked = False
     cdef int status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
-        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
         readahead_entries(&s.pops.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
                           offset)
-        return NOT_READY
+        return wait_for_read(s)
     if status < 1 or entry.size <= 0:
         return status if status < 0 else ABSENT
     status = readahead_find(&s.pops.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
                             entry.size,
                             &at, &checked)
     if status == NOT_READY:
-        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
         readahead_records(&s.pops.readahead, s.fetch.pool, &entry.physical_offset, &entry.size, 1)
-        return NOT_READY
+        return wait_for_read(s)
     if status == OK:
         status = record_parse(at, entry.size, entry.physical_offset, not checked, view)
         if status == OK and view.queue_offset != offset:
@@ -405,7 +411,8 @@ cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* me
             return NOT_READY
         status = revive_message(s, point, target, i, notes, bytes)
         if status != OK:
-            if status != RING_FULL and s.pops.look_ms <= s.turn.now_ms:
+            if (status != RING_FULL and s.pops.look_ms <= s.turn.now_ms
+                    and not readahead_is_busy(&s.pops.readahead)):
                 s.pops.look_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
             return status
         point.done |= <uint32_t> 1 << i
@@ -458,14 +465,33 @@ cdef void start(PopService s, const Topic* topic, int32_t queue_id) noexcept nog
     q.begun = True
 
 
+cdef void queue_turn(PopService s, Topic* topic, int32_t queue_id, int64_t delivered_ms,
+                     int32_t* budget, int32_t* messages, int64_t* bytes) noexcept nogil:
+    """What is new in a revive queue and what is due of it, up to what the disk has to give."""
+    cdef ReviveQueue* q = &s.pops.queues[queue_id]
+    cdef Queue* queue = topic_queue(topic, s.append.queues, queue_id)
+    cdef bint all_read
+    if queue == NULL:
+        return
+    if not q.begun:
+        start(s, topic, queue_id)
+    commit(s, topic, queue_id)
+    if q.again_ms > s.turn.now_ms:
+        return                              # its read failed just now: the others go on
+    readahead_for(&s.pops.readahead, NULL, &q.again_ms)
+    all_read = read_log(s, q, queue, budget)
+    if readahead_is_busy(&s.pops.readahead):
+        return
+    revive_due(s, q, queue, all_read, delivered_ms, messages, bytes)
+    q.commit_offset = ring_oldest(q, q.next_offset) - 1
+
+
 cdef void revive_turn(PopService s) noexcept nogil:
     cdef Topic* topic
-    cdef Queue* queue
     cdef int64_t delivered_ms
     cdef int64_t bytes = REVIVE_BYTES
     cdef int32_t budget = READ_TURN, messages = REVIVE_TURN
-    cdef int32_t i
-    cdef bint all_read
+    cdef int32_t count, first, i, _n
     # Control tells the delay levels last: topics, groups and offsets are there.
     if (not s.delay.timers.started or s.delay.schedule.count == 0
         or readahead_is_busy(&s.pops.readahead)
@@ -477,22 +503,18 @@ cdef void revive_turn(PopService s) noexcept nogil:
         return
     s.pops.look_ms = 0
     delivered_ms = timer_delivered_ms(s.delay)
-    for i in range(topic.read_queues if topic.read_queues < REVIVE_QUEUES_MAX
-                   else REVIVE_QUEUES_MAX):
-        queue = topic_queue(topic, s.append.queues, i)
-        if queue == NULL:
-            continue
-        if not s.pops.queues[i].begun:
-            start(s, topic, i)
-        commit(s, topic, i)
-        all_read = read_log(s, &s.pops.queues[i], queue, &budget)
+    count = topic.read_queues if topic.read_queues < REVIVE_QUEUES_MAX else REVIVE_QUEUES_MAX
+    first = s.pops.first if s.pops.first < count else 0
+    if s.pops.queues[first].again_ms != 0:
+        first = first + 1 if first + 1 < count else 0   # it read last, in vain: the next one's turn
+    i = first
+    for _n in range(count):
+        queue_turn(s, topic, i, delivered_ms, &budget, &messages, &bytes)
         if readahead_is_busy(&s.pops.readahead):
+            s.pops.first = i                # it goes on with what is read for it
             return
-        revive_due(s, &s.pops.queues[i], queue, all_read, delivered_ms, &messages, &bytes)
-        s.pops.queues[i].commit_offset = ring_oldest(&s.pops.queues[i],
-                                                     s.pops.queues[i].next_offset) - 1
-        if readahead_is_busy(&s.pops.readahead):
-            return
+        i = i + 1 if i + 1 < count else 0
+    s.pops.first = first + 1
     readahead_end(&s.pops.readahead, s.fetch.pool)
 
 
@@ -515,7 +537,12 @@ cdef int32_t revive_wait(PopService s) noexcept nogil:
         q = &s.pops.queues[i]
         if not q.begun or topic.queues[i] == NULL:
             continue
-        if q.next_offset < topic.queues[i].max_offset or q.commit_offset > q.told_offset:
+        if q.commit_offset > q.told_offset:
+            return 0
+        if q.again_ms > s.turn.now_ms:
+            limit_ms = <int32_t> min(<int64_t> limit_ms, q.again_ms - s.turn.now_ms)
+            continue
+        if q.next_offset < topic.queues[i].max_offset:
             return 0
         point = ring_next(q)
         if point != NULL:

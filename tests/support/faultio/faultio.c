@@ -19,7 +19,9 @@
  *         12 u32 first        the first matching call that is hit, counted from 1
  *         16 u32 count        how many calls are hit from there on; 0: all
  *         20 u32 bytes        how much a short or killed write still writes; of a hold, which one
- *                             it is: another in its place lets go of those that this one holds
+ *                             it is: another in its place lets go of those that this one holds; of
+ *                             a pread that fails, a byte of the file (not the first) that it takes:
+ *                             a lost sector; 0: any
  *         24 u32 seen         matching calls so far (written here)
  *         28 u32 hits         calls hit so far (written here)
  *         32 char substring[224]  of the file's path; empty matches every file, a `$` at its end
@@ -89,14 +91,28 @@ static int matches(const char *path, const char *substring)
     return path_length >= length && !memcmp(path + path_length - length, substring, length);
 }
 
+/* Bytes of a file that a read takes; of other calls nobody asks. */
+struct part {
+    off64_t offset;
+    size_t size;
+};
+
+static int is_elsewhere(const struct rule *rule, struct part part)
+{
+    return rule->operations == READ && rule->action == FAIL && rule->bytes
+           && (part.offset > rule->bytes || part.offset + (off64_t)part.size <= rule->bytes);
+}
+
 /* The action to take on this call, with its rule; 0: go through. */
-static uint32_t decide_path(const char *path, uint32_t operation, struct rule **hit)
+static uint32_t decide_part(const char *path, uint32_t operation, struct part part,
+                            struct rule **hit)
 {
     if (!control)
         return 0;
     for (uint32_t i = 0; i < control->rules && i < RULES_MAX; i++) {
         struct rule *rule = &control->rule[i];
-        if (!(rule->operations & operation) || !matches(path, rule->substring))
+        if (!(rule->operations & operation) || is_elsewhere(rule, part)
+            || !matches(path, rule->substring))
             continue;
         uint32_t number = __atomic_add_fetch(&rule->seen, 1, __ATOMIC_SEQ_CST);
         if (number < rule->first || (rule->count && number >= rule->first + rule->count))
@@ -108,7 +124,12 @@ static uint32_t decide_path(const char *path, uint32_t operation, struct rule **
     return 0;
 }
 
-static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
+static uint32_t decide_path(const char *path, uint32_t operation, struct rule **hit)
+{
+    return decide_part(path, operation, (struct part){0, 0}, hit);
+}
+
+static uint32_t decide_fd(int fd, uint32_t operation, struct part part, struct rule **hit)
 {
     char link[64], path[4096];
     ssize_t length;
@@ -121,7 +142,12 @@ static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
     if (length < 0)
         return 0;
     path[length] = 0;
-    return decide_path(path, operation, hit);
+    return decide_part(path, operation, part, hit);
+}
+
+static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
+{
+    return decide_fd(fd, operation, (struct part){0, 0}, hit);
 }
 
 /* 1: the call fails with errno set. 0: it goes on. */
@@ -230,7 +256,7 @@ static ssize_t read_through(int fd, void *bytes, size_t size, off64_t offset)
     struct rule *rule = NULL;
     if (!real)
         real = REAL(ssize_t, pread64, int, void *, size_t, off64_t);
-    uint32_t action = decide(fd, READ, &rule);
+    uint32_t action = decide_fd(fd, READ, (struct part){offset, size}, &rule);
     return act(action, rule) ? -1 : real(fd, bytes, size, offset);
 }
 
