@@ -71,6 +71,7 @@ cdef struct Timers:
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # told once
+    bint sync_failed                # told once
     Readahead readahead             # for feeding or for delivering
     int64_t feed_again_ms           # monotonic: its read failed, none before; 0: its last did not
     int64_t deliver_again_ms        # the same

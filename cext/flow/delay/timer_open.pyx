@@ -169,8 +169,8 @@ cdef void set_steady(Timers* x):
 
 cdef timers_start(DelayService s):
     if s.timers.started:
-        s.wall_keeper.set_position(s.timers.file.fd)
-        s.steady_keeper.set_position(s.timers.file.fd)
+        s.wall_keeper.set_position(&s.timers.file, CLOCK_WALL)
+        s.steady_keeper.set_position(&s.timers.file, CLOCK_STEADY)
         s.wall_keeper.start()
         s.steady_keeper.start()
 

@@ -21,7 +21,7 @@ from cext.store.queues.consume_queue cimport Queue
 from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
 from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
 from cext.store.timers.timer_position cimport (
-    TimerPosition, position_is_settled, position_settles, position_write,
+    TimerPosition, position_is_lost, position_is_settled, position_settles, position_write,
 )
 
 cdef enum:
@@ -163,6 +163,15 @@ cdef void keep_position(DelayService s, const TimerPosition* now) noexcept nogil
                   b"are delivered twice")
 
 
+cdef void tell_failed_sync(DelayService s) noexcept nogil:
+    """Once: a disk that takes none would have it said each second."""
+    if not s.timers.sync_failed and position_is_lost(&s.timers.file):
+        s.timers.sync_failed = True
+        log_event(s.turn, NULL,
+                  b"the position of timed messages could not be synced: it is written anew, "
+                  b"and files of timers stay until it is on the disk")
+
+
 cdef void write_position(DelayService s, TimerPosition* now) noexcept nogil:
     cdef Timers* x = &s.timers
     x.done_seen = x.delivered + x.recalled + x.rolled
@@ -187,6 +196,7 @@ cdef void timer_written(DelayService s) noexcept nogil:
         return
     now.before[CLOCK_WALL] = undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound)
     now.before[CLOCK_STEADY] = undelivered(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound)
+    tell_failed_sync(s)
     for i in range(TIMER_CLOCKS):
         recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
     if x.done_seen != x.delivered + x.recalled + x.rolled or x.clock_moved:

@@ -35,6 +35,7 @@ from cext.base.native_thread cimport NativeThread
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.timers.timer_checkpoint cimport KEEPER_PATH_BYTES, RunTable
 from cext.store.timers.timer_heap cimport TimerEntry, TimerHeap, TimerKey
+from cext.store.timers.timer_position cimport PositionFile
 from cext.store.timers.timer_run cimport RunWriter, TimerRun
 
 cdef enum:
@@ -79,10 +80,10 @@ cdef struct KeeperState:
     int32_t broken                  # keeper -> reactor
     int32_t event                   # wakes the keeper
     int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
-    # reactor -> keeper: what was due before is needed no more, once position_fd is synced
+    # reactor -> keeper: what was due before is needed no more, once the position is synced
     int64_t delivered_ms
-    int position_fd                 # borrowed; -1: none
-    bint position_failed            # a sync of it has; no checkpoint is written any more
+    PositionFile* position          # borrowed, of both keepers; NULL: none
+    int position_syncer             # which of its threads this is
     int64_t head, tail              # batches taken by the reactor, made by the keeper
     TimerSeal seal
     TimerBatch* batches             # owned, BATCHES of them
@@ -130,8 +131,9 @@ cdef class TimerKeeper:
     # Reactor. The oldest batch not taken, or NULL; taken() gives it back and moves `bound`.
     cdef TimerBatch* next_batch(self) noexcept nogil
     cdef void taken(self) noexcept nogil
-    # Before start(): the file that says so (timer_position.pxd); it is open until stop().
-    cdef void set_position(self, int fd) noexcept nogil
+    # Before start(): the file that says so (timer_position.pxd), open until stop(); `syncer`: which
+    # of its threads the keeper is. No checkpoint is written while the file is not on the disk.
+    cdef void set_position(self, PositionFile* position, int syncer) noexcept nogil
     # Reactor, once a turn: what the keeper goes by. All that was due before `delivered_ms` is
     # delivered, and what was delivered is on the disk.
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil

@@ -27,7 +27,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.state cimport state_move
 from cext.base.status cimport CORRUPT, IO_ERROR, NOT_FOUND, OK
-from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_data, sync_file
+from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
 from cext.store.log.segment cimport segment_path
 from cext.store.timers.timer_checkpoint cimport (
     KEEPER_PATH_BYTES,
@@ -45,6 +45,7 @@ from cext.store.timers.timer_heap cimport (
     timer_heap_trim,
     timer_sort,
 )
+from cext.store.timers.timer_position cimport position_sync
 from cext.store.timers.timer_run cimport (
     run_close,
     run_find,
@@ -458,8 +459,7 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
                 return status
             k.table.runs[i].synced = True
     # It may leave out what was delivered: a power cut must not put the position before that.
-    if k.position_fd >= 0 and (k.position_failed or sync_data(k.position_fd, &error) != OK):
-        k.position_failed = True        # no sync is tried again on a file where one has failed
+    if k.position != NULL and position_sync(k.position, k.position_syncer) != OK:
         return IO_ERROR
     status = timer_checkpoint_save(&k.table, k.directory)
     if status != OK:
@@ -542,7 +542,7 @@ cdef class TimerKeeper:
         cdef int error = 0
         cdef bytes path = os.fsencode(directory)
         memset(&self.state, 0, sizeof(self.state))
-        self.state.event = self.state.prefetch_fd = self.state.position_fd = -1
+        self.state.event = self.state.prefetch_fd = -1
         self.state.prefetch_segment = -1
         if len(path) >= KEEPER_PATH_BYTES:
             raise StoreError(f"{directory}: the path is too long")
@@ -761,8 +761,8 @@ cdef class TimerKeeper:
             event_signal(k.event)           # there is more where this came from
         store_release_i64(&k.head, k.head + 1)
 
-    cdef void set_position(self, int fd) noexcept nogil:
-        self.state.position_fd = fd
+    cdef void set_position(self, PositionFile* position, int syncer) noexcept nogil:
+        self.state.position, self.state.position_syncer = position, syncer
 
     cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil:
         store_release_i64(&self.state.clock_ms, clock_ms)

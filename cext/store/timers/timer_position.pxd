@@ -14,11 +14,16 @@ may end before its log_end: then the other does, and what was delivered since is
 more, not lost.
 
 Writes of 512 bytes into the page cache, which say nothing the log does not. Only who lets timers go
-by what slot 1 says has it synced before (timer_keeper.pxd).
+by what slot 1 says has it synced before (timer_keeper.pxd). A sync that fails may have lost any of
+the slots: none succeeds any more until the reactor has written all of them once again, which it can
+do as they are written whole.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from cext.store.timers.timer_heap cimport TimerKey
+
+cdef enum:
+    POSITION_SYNCERS = 2            # threads that have it synced: the keepers of both clocks
 
 cdef struct TimerPosition:
     TimerKey before[2]
@@ -30,6 +35,11 @@ cdef struct TimerPosition:
 
 cdef struct PositionFile:
     int fd                          # owned; -1: not open
+    # Owned, one of each thread: Linux says once to each open file that a page could not be written.
+    int sync_fds[POSITION_SYNCERS]
+    # Between the threads; read in this order.
+    int32_t sync_failed             # syncers -> reactor
+    int32_t rewriting               # reactor -> syncers: not all slots are written since
     int64_t serial
     TimerPosition waiting           # becomes the older slot when the log is durable so far
     bint waits
@@ -47,5 +57,11 @@ cdef int position_write(PositionFile* file, const TimerPosition* now,
 # Whether all that was delivered before the position is on the disk, as far as the file knows.
 cdef bint position_is_settled(const PositionFile* file,
                               const TimerPosition* position) noexcept nogil
-# Whether slot 1 would say more if the newest position was written once more.
+# Whether the file would say more if the newest position was written once more: slot 1, or all slots
+# after a sync that failed.
 cdef bint position_settles(const PositionFile* file, int64_t durable) noexcept nogil
+# Any thread. A sync has failed, and not all slots were written since.
+cdef bint position_is_lost(const PositionFile* file) noexcept nogil
+# A thread of its own, `syncer` from 0. OK: what was written before is on the disk. IO_ERROR: it is
+# not known to be; to be tried again.
+cdef int position_sync(PositionFile* file, int syncer) noexcept nogil

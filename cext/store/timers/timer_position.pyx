@@ -1,8 +1,9 @@
 """How far timed messages are delivered. See timer_position.pxd."""
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
-from posix.fcntl cimport O_CREAT, O_RDWR
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
 
+from cext.base.atomics cimport load_acquire_i32, store_release_i32
 from cext.base.byteorder cimport load_i64, load_u32, store_i64, store_u32
 from cext.base.checksum cimport crc32
 from cext.base.status cimport IO_ERROR, OK
@@ -69,6 +70,18 @@ cdef bint is_zero(const uint8_t* slot) noexcept nogil:
     return True
 
 
+cdef int open_all(PositionFile* file, const char* path) noexcept nogil:
+    cdef int error = 0, i
+    file.fd = open_file(path, O_RDWR | O_CREAT, &error)
+    for i in range(POSITION_SYNCERS):
+        file.sync_fds[i] = open_file(path, O_RDONLY, &error) if file.fd >= 0 else -1
+    for i in range(POSITION_SYNCERS):
+        if file.sync_fds[i] < 0:
+            position_close(file)
+            return IO_ERROR
+    return OK
+
+
 cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
                        TimerPosition* newest) noexcept nogil:
     cdef uint8_t page[FILE_BYTES]
@@ -81,8 +94,7 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     memset(file, 0, sizeof(PositionFile))
     memset(newest, 0, sizeof(TimerPosition))
     memset(page, 0, sizeof(page))
-    file.fd = open_file(path, O_RDWR | O_CREAT, &error)
-    if file.fd < 0:
+    if open_all(file, path) != OK:
         return IO_ERROR
     if file_size(file.fd, &error) < FILE_BYTES:
         status = allocate(file.fd, 0, FILE_BYTES, &error)
@@ -129,6 +141,11 @@ cdef int forget(PositionFile* file, const bint* beyond, const TimerPosition* new
 
 
 cdef void position_close(PositionFile* file) noexcept nogil:
+    cdef int i
+    if file.fd < 0:
+        return
+    for i in range(POSITION_SYNCERS):
+        close_file(file.sync_fds[i])
     close_file(file.fd)
     file.fd = -1
 
@@ -147,7 +164,11 @@ cdef int write_slot(PositionFile* file, const TimerPosition* position, int numbe
 cdef int position_write(PositionFile* file, const TimerPosition* now,
                         int64_t durable) noexcept nogil:
     cdef int status = OK
-    if file.waits and file.waiting.log_end <= durable:
+    cdef bint writes_all = file.waits and file.waiting.log_end <= durable
+    if writes_all:
+        if load_acquire_i32(&file.sync_failed):
+            store_release_i32(&file.rewriting, 1)    # before the other: one is always seen
+            store_release_i32(&file.sync_failed, 0)     # what fails from here on is another one
         file.waits = False
         status = write_slot(file, &file.waiting, 1)
         if status == OK:
@@ -157,6 +178,8 @@ cdef int position_write(PositionFile* file, const TimerPosition* now,
         file.waits = True
     if status == OK:
         status = write_slot(file, now, 0)
+    if writes_all and status == OK:
+        store_release_i32(&file.rewriting, 0)
     return status
 
 
@@ -172,4 +195,20 @@ cdef bint position_is_settled(const PositionFile* file,
 
 cdef bint position_settles(const PositionFile* file, int64_t durable) noexcept nogil:
     return (file.waits and file.waiting.log_end <= durable
-            and not position_is_settled(file, &file.waiting))
+            and (position_is_lost(file) or not position_is_settled(file, &file.waiting)))
+
+
+cdef bint position_is_lost(const PositionFile* file) noexcept nogil:
+    return (load_acquire_i32(&file.sync_failed) != 0
+            or load_acquire_i32(&file.rewriting) != 0)
+
+
+cdef int position_sync(PositionFile* file, int syncer) noexcept nogil:
+    cdef int error = 0
+    if position_is_lost(file):
+        return IO_ERROR
+    # No sync is repeated on what it may have lost: after one that failed all is written anew.
+    if sync_data(file.sync_fds[syncer], &error) != OK:
+        store_release_i32(&file.sync_failed, 1)
+        return IO_ERROR
+    return OK
