@@ -23,6 +23,7 @@ cdef bint recall_has(const RecallTable* table, const Text* topic, const Text* ke
                      int64_t due_ms) noexcept nogil
 # Before a seal: what is in no file yet goes along.
 cdef void recall_seal(RecallTable* table, TimerKeeper keeper) noexcept nogil
-# Once a turn: forgets them all when the last is over.
-cdef void recall_expire(RecallTable* table, int64_t delivered_ms) noexcept nogil
+# Once a turn: forgets them all when the last is over. What is due before `settled_ms` is delivered,
+# and that is on the disk: what a power cut takes back finds them in a file of the timers.
+cdef void recall_expire(RecallTable* table, int64_t settled_ms) noexcept nogil
 cdef void recall_close(RecallTable* table) noexcept nogil

@@ -41,7 +41,7 @@ cdef RecalledKey* slot_of(const RecallTable* table, uint64_t hash_a,
 
 
 cdef bint grow(RecallTable* table, int64_t due_ms) noexcept nogil:
-    """Twice the room, without those that are over by the time of this one."""
+    """Twice the room, without those that are over by the time of this one and in a file."""
     cdef RecallTable larger
     cdef RecalledKey* key
     cdef int64_t i
@@ -55,7 +55,8 @@ cdef bint grow(RecallTable* table, int64_t due_ms) noexcept nogil:
     for i in range(table.capacity):
         key = &table.keys[i]
         if (key.hash_a != 0 or key.hash_b != 0) and (
-                key.deletion.key.due_ms + 2 * RECALL_MS > due_ms):
+                key.deletion.flags & TIMER_FRESH
+                or key.deletion.key.due_ms + 2 * RECALL_MS > due_ms):
             slot_of(&larger, key.hash_a, key.hash_b)[0] = key[0]
             larger.count += 1
     larger.last_ms = table.last_ms
@@ -111,8 +112,8 @@ cdef void recall_seal(RecallTable* table, TimerKeeper keeper) noexcept nogil:
             deletion.flags &= ~<uint32_t> TIMER_FRESH
 
 
-cdef void recall_expire(RecallTable* table, int64_t delivered_ms) noexcept nogil:
-    if table.count == 0 or delivered_ms <= table.last_ms + RECALL_MS:
+cdef void recall_expire(RecallTable* table, int64_t settled_ms) noexcept nogil:
+    if table.count == 0 or settled_ms <= table.last_ms + RECALL_MS:
         return
     if table.capacity > FIRST_CAPACITY:
         recall_close(table)

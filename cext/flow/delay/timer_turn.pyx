@@ -197,8 +197,6 @@ cdef void timer_written(DelayService s) noexcept nogil:
     now.before[CLOCK_WALL] = undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound)
     now.before[CLOCK_STEADY] = undelivered(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound)
     tell_failed_sync(s)
-    for i in range(TIMER_CLOCKS):
-        recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
     if x.done_seen != x.delivered + x.recalled + x.rolled or x.clock_moved:
         write_position(s, &now)
     elif position_settles(&x.file, s.append.log.durable()):
@@ -208,6 +206,8 @@ cdef void timer_written(DelayService s) noexcept nogil:
     if not position_is_settled(&x.file, &x.position):
         for i in range(TIMER_CLOCKS):
             now.before[i] = x.file.settled[i]
+    for i in range(TIMER_CLOCKS):       # a deletion that no run has yet waits for the next seal
+        recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
     s.wall_keeper.set_clock(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
     s.steady_keeper.set_clock(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
 

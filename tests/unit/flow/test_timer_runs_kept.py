@@ -1,15 +1,17 @@
-"""The files of timers stay until what was delivered of them is on the disk.
+"""The files of timers stay until what was delivered of them is on the disk, and have every recall
+that was passed until then.
 
 A power cut takes back what the log has not synced, deliveries too; the timed messages behind them
 have long been on the disk, and the log of their queue is not read again from where they are.
 """
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 from support import driven_clock
-from support.live_broker import live_broker, records, served
+from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
@@ -19,6 +21,7 @@ from rmq.format.message import encode_properties
 
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
+TIMER = "rmq_sys_wheel_timer"
 NEVER_MS = 1_000_000_000
 # Nobody syncs the log but the test.
 SETTINGS = {
@@ -26,6 +29,11 @@ SETTINGS = {
     "flushConsumerOffsetInterval": NEVER_MS, "flushDelayOffsetInterval": NEVER_MS,
 }  # fmt: skip
 SEAL_S = 61  # what was fed is in a file after a minute
+RUN_ENTRY = struct.Struct("<qqiI")  # due_ms, place, size, check
+
+
+def timed(due_ms: int, **more: str) -> str:
+    return encode_properties({"TIMER_DELIVER_MS": str(due_ms), **more}).decode()
 
 
 def bodies(broker: Broker) -> list[bytes]:
@@ -50,8 +58,7 @@ async def delivered_and_cut(live: Path, cut: Path) -> bool:
     async with served(live, **SETTINGS) as (broker, client):
         await client.send("t", b"make")
         due_ms = (int(clock.wall()) + 90) * 1000
-        timed = encode_properties({"TIMER_DELIVER_MS": str(due_ms)}).decode()
-        await client.send("t", b"timed", i=timed)
+        await client.send("t", b"timed", i=timed(due_ms))
         driven_clock.pass_some_time(SEAL_S)
         broker.core.sync_log()
         await until(lambda: runs(broker) == 1, still=True)
@@ -78,5 +85,62 @@ async def test_a_run_goes_when_its_deliveries_are_on_the_disk(tmp_path: Path) ->
         if await delivered_and_cut(tmp_path / f"live-{number}", cut):
             async with live_broker(cut) as broker:
                 await until(lambda broker=broker: bodies(broker) == [b"make", b"timed"])
+            return
+    raise AssertionError("somebody synced the log each time")
+
+
+def places_in_runs(directory: Path) -> set[int]:
+    """Of deletions alone: a message's has a bit more."""
+    found = set()
+    for path in (directory / "rmqTimers" / "wall").glob("*.run"):
+        data = path.read_bytes()
+        whole = len(data) - len(data) % RUN_ENTRY.size  # one is being written
+        found |= {place for _, place, _, _ in RUN_ENTRY.iter_unpack(data[:whole])}
+    return found
+
+
+async def passed_recall_is_sealed(directory: Path, others: int) -> bool:
+    """False: somebody synced the log meanwhile, and the recall need not be kept. `others` are
+    recalled behind it: more than there is room for in the table as it begins."""
+    async with served(directory, recallMessageEnable=True, **SETTINGS) as (broker, client):
+        await client.send("t", b"make")
+        due_ms = (int(clock.wall()) + 90) * 1000
+        sent = await client.send("t", b"recalled", i=timed(due_ms, UNIQ_KEY="U"))
+        await client.send("t", b"other", i=timed(due_ms - 700))
+        driven_clock.pass_some_time(SEAL_S)
+        broker.core.sync_log()
+        await until(lambda: runs(broker) == 1, still=True)
+        handle = sent.fields["recallHandle"]
+        assert (await client.call(370, producerGroup="P", topic="t", recallHandle=handle)).code == 0
+        await until(lambda: len(entries(broker, TIMER)) == 3, still=True)
+        recall = entries(broker, TIMER)[2][0]
+        broker.core.sync_log()
+        durable = broker.core.stats()["log_durable"]
+        while int(clock.wall() * 1000) < due_ms + 3300:
+            await pass_seconds(broker.core, 1)
+        assert bodies(broker) == [b"make", b"other"]
+        assert broker.core.stats()["timers_recalled"] == 1
+        soon_ms = int(clock.wall() + 2) * 1000
+        for number in range(others):
+            deletion = timed(soon_ms, TIMER_DEL_UNIQKEY=f"t+{number}")
+            assert (await client.send("t", b"x", i=deletion)).code == 0
+        await pass_seconds(broker.core, 3)
+        driven_clock.pass_some_time(SEAL_S)
+        for _ in range(40):
+            if recall in places_in_runs(directory):
+                return True
+            await pass_seconds(broker.core, 0.5)
+        assert broker.core.stats()["log_durable"] != durable, "a passed recall is in no file"
+        return False
+
+
+@pytest.mark.parametrize("others", [0, 600])
+@in_loop
+async def test_a_recall_is_in_a_file_when_its_message_may_come_again(
+    tmp_path: Path, others: int
+) -> None:
+    """What is passed and not on the disk yet is passed once more after a power cut."""
+    for number in range(10):
+        if await passed_recall_is_sealed(tmp_path / f"live-{number}", others):
             return
     raise AssertionError("somebody synced the log each time")
