@@ -25,6 +25,7 @@ log. Exactly one row gives the start (first match counts):
                                                                             checkpoint or entry
     S10 a record from the start on that its queue   start of the log, all   queue files older than
         does not end just before, or one across it  queue files removed     the checkpoint says
+        an entry garbled where Q1 or Q12 is to cut                          Q12, and a flipped bit
 
 "Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). queueEnds is
 believed when its checksum is right and a record ends where it says (queue_ends.pxd); a broker that

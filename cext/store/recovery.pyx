@@ -621,9 +621,11 @@ cdef class Recovery:
         with nogil:
             status = self.dispatch_all()
         if status == GAP or status == MISFIT:
-            status = self.start_over(status)
+            status = self.start_over("a queue lacks entries below it" if status == GAP
+                                     else "no record starts")
         self.check_scan(status)
-        self.cut_beyond()
+        if self.cut_beyond():
+            self.check_scan(self.start_over("it ends, and a queue is damaged there"))
         self.keep_offsets()
         dispatch_from = self.start
         if self.scan.position < self.known_end:
@@ -631,10 +633,9 @@ cdef class Recovery:
         self.finish(clean)
         return self.report(clean, dispatch_from, (monotonic_us() - began) // 1000)
 
-    cdef int start_over(self, int status) except 1:
-        self.notes.append(
-            f"S10: at log offset {self.scan.position} "
-            + ("a queue lacks entries below it" if status == GAP else "no record starts"))
+    cdef int start_over(self, str why) except 1:
+        cdef int status
+        self.notes.append(f"S10: at log offset {self.scan.position} {why}")
         self.drop_memory()
         self.begin("S10", self.log_min, True)
         self.scan = LogScan(self.log, self.scan.check_crc)
@@ -666,9 +667,10 @@ cdef class Recovery:
         raise_status(status, f"commit log {self.log.directory} at offset {self.scan.position}"
                              f"{'; ' + failure if failure else ''}")
 
-    def cut_beyond(self):
+    def cut_beyond(self) -> bool:
         """Q1 where the log ended before the start, Q12 where it ended before what an entry of
-        queueEnds knows: what the queues say beyond its end goes."""
+        queueEnds knows: what the queues say beyond its end goes. True: one of them is damaged
+        where it is to be cut, and half cut (Q8); all have to be made anew."""
         cdef int64_t i
         cdef Queue* queue
         cdef QueueName name
@@ -690,10 +692,14 @@ cdef class Recovery:
                 status = cut_queue(self.queues.sync_files, &name, &self.states[i],
                                    self.scan.position, False)
             self.check(status, queue, &self.states[i])
+            if self.states[i].damaged:
+                self.note_damage(queue, &self.states[i], "Q8")
+                return True
             if self.states[i].end_offset != end:
                 self.cut += end - self.states[i].end_offset
                 self.queues.set_range(queue, min(queue.min_offset, self.states[i].end_offset),
                                       self.states[i].end_offset, self.states[i].first_file >= 0)
+        return False
 
     def keep_offsets(self):
         """Q10: offsets that were given once are not given again."""

@@ -204,11 +204,9 @@ def test_q10_no_offset_is_given_twice_when_the_log_lost_its_last_messages(image)
     assert any("Q10" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize("reach", [210, 299, 300, 301, 599])  # 50 of each queue are a file
-@pytest.mark.parametrize("name", ["queueEnds", "queueEnds.synced"])
-def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, name):
-    """Log and queues on different disks: an entry of queueEnds knows more than the log holds. New
-    records come where the lost ones were, and consumers would stand still at such an entry."""
+def ends_beyond_the_log(image, reach, name="queueEnds"):
+    """So many records are in the log, which queueEnds speaks of; some of its entries know more. The
+    end of each queue that it knows."""
     image.add_many(600)
     for _ in range(40):
         image.add(b"late")
@@ -219,23 +217,60 @@ def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, 
     (image.root / "queueEnds").unlink()
     boot = {} if name == "queueEnds" else {"boot_id": bytes(range(16))}
     image.write_ends(200, name=name, queues={**earlier.queues, **mixed}, **boot)
-    known = {each: entry.end_offset for each, entry in {**earlier.queues, **mixed}.items()}
-    assert (b"late", 0) in known
+    return {each: entry.end_offset for each, entry in {**earlier.queues, **mixed}.items()}
+
+
+def expect_blanks_behind(image, queues, reach, known):
+    """Each queue has what is in the log, and no offset is given twice."""
     expected = image.expected(image.records[:reach])
+    for topic, queue_id in sorted(known):
+        there = expected.get((topic, queue_id), {})
+        low, high, *_ = queues.snapshot(topic, queue_id)
+        assert high == max(known[topic, queue_id], len(there))
+        found = read_entries(queues, topic, queue_id, low, high)
+        assert low == (0 if there else high)
+        assert found == dict.fromkeys(range(low, high), BLANK) | there
+
+
+@pytest.mark.parametrize("reach", [210, 299, 300, 301, 599])  # 50 of each queue are a file
+@pytest.mark.parametrize("name", ["queueEnds", "queueEnds.synced"])
+def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, name):
+    """Log and queues on different disks: an entry of queueEnds knows more than the log holds. New
+    records come where the lost ones were, and consumers would stand still at such an entry."""
+    known = ends_beyond_the_log(image, reach, name)
+    assert (b"late", 0) in known
     for _ in range(2):  # and when it was written
         log, queues, report = open_store(image.root)
         assert report["row"] in ("S4", "S5")
         last = image.records[reach - 1]
         assert report["log_end"] == last.offset + len(last.data)
-        for topic, queue_id in sorted(known):
-            there = expected.get((topic, queue_id), {})
-            low, high, *_ = queues.snapshot(topic, queue_id)
-            assert high == max(known[topic, queue_id], len(there))
-            found = read_entries(queues, topic, queue_id, low, high)
-            assert low == (0 if there else high)
-            assert found == dict.fromkeys(range(low, high), BLANK) | there
+        expect_blanks_behind(image, queues, reach, known)
         queues.flush(5_000, 0)
         del log, queues
+
+
+@pytest.mark.parametrize(
+    ("at", "bytes_"),
+    [(35 * 20 + 8, b"\xff"), (36 * 20, (100).to_bytes(8, "big"))],
+    ids=["negative size", "the next one lies below the end"],
+)
+def test_q12_queues_are_made_anew_where_the_entry_to_be_cut_at_is_garbled(image, at, bytes_):
+    """35 of each queue's entries are in the log; the files behind them are gone already when the
+    damage is seen."""
+    known = ends_beyond_the_log(image, 210)
+    path = image.queue_directory / "topic-0" / "0" / f"{0:020d}"
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(bytes_)
+    log, queues, report = open_store(image.root)
+    expect_blanks_behind(image, queues, 210, known)
+    notes = [note for note in report["notes"] if note.startswith(("Q8", "S10"))]
+    assert [note.split()[0] for note in notes] == ["Q8", "S10:"]
+    assert f"{os.fspath(path)}:{35 * 20}: damaged at offset 35" in notes[0]
+    queues.flush(5_000, 0)
+    del log, queues
+    _log, queues, _report = open_store(image.root)
+    expect_blanks_behind(image, queues, 210, known)
 
 
 def test_a_topic_made_anew_after_queue_ends_were_written_starts_at_zero(image):
