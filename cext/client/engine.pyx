@@ -605,18 +605,25 @@ cdef class Engine(EngineBase):
 
     def give(self, int number, int fd):
         """Makes an open descriptor (non-blocking) the link's connection; the engine owns it. From
-        now on the link never connects by itself."""
+        now on the link never connects by itself. Of two that were made at once one is closed: it
+        would lie beside until the other is lost, and be dead by then."""
         cdef Link* link = self.link_of(number)
         lock_take(&self.state.lock)
         if link.given_fd >= 0:
             close_file(link.given_fd)
-        link.given_fd = fd
+            link.given_fd = -1
+        if link.fd >= 0:
+            close_file(fd)
+        else:
+            link.given_fd = fd
         link.only_given = True
         lock_release(&self.state.lock)
 
     def is_open(self, int number):
-        """Whether the link has a connection (it may break the next moment)."""
-        return self.link_of(number).fd >= 0
+        """Whether the link has a connection, or was given the one for its next frame (it may break
+        the next moment)."""
+        cdef Link* link = self.link_of(number)
+        return link.fd >= 0 or link.given_fd >= 0
 
     def link_name(self, int number):
         """"host:port" of the link."""

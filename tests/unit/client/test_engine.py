@@ -336,6 +336,23 @@ def test_threads_that_want_an_address_at_once_get_the_same_link(
     assert engine.stats()["links"] == 1
 
 
+def test_of_two_connections_that_are_given_at_once_one_is_closed(engine: Engine) -> None:
+    """As two threads do that find none: the second would be the next one, and dead by then."""
+    with ScriptedPeer(ECHO) as peer:
+        link, (host, _, port) = link_to(engine, peer), peer.address.rpartition(":")
+        first = socket.create_connection((host, int(port)))
+        first.setblocking(False)
+        engine.give(link, first.detach())
+        assert engine.is_open(link), "nobody makes another one"
+        assert engine.call(link, encode_request(30, {}, b"x"), 60_000).body == b"x"
+        ours, theirs = socket.socketpair()
+        with theirs:
+            theirs.setblocking(False)
+            engine.give(link, ours.detach())
+            assert theirs.recv(1) == b""
+        assert engine.call(link, encode_request(30, {}, b"y"), 60_000).body == b"y"
+
+
 def test_a_reply_reads_like_the_other_codec() -> None:
     command = Command(code=17, flag=1, opaque=9, remark='no "topic"', fields={"n": "1", "x": "y"})
     for kind in (remoting.JSON, remoting.ROCKETMQ):
