@@ -61,9 +61,19 @@ class LoopClient(Generic[C]):
         raise not_copied(self, "start one in each process, from its parameters")
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it."""
-        await threaded(self._client.start)
+        """Connects; an `async with` does it. Who cancels it has a client that is closed."""
+        starting = asyncio.ensure_future(threaded(self._client.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.ensure_future(self._undo(starting)))
+            raise
         return self
+
+    async def _undo(self, starting: asyncio.Future[object]) -> None:
+        """A thread cannot be cancelled: what it has started is closed when it is through."""
+        await asyncio.wait([starting])
+        await threaded(self._client.close)
 
     async def close(self) -> None:
         """Ends what is under way, and takes leave of the brokers."""

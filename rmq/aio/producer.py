@@ -67,10 +67,11 @@ class Producer(LoopClient[_LoopProducer]):
     ) -> None:
         super().__init__(_LoopProducer(producer_group, parameters=parameters, **changes))
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Future[None] | None = None  # its end; nothing is sent any more
         self._turn = asyncio.Lock()  # of the send that waits for room; behind it are the others
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it."""
+        """Connects; an `async with` does it. Who cancels it has a producer that is closed."""
         if self._loop is not None:
             return self
         loop = asyncio.get_running_loop()
@@ -83,18 +84,26 @@ class Producer(LoopClient[_LoopProducer]):
         return self
 
     async def close(self) -> None:
-        """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
-        loop, self._loop = self._loop, None
-        if loop is None:
+        """Sends what was gathered, waits for what is under way, and takes leave of the brokers. It
+        goes on when who waits for it is cancelled, and may be called again then."""
+        if self._loop is None:
             return
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._end(self._loop))
+        await asyncio.shield(self._closing)
+
+    async def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         mailbox = self._client.loop_mailbox
         assert mailbox is not None
         try:
             await self._drain(self._client.timeout_ms)
-            await super().close()
-            mailbox.deliver()  # what the end of the engine has ended
-        finally:
-            loop.remove_reader(mailbox.fileno())
+        finally:  # also when the loop ends
+            try:
+                await super().close()
+                mailbox.deliver()  # what the end of the engine has ended
+            finally:
+                loop.remove_reader(mailbox.fileno())
+                self._loop = None
 
     async def _drain(self, timeout_ms: float) -> bool:
         self._client.seal_batches()
@@ -108,6 +117,13 @@ class Producer(LoopClient[_LoopProducer]):
     async def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""
         return await self._drain(self._client.timeout_ms if timeout_ms is None else timeout_ms)
+
+    @property
+    def _open_loop(self) -> asyncio.AbstractEventLoop:
+        """ClosedError before the start and from the close on."""
+        if self._loop is None or self._closing is not None:
+            raise ClosedError("the producer is not started, or closed")
+        return self._loop
 
     def _report(self, error: BaseException) -> None:
         assert self._loop is not None
@@ -139,9 +155,7 @@ class Producer(LoopClient[_LoopProducer]):
         arg: Any = None,
     ) -> asyncio.Future[SendResult]:
         """Returns when the message is on its way; the future is done when it is stored."""
-        loop, producer = self._loop, self._client
-        if loop is None:
-            raise ClosedError("the producer is not started, or closed")
+        loop, producer = self._open_loop, self._client
         if message.topic not in producer.topics:
             await loop.run_in_executor(None, producer.queues, message.topic)
         size = len(message.body)
@@ -208,8 +222,7 @@ class Producer(LoopClient[_LoopProducer]):
         return await self._threaded(self._client.queues, topic)
 
     async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
-        if self._loop is None:
-            raise ClosedError("the producer is not started, or closed")
+        _ = self._open_loop
         return await threaded(function, *arguments, **named)
 
 

@@ -93,6 +93,8 @@ class Producer(ProducerBase):
         instance = ClientInstance.acquire(self.parameters)
         try:
             self._connect(instance)
+            if self._closed:  # meanwhile, by another thread, which has left this to us
+                raise ClosedError("the producer is closed")
             for topic in self.parameters.topics:
                 self.targets.find(topic)
         except BaseException:
