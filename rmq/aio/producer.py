@@ -1,13 +1,17 @@
 """Producers of rmq.aio.
 
 `send` is the engine's asynchronous send whose end comes in the loop; what may block (looking up
-the route of a topic for the first time, starting, closing, local transactions) runs in a thread of
-the loop's executor. Back-pressure does not block the loop: sends wait in turn, the first in steps.
+the route of a topic for the first time, a connection with TLS, starting, closing, local
+transactions) runs in a thread of the loop's executor. Back-pressure does not block the loop: sends
+wait in turn, the first in steps.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +22,12 @@ from rmq.aio.base import LoopClient, threaded
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
 from rmq.client.parameters.documented import documented
+from rmq.client.producer.base import Chosen
 from rmq.client.producer.producer import Producer as ThreadedProducer
 from rmq.client.producer.targets import Selector
 from rmq.client.producer.transaction import TransactionListener, TransactionResult
 from rmq.client.producer.transaction import TransactionProducer as ThreadedTransactionProducer
-from rmq.errors import BusyError, ClosedError
+from rmq.errors import BusyError, ClosedError, RequestTimeoutError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -43,6 +48,12 @@ class _LoopProducer(ThreadedProducer):
         super()._connect(instance)
         self.loop_mailbox = Mailbox(instance.engine)
         self.connect_sender(instance.engine, self.loop_mailbox)
+
+    def chosen(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, arg: Any
+    ) -> Chosen:
+        """`arg` may be what this has returned before."""
+        return arg if isinstance(arg, Chosen) else super().chosen(message, queue, selector, arg)
 
     @property
     def is_idle(self) -> bool:
@@ -67,14 +78,16 @@ class Producer(LoopClient[_LoopProducer]):
     ) -> None:
         super().__init__(_LoopProducer(producer_group, parameters=parameters, **changes))
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # the loop's
         self._closing: asyncio.Future[None] | None = None  # its end; nothing is sent any more
         self._turn = asyncio.Lock()  # of the send that waits for room; behind it are the others
+        self._dials: dict[str, asyncio.Future[int]] = {}  # by address
 
     async def start(self) -> Self:
         """Connects; an `async with` does it. Who cancels it has a producer that is closed."""
         if self._loop is not None:
             return self
-        loop = asyncio.get_running_loop()
+        loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         await super().start()
         mailbox = self._client.loop_mailbox
         assert mailbox is not None
@@ -158,27 +171,65 @@ class Producer(LoopClient[_LoopProducer]):
         loop, producer = self._open_loop, self._client
         if message.topic not in producer.topics:
             await loop.run_in_executor(None, producer.queues, message.topic)
+        chosen = None
+        if producer.parameters.use_tls:
+            arg = chosen = producer.chosen(message, queue, selector, arg)
         size = len(message.body)
-        if self._turn.locked() or not producer.has_room(size):
-            await self._room(size, producer.timeout_ms if timeout_ms is None else timeout_ms)
+        if chosen is not None or self._turn.locked() or not producer.has_room(size):
+            limit_ms = producer.timeout_ms if timeout_ms is None else timeout_ms
+            await self._ready(size, limit_ms, None if chosen is None else chosen.target.address)
         future: asyncio.Future[SendResult] = loop.create_future()
-
-        def ended(result: SendResult | None, error: Exception | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                assert result is not None
-                future.set_result(result)
-
-        if timeout_ms is None and queue is None and selector is None:
+        ended = functools.partial(self._ended, loop, future)
+        if chosen is None and timeout_ms is None and queue is None and selector is None:
             producer.send_async(message, ended)
         else:
             producer.send_async(
                 message, ended, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
             )
         return future
+
+    def _ended(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[SendResult],
+        result: SendResult | None,
+        error: Exception | None,
+    ) -> None:
+        """A send's end comes in the loop, as a rule. One that waited for another try may end in the
+        thread that was to try it, or in the one that closes: neither would wake the loop."""
+        if threading.get_ident() == self._thread:
+            _settle(future, result, error)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_settle, future, result, error)
+
+    async def _ready(self, size: int, timeout_ms: float, address: str | None) -> None:
+        """Returns when a send of so many bytes begins without a wait; with TLS, to this address."""
+        producer = self._client
+        while True:
+            if self._turn.locked() or not producer.has_room(size):
+                await self._room(size, timeout_ms)
+            if address is None or not producer.must_dial(address):
+                return
+            await self._dial(address, timeout_ms)
+
+    async def _dial(self, address: str, timeout_ms: float) -> None:
+        """Makes a connection, which takes as long as its handshake, in a thread: one for all sends
+        that want it."""
+        dial = self._dials.get(address)
+        if dial is None:
+            dial = asyncio.ensure_future(threaded(self._client.instance.link, address))
+            self._dials[address] = dial
+            dial.add_done_callback(functools.partial(self._dialled, address))
+        done, _ = await asyncio.wait([dial], timeout=timeout_ms / 1000)
+        if not done:
+            raise RequestTimeoutError(f"{address}: no connection within {timeout_ms:g} ms")
+        dial.result()
+
+    def _dialled(self, address: str, dial: asyncio.Future[int]) -> None:
+        del self._dials[address]
+        if not dial.cancelled():
+            dial.exception()  # whoever waited for it may have left
 
     async def _room(self, size: int, timeout_ms: float) -> None:
         """BusyError: there was none for so many bytes in time."""
@@ -224,6 +275,19 @@ class Producer(LoopClient[_LoopProducer]):
     async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
         _ = self._open_loop
         return await threaded(function, *arguments, **named)
+
+
+def _settle(
+    future: asyncio.Future[SendResult], result: SendResult | None, error: Exception | None
+) -> None:
+    """In the future's loop."""
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        assert result is not None
+        future.set_result(result)
 
 
 @documented(TransactionProducerParameters)

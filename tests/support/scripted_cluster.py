@@ -3,11 +3,14 @@
 with Cluster(refused(14), stored) as cluster, cluster.producer() as producer:
     producer.send(Message("t", b"x"))
     cluster.sends(0)                    # what the first broker was asked
+    cluster.brokers[0].__exit__()       # it is gone
+    cluster.reopen(0, stored)           # and there again
     cluster.addresses[0] = "b.example:1"        # where the route says that it is, from now on
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -22,16 +25,27 @@ from rmq.format.remoting import Command
 class Cluster:
     """A name server and some brokers, each a scripted peer with one queue of topic t."""
 
-    def __init__(self, *answers: Callable[[Command], Any]) -> None:
-        self.brokers = [
-            ScriptedPeer({Code.SEND_MESSAGE_V2: answer, Code.SEND_BATCH_MESSAGE: answer,
-                          Code.HEART_BEAT: lambda request: request.reply(),
-                          Code.UNREGISTER_CLIENT: lambda request: request.reply()})
-            for answer in answers
-        ]  # fmt: skip
+    def __init__(
+        self, *answers: Callable[[Command], Any], context: ssl.SSLContext | None = None
+    ) -> None:
+        """With a context all of them speak TLS."""
+        self._context = context
+        self.brokers = [self._broker(answer) for answer in answers]
         self.topic = "t"
         self.addresses = [peer.address for peer in self.brokers]
-        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: self._find})
+        self.name_server = ScriptedPeer({Code.GET_ROUTEINFO_BY_TOPIC: self._find}, context)
+
+    def _broker(self, answer: Callable[[Command], Any], port: int = 0) -> ScriptedPeer:
+        answers = {
+            Code.SEND_MESSAGE_V2: answer, Code.SEND_BATCH_MESSAGE: answer,
+            Code.HEART_BEAT: lambda request: request.reply(),
+            Code.UNREGISTER_CLIENT: lambda request: request.reply(),
+        }  # fmt: skip
+        return ScriptedPeer(answers, self._context, port)
+
+    def reopen(self, number: int, answer: Callable[[Command], Any]) -> None:
+        """A broker that has gone is at its address again."""
+        self.brokers[number] = self._broker(answer, port_of(self.brokers[number]))
 
     def __enter__(self) -> Cluster:
         return self
@@ -58,6 +72,10 @@ class Cluster:
     def sends(self, number: int) -> list[Command]:
         codes = (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE)
         return [each for each in self.brokers[number].requests if each.code in codes]
+
+
+def port_of(peer: ScriptedPeer) -> int:
+    return int(peer.address.rpartition(":")[2])
 
 
 def stored(request: Command) -> Command:

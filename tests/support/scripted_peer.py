@@ -4,13 +4,14 @@
         Connection(peer.address).ask(105)
 
 A function gets the Command and returns a Command, bytes to send as they are, or None for silence.
-Every request is kept in `peer.requests`.
+Every request is kept in `peer.requests`. With a context it speaks TLS.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 
@@ -21,10 +22,14 @@ Answer = Callable[[Command], "Command | bytes | None"]
 
 
 class ScriptedPeer:
-    def __init__(self, answers: Mapping[int, Answer]) -> None:
+    def __init__(
+        self, answers: Mapping[int, Answer], context: ssl.SSLContext | None = None, port: int = 0
+    ) -> None:
+        """port: of one that was there before."""
         self.answers = dict(answers)
         self.requests: list[Command] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._context = context
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -36,7 +41,7 @@ class ScriptedPeer:
         # shutdown, not close alone: that would leave the thread inside accept() holding the port
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(each, socket.SHUT_RDWR)  # of TLS, too, what is below it
             each.close()
 
     def _accept(self) -> None:
@@ -46,8 +51,20 @@ class ScriptedPeer:
                 self._sockets.append(peer)
                 threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
+    def _secured(self, peer: socket.socket) -> socket.socket:
+        if self._context is None:
+            return peer
+        found = self._context.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
+        self._sockets.append(found)
+        found.do_handshake()
+        return found
+
     def _serve(self, peer: socket.socket) -> None:
-        with contextlib.suppress(OSError), peer.makefile("rb") as stream:
+        with contextlib.suppress(OSError):
+            self._answer(self._secured(peer))
+
+    def _answer(self, peer: socket.socket) -> None:
+        with peer.makefile("rb") as stream:
             while len(head := stream.read(4)) == 4:  # less: the client went away, as below
                 length = int.from_bytes(head, "big")
                 if len(frame := stream.read(length)) < length:

@@ -8,16 +8,19 @@ A send that a broker could not take, or that got no answer because its connectio
 again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
 master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
+There, too, a try makes the connection that it wants with TLS: whoever tells ends waits for neither.
 """
 
 from __future__ import annotations
+
+import functools
 
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
 from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
-from rmq.client.producer.later_tries import LaterTries
+from rmq.client.producer.later_tries import LaterTries, LaterTry
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
 from rmq.errors import BusyError, RemoteError, RequestTimeoutError, UnreachableError
@@ -103,28 +106,27 @@ class Attempts:
         left = deadline_us / 1000 - monotonic_ms()
         if left <= 0 or not self._goes_on(result, error, attempts, late):
             return False
+        topic, until_ms = message.topic, deadline_us / 1000
         waited = self._patient(callback, deadline_us)
-        if error is not None and waited.patience.lasts(target, error):
-            topic, until_ms = message.topic, deadline_us / 1000
+        lasts = functools.partial(waited.patience.lasts, target)
 
+        def add_later(behind: int) -> bool:
             def again() -> None:
                 left = _time_left(until_ms)
-                self.submit(targets.following(topic, target), message, waited, left, attempts, True)
+                self.submit(targets.following(topic, target), message, waited, left, behind, True)
 
-            if self._later.add(topic, number, again, lambda: waited(result, error)):
-                return True
+            give_up = functools.partial(waited, result, error)
+            return self._later.add(LaterTry(topic, number, again, lasts, give_up))
 
-        def elsewhere() -> None:
-            following = targets.following(message.topic, target)
-            self.submit(following, message, callback, _time_left(deadline_us / 1000), attempts + 1)
-
-        def tell() -> None:
-            self._producer.tell_callback(callback, result, error)
-
+        if error is not None and lasts(error) and add_later(attempts):
+            return True
         try:
-            elsewhere()
+            following = targets.following(topic, target)
+            if self._producer.must_dial(following.address):  # and the ends of others would wait
+                return add_later(attempts + 1)
+            self.submit(following, message, callback, left, attempts + 1)
         except BusyError:  # who tells ends does not wait for room; who comes later does
-            return self._later.add(message.topic, number, elsewhere, tell)
+            return add_later(attempts + 1)
         except Exception:  # a hook's, too: the end is that of the try before
             return False
         return True
@@ -163,17 +165,19 @@ class Attempts:
         is_in_time = until_ms > monotonic_ms()
         if is_in_time and self._goes_on(results[0] if results else None, error, attempts, late):
             waited = self._patient(callback, deadline_us)
+            lasts = functools.partial(waited.patience.lasts, target)
+            one_more = functools.partial(again, waited, attempts)
             if (
                 error is not None
-                and waited.patience.lasts(target, error)
-                and self._later.add(topic, number, lambda: again(waited, attempts), tell)
+                and lasts(error)
+                and self._later.add(LaterTry(topic, number, one_more, lasts, tell))
             ):
                 return
             try:
                 again()
                 return
             except BusyError:
-                if self._later.add(topic, number, again, tell):
+                if self._later.add(LaterTry(topic, number, again, lasts, tell)):
                     return
             except Exception:
                 pass

@@ -6,9 +6,9 @@ the order in which they need one another; Producer (producer.py) puts them toget
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from cext.client.sender import Sender
+from cext.client.sender import Sender, Target
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap_group
 from rmq.client.parameters import ProducerParameters
@@ -16,6 +16,13 @@ from rmq.client.producer.compression import Compressor
 
 Completion = Any  # a callback(result, error), a Future, a SendWaiter, or None
 NO_MORE = 255  # attempts behind a send that is not tried elsewhere
+
+
+class Chosen(NamedTuple):
+    """Where an asynchronous send goes."""
+
+    target: Target
+    attempts: int  # that count as behind it
 
 
 class ProducerBase(Sender):
@@ -34,6 +41,10 @@ class ProducerBase(Sender):
         if self._instance is None:
             raise not_open("producer", is_closed=self._closed)
         return self._instance
+
+    def must_dial(self, address: str) -> bool:
+        """Whether who sends there makes the connection first, and waits for it (use_tls)."""
+        return self.parameters.use_tls and not self.instance.is_linked(address)
 
     @property
     def is_open(self) -> bool:

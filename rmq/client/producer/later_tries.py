@@ -1,13 +1,14 @@
 """LaterTries: asynchronous sends that wait a moment before they are tried again (patience.py).
 
     later = LaterTries(producer, targets)
-    later.add(topic, number, again, give_up)   # False: too many wait, or the producer has ended
+    later.add(LaterTry(..))                    # False: too many wait, or the producer has ended
     later.wait(until_s)                        # until none waits; whether that came
     later.close()                              # gives up what still waits
 
 Those of one pause are tried again together, in the order in which they were sent, whichever of the
 threads that run callbacks was told first; after one look at the routes of their topics. As many
-wait as may be under way; they are not counted among those.
+wait as may be under way; they are not counted among those. With TLS a try makes the connection that
+it wants, and may fail there: it waits on then, as one without TLS does that fails later.
 
 Example: 500 messages are under way when the only master is killed. All fail within a millisecond
 and wait; seven pauses later a slave has become master, and takes them in their order.
@@ -28,8 +29,9 @@ from rmq.errors import ClosedError
 
 class LaterTry(NamedTuple):
     topic: str
-    number: int  # of the try that failed
+    number: int  # of the try that failed; grows with each that is sent
     again: Callable[[], None]  # raises when it cannot be sent
+    lasts: Callable[[Exception], bool]  # whether it waits on after what `again` has raised
     give_up: Callable[[], None]
 
 
@@ -45,24 +47,26 @@ class LaterTries:
         self._is_closed = False
 
     def __len__(self) -> int:
+        with self._lock:  # none is missed that goes from one to the other
+            return self._count()
+
+    def _count(self) -> int:
         return len(self._waiting) + self._running
 
-    def add(
-        self,
-        topic: str,
-        number: int,
-        again: Callable[[], None],
-        give_up: Callable[[], None],
-    ) -> bool:
-        """number: grows with each try that is sent."""
+    def add(self, each: LaterTry) -> bool:
+        return self._add(each, taken=0)
+
+    def _add(self, each: LaterTry, taken: int) -> bool:
+        """taken: 1 when it is one of those that run; it counts all the while."""
         try:
             timers = self._producer.instance.timers
         except ClosedError:
             return False
         with self._lock:
-            if self._is_closed or len(self) >= self._producer.messages_max:
+            if self._is_closed or self._count() - taken >= self._producer.messages_max:
                 return False
-            self._waiting.append(LaterTry(topic, number, again, give_up))
+            self._running -= taken
+            self._waiting.append(each)
             is_first = len(self._waiting) == 1
         if is_first:
             timers.after(PAUSE_MS, self._try_again, chore=True)
@@ -82,7 +86,9 @@ class LaterTries:
         for each in tries:
             try:
                 each.again()
-            except Exception:
+            except Exception as error:
+                if each.lasts(error) and self._add(each, taken=1):
+                    continue
                 each.give_up()
             with self._lock:
                 self._running -= 1

@@ -18,7 +18,7 @@ from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
 from rmq.client.parameters.documented import documented
 from rmq.client.producer.attempts import Attempts
-from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
+from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import PATIENCE_MS
@@ -258,11 +258,18 @@ class Producer(ProducerBase):
         timeout_ms: float | None,
     ) -> None:
         """An asynchronous send that is not plain."""
+        target, attempts = self.chosen(message, queue, selector, arg)
+        timeout = float(self.timeout_ms if timeout_ms is None else timeout_ms)
+        self.attempts.submit(target, message, callback, timeout, attempts)
+
+    def chosen(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, arg: Any
+    ) -> Chosen:
+        """Where an asynchronous send goes."""
         self._check(message)
         target = self.targets.choose(message, queue, selector, arg)
-        timeout = float(self.timeout_ms if timeout_ms is None else timeout_ms)
         is_free = queue is None and selector is None and not message.sharding_key
-        self.attempts.submit(target, message, callback, timeout, 0 if is_free else NO_MORE)
+        return Chosen(target, 0 if is_free else NO_MORE)
 
     def _ended(self, target: Target, message: Message, *more: Any) -> bool:
         return self.attempts.ended(target, message, *more)

@@ -18,16 +18,19 @@ it has to know about all its transactions.
 from __future__ import annotations
 
 import enum
+import functools
 import logging
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply
 from cext.client.result import SendResult
+from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap, wrap
+from rmq.client.connection.workers import Workers
 from rmq.client.parameters import TransactionProducerParameters
 from rmq.client.parameters.documented import documented
 from rmq.client.producer.producer import Producer
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
+CHECKS_UNDER_WAY_S = 30.0  # waited for by close
 PREPARED = 0x4  # bits of a message's sysFlag
 
 
@@ -116,7 +120,7 @@ class TransactionProducer(Producer):
         for name in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(self.parameters.transaction_listener, name, None)):
                 raise ConfigError(f"the transaction listener has no method {name}")
-        self._checks: ThreadPoolExecutor | None = None
+        self._checks: Workers | None = None
         self._checking = 0
 
     @staticmethod
@@ -126,7 +130,7 @@ class TransactionProducer(Producer):
     def _connect(self, instance: ClientInstance) -> None:
         threads = max(self.parameters.check_thread_pool_max_size,
                       self.parameters.check_thread_pool_min_size, 1)  # fmt: skip
-        self._checks = ThreadPoolExecutor(threads, "rmq-checks")
+        self._checks = Workers("checks", threads)
         super()._connect(instance)
         instance.notices.handle(RequestCode.CHECK_TRANSACTION_STATE, self._checker(instance))
 
@@ -145,9 +149,12 @@ class TransactionProducer(Producer):
         return asked
 
     def close(self) -> None:
+        """As Producer.close; first it waits for the checks under way, but one that closes."""
         checks, self._checks = self._checks, None
         if checks is not None:
-            checks.shutdown(wait=True, cancel_futures=True)
+            until = clock.monotonic() + CHECKS_UNDER_WAY_S
+            if not checks.close(until, threading.current_thread()):
+                log.warning("a check of %s does not return: it is left behind", self.group)
         super().close()
 
     def send_in_transaction(
@@ -206,14 +213,12 @@ class TransactionProducer(Producer):
     # ---- questions of brokers
 
     def _check_later(self, message: MessageExt, request: Reply, address: str) -> None:
-        if self._checks is None or self._checking >= self.parameters.check_request_hold_max:
+        checks = self._checks
+        if checks is None or self._checking >= self.parameters.check_request_hold_max:
             log.warning("a question about transaction %s is dropped", message.transaction_id)
             return
         self._checking += 1
-        try:
-            self._checks.submit(self._check_now, message, request, address)
-        except RuntimeError:  # shut down meanwhile
-            self._checking -= 1
+        checks.submit(functools.partial(self._check_now, message, request, address))
 
     def _check_now(self, message: MessageExt, request: Reply, address: str) -> None:
         try:

@@ -1,0 +1,146 @@
+"""The producer of rmq.aio with TLS, whose connections threads make: the loop turns meanwhile, and
+hears of the ends that come in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import shutil
+import socket
+import ssl
+from typing import Any
+
+import pytest
+from support.certificates import Authority
+from support.scripted_cluster import Cluster, port_of, refused, silent, stored
+from support.waiting import HANG_S, until
+
+from rmq import Message, RemoteError, UnreachableError, aio
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
+
+LONG_MS = int(1000 * HANG_S)
+PATIENCE_MS = "rmq.client.producer.patience.PATIENCE_MS"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def context(authority: Authority) -> ssl.SSLContext:
+    """Of those who serve."""
+    pair = authority.pair("server")
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    found.load_cert_chain(pair.certificate, pair.key)
+    return found
+
+
+def aio_producer(cluster: Cluster, authority: Authority, **changes: Any) -> aio.Producer:
+    return aio.Producer(
+        "g", namesrv_addr=cluster.name_server.address, send_msg_timeout=LONG_MS, use_tls=True,
+        tls_ca_file=str(authority.certificate), **changes,
+    )  # fmt: skip
+
+
+async def turn(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+def test_a_send_that_is_given_up_in_another_thread_wakes_the_loop(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop in debug mode refuses what would not."""
+    monkeypatch.setattr(PATIENCE_MS, 100)
+    problems: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: problems.append(told))
+        with Cluster(silent, context=context) as cluster:
+            async with aio_producer(cluster, authority) as producer:
+                sending = asyncio.create_task(producer.send(Message("t", b"x")))
+                await until(lambda: cluster.sends(0))
+                cluster.brokers[0].__exit__()
+                await until(lambda: sending.done() or problems)
+                assert problems == []
+                with pytest.raises(UnreachableError):
+                    await sending
+
+    asyncio.run(main(), debug=True)
+
+
+def test_a_send_waits_on_while_its_broker_cannot_be_reached(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PATIENCE_MS, LONG_MS)
+
+    async def main() -> None:
+        with Cluster(silent, context=context) as cluster:
+            async with aio_producer(cluster, authority) as producer:
+                sending = asyncio.create_task(producer.send(Message("t", b"x")))
+                await until(lambda: cluster.sends(0))
+                before = len(cluster.name_server.requests)
+                cluster.brokers[0].__exit__()
+                looks = cluster.name_server.requests  # one before each try
+                await until(lambda: sending.done() or len(looks) > before + 3)
+                assert not sending.done()
+                cluster.reopen(0, stored)
+                assert (await asyncio.wait_for(sending, HANG_S)).is_ok
+                assert len(producer._client.later) == 0
+
+    asyncio.run(main())
+
+
+async def deafened(cluster: Cluster, number: int, producer: aio.Producer) -> socket.socket:
+    """In the broker's place one that accepts connections, and says nothing in their handshakes
+    until it is closed."""
+    broker, instance = cluster.brokers[number], producer._client.instance
+    broker.__exit__()
+    await until(lambda: not instance.is_linked(broker.address))
+    return socket.create_server(("127.0.0.1", port_of(broker)))
+
+
+def test_the_loop_turns_while_a_broker_is_silent_in_its_handshake(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with Cluster(stored, context=context) as cluster:
+            async with aio_producer(cluster, authority, mq_client_api_timeout=60_000) as producer:
+                assert (await producer.send(Message("t", b"1"))).is_ok
+                with await deafened(cluster, 0, producer) as deaf:
+                    sends = [asyncio.create_task(producer.send(Message("t", b"2")))
+                             for _ in range(3)]  # fmt: skip
+                    await until(lambda: select.select([deaf], [], [], 0)[0])
+                    await turn(20)
+                    assert not any(each.done() for each in sends)
+                    assert len(producer._dials) == 1, "one thread for all of them"
+                found = await asyncio.gather(*sends, return_exceptions=True)
+                assert {type(each) for each in found} == {UnreachableError}
+
+    asyncio.run(main())
+
+
+def test_the_loop_turns_while_a_try_elsewhere_waits_for_its_connection(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with Cluster(refused(1), stored, context=context) as cluster:
+            async with aio_producer(cluster, authority, mq_client_api_timeout=60_000) as producer:
+                for _ in range(2):
+                    assert (await producer.send(Message("t", b"1"))).is_ok
+                later = producer._client.later
+                with await deafened(cluster, 1, producer) as deaf:
+                    sends = [asyncio.create_task(producer.send(Message("t", b"2")))
+                             for _ in range(2)]  # fmt: skip
+                    await until(lambda: len(later) or any(each.done() for each in sends))
+                    await until(lambda: select.select([deaf], [], [], 0)[0])
+                    await turn(20)
+                    assert len(later) == 1
+                    assert not any(each.done() for each in sends)
+                found = await asyncio.gather(*sends, return_exceptions=True)
+                assert {type(each) for each in found} == {RemoteError, UnreachableError}
+
+    asyncio.run(main())
