@@ -99,7 +99,7 @@ class OrderlyService:
         while not queue.dropped and not consumer.is_closing:
             if self._wants_locks and not queue.holds_lock():
                 consumer.lock_is_lost(queue)
-                return None
+                continue  # it is dropped now, or was renewed meanwhile
             if clock.monotonic() > until:
                 return SUSPEND_MS_MIN
             messages = queue.take(consumer.parameters.consume_message_batch_max_size)

@@ -158,33 +158,39 @@ class Rebalance:
             self._next_round.cancel()
             if self._ended:
                 return
-            self._silent = set()
-            subscriptions = dict(self._consumer.subscriptions)
+            subscriptions = self._consumer.subscriptions
             lost = [each for each in self._queues.values()
                     if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
             self._give_up(lost)
-            self._pops.keep(subscriptions)
-            self._missing.keep(subscriptions)
-            for queue in list(self._leaving.values()):
-                self.let_go(queue)
-            for topic, subscription in subscriptions.items():
-                what = f"group {self._consumer.group}, rebalance of {topic}"
-                try:
-                    self._share(topic, subscription)
-                except RouteError as error:
-                    if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
-                        log.debug("%s: %s", what, error)
-                        self._next_round.within(self._missing.pause_ms(topic))
-                    else:
-                        self._troubles.begin(what, error)
-                except RmqError as error:
-                    self._troubles.begin(what, error)
-                    self._next_round.within(AGAIN_MS)
+        self._let_all_go()
+        try:
+            with self._lock:
+                if not self._ended:
+                    self._share_all()
+        finally:
+            self._let_all_go()
+
+    def _share_all(self) -> None:
+        self._silent = set()
+        subscriptions = dict(self._consumer.subscriptions)
+        self._pops.keep(subscriptions)
+        self._missing.keep(subscriptions)
+        for topic, subscription in subscriptions.items():
+            what = f"group {self._consumer.group}, rebalance of {topic}"
+            try:
+                self._share(topic, subscription)
+            except RouteError as error:
+                if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
+                    log.debug("%s: %s", what, error)
+                    self._next_round.within(self._missing.pause_ms(topic))
                 else:
-                    self._troubles.end(what)
-                    self._missing.found(topic)
-            if self._leaving:
-                self._next_round.within(LOCK_AGAIN_MS)
+                    self._troubles.begin(what, error)
+            except RmqError as error:
+                self._troubles.begin(what, error)
+                self._next_round.within(AGAIN_MS)
+            else:
+                self._troubles.end(what)
+                self._missing.found(topic)
 
     def _share(self, topic: str, subscription: Subscription) -> None:
         instance = self._instance
@@ -293,9 +299,7 @@ class Rebalance:
             queue.drop()
             del self._queues[queue.wire]
         if self._has_locks:
-            for queue in lost:
-                self._leaving[queue.wire] = queue
-                self.let_go(queue)
+            self._leaving.update({each.wire: each for each in lost})
             return
         until = clock.monotonic() + CALLS_END_S
         waits.until(lambda: not any(each.running for each in lost), until)
@@ -304,22 +308,37 @@ class Rebalance:
             queue.release()
 
     def let_go(self, queue: ProcessQueue) -> None:
-        """Commits and unlocks a queue in order that is to leave, unless a call is under way: the
-        end of that call lets go again."""
-        if self._leaving.get(queue.wire) is not queue:
-            return
-        if not queue.consume_lock.acquire(blocking=False):
-            return
-        try:
+        """The last call of a queue in order has ended: if it is to leave, it can."""
+        if self._leaving.get(queue.wire) is queue:
+            self._let_go([queue])
+
+    def _let_all_go(self) -> None:
+        leaving = list(self._leaving.values())
+        if leaving:
+            self._let_go(leaving)
             with self._lock:
-                if self._leaving.get(queue.wire) is not queue:
-                    return
-                self._consumer.commit([queue], wait=True)
-                queue.release()
-                self._locks.unlock([queue.wire])
-                del self._leaving[queue.wire]
+                if self._leaving and not self._ended:
+                    self._next_round.within(LOCK_AGAIN_MS)
+
+    def _let_go(self, queues: list[ProcessQueue]) -> None:
+        """Commits and unlocks queues in order that are to leave, unless a call is under way: the
+        end of that call lets go again. Together, and not under the lock: their broker may be
+        silent, and the locks of other queues are to be renewed meanwhile."""
+        free = [each for each in queues if each.consume_lock.acquire(blocking=False)]
+        try:
+            going = [each for each in free if self._leaving.get(each.wire) is each]
+            if not going:
+                return
+            self._consumer.commit(going, wait=True)
+            with self._lock:  # a renewal under way ends before the unlocking, none begins after it
+                for queue in going:
+                    queue.release()
+            self._locks.unlock([each.wire for each in going])
+            for queue in going:
+                self._leaving.pop(queue.wire, None)  # there until now: it is not taken before
         finally:
-            queue.consume_lock.release()
+            for queue in free:
+                queue.consume_lock.release()
 
     def restart(self, queue: ProcessQueue, offset: int) -> None:
         """Goes on elsewhere in a queue."""
@@ -345,9 +364,9 @@ class Rebalance:
     # ---- locks
 
     def lock_is_lost(self, queue: ProcessQueue) -> None:
-        """It ends here, and is asked for anew."""
+        """It ends here, and is asked for anew; unless it was renewed meanwhile."""
         with self._lock:
-            if self._queues.get(queue.wire) is queue:
+            if self._queues.get(queue.wire) is queue and not queue.holds_lock():
                 log.warning("the lock of %s is lost", queue.wire)
                 queue.release()
                 del self._queues[queue.wire]
@@ -357,12 +376,12 @@ class Rebalance:
         """Those in use, and those whose last call has not ended."""
         with self._lock:
             asked = clock.monotonic()
-            queues = {**self._queues, **self._leaving}
-            held = self._locks.lock(queues)
-        for wire, holds in held.items():
-            queue = queues[wire]
-            if holds:
-                queue.locked(asked)
-            else:
-                queue.locked_at = 0.0
-                self.lock_is_lost(queue)
+            busy = {wire: each for wire, each in self._leaving.items() if not each.released}
+            queues = {**self._queues, **busy}
+            for wire, holds in self._locks.lock(queues).items():
+                queue = queues[wire]
+                if holds:
+                    queue.locked(asked)
+                else:
+                    queue.locked_at = 0.0
+                    self.lock_is_lost(queue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, Producer, PushConsumer
+from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.queue_locks import QueueLocks
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
@@ -239,6 +241,75 @@ def test_a_lost_lock_ends_consumption_until_it_is_had_again(
             assert kept.wait(10) == list(range(10))
         finally:
             thief.close()
+
+
+def test_a_lock_that_is_renewed_just_in_time_is_not_lost(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = broker.namesrv_addr
+    create(address, "order-renewed", 1)
+    kept = Kept()
+    with orderly(address, "order-renewed", kept) as consumer:
+        consumer.subscribe("order-renewed")
+        send(address, numbers("order-renewed", 0, 5))
+        kept.wait(5)
+        (state,) = [each for each in consumer.process_queues() if "RETRY" not in each.wire.topic]
+        wait_until(lambda: not state.is_consuming)
+        lost = consumer.lock_is_lost
+
+        def renewed(queue: ProcessQueue) -> None:
+            consumer.rebalance.renew_locks()  # as another thread did, whom this one waited for
+            lost(queue)
+
+        monkeypatch.setattr(consumer, "lock_is_lost", renewed)
+        state.locked_at = 0.0
+        send(address, numbers("order-renewed", 5, 10))
+        assert kept.wait(10) == list(range(10))
+        assert state in consumer.process_queues()
+
+
+def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues that are given up are committed together, and only who gives them up waits for it."""
+    address = broker.namesrv_addr
+    queues = create(address, "order-silent", 4)
+    create(address, "order-lively", 1)
+    send(address, numbers("order-silent", 0, 40))
+    kept = Kept()
+    told: list[set[MessageQueue]] = []
+    gate = threading.Event()
+    with orderly(address, "order-silent", kept) as consumer:
+        consumer.subscribe("order-silent")
+        consumer.subscribe("order-lively")
+        kept.wait(40)
+        wait_for_rest(address, consumer)
+        persist = consumer.store.persist
+
+        def persist_slowly(offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+            if wait:
+                told.append(set(offsets))
+                gate.wait(HANG_S)
+            persist(offsets, wait=wait)
+
+        monkeypatch.setattr(consumer.store, "persist", persist_slowly)
+        leaving = threading.Thread(target=consumer.unsubscribe, args=("order-silent",))
+        leaving.start()
+        wait_until(lambda: told)
+        (lively,) = [each for each in consumer.process_queues() if "lively" in each.wire.topic]
+        before = lively.locked_at
+        renewing = threading.Thread(target=consumer.rebalance.renew_locks)
+        renewing.start()
+        try:
+            wait_until(lambda: lively.locked_at > before, 60)
+        finally:
+            gate.set()
+            renewing.join()
+            leaving.join()
+        assert told == [set(queues)]
+        with consumer_of(address, "order-silent-thief", print) as thief:
+            stolen = QueueLocks(thief.instance, "order-silent")
+            assert stolen.lock(queues) == dict.fromkeys(queues, True), "they were given back"
 
 
 def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
