@@ -13,7 +13,7 @@ import pytest
 from support.consuming import API_TIMEOUT_MS
 from support.driven_clock import DrivenClock
 from support.reading import read_all
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from cext.client.message import decode_messages
 from rmq import (
@@ -126,6 +126,50 @@ def test_brokers_ask_about_open_transactions_until_they_know(driven_broker: Runn
         wait_for_rounds(listener, producer, "tx2")
         assert asked_of(listener) == asked
     assert len(read_all(driven_broker.namesrv_addr, "tx2")) == 2
+
+
+def test_a_check_that_does_not_return_is_left_behind_at_the_close(
+    broker_clock: DrivenClock, driven_broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, gate = threading.Event(), threading.Event()
+
+    class Stuck(Listener):
+        def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+            asked.set()
+            gate.wait(HANG_S)
+            return LocalTransactionState.ROLLBACK
+
+    address = driven_broker.namesrv_addr
+    with Admin(namesrv_addr=address, **PATIENT) as admin:
+        admin.create_topic("tx-stuck", 1)
+    producer = TransactionProducer("txg-stuck", Stuck(), namesrv_addr=address, **PATIENT).start()
+    producer.send_in_transaction(Message("tx-stuck", b"open"), "UNKNOWN")
+    wait_until(asked.is_set)
+    with broker_clock.passing():
+        producer.close()
+    assert "a check of txg-stuck does not return" in caplog.text
+    gate.set()
+
+
+def test_a_check_may_close_its_producer(driven_broker: RunningBroker) -> None:
+    ended = threading.Event()
+
+    class Closing(Listener):
+        def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+            try:
+                producer.close()
+            finally:
+                ended.set()
+            return LocalTransactionState.ROLLBACK
+
+    address = driven_broker.namesrv_addr
+    with Admin(namesrv_addr=address, **PATIENT) as admin:
+        admin.create_topic("tx-closing", 1)
+    producer = TransactionProducer("txg-closing", Closing(), namesrv_addr=address, **PATIENT)
+    producer.start().send_in_transaction(Message("tx-closing", b"open"), "UNKNOWN")
+    wait_until(ended.is_set)
+    assert not producer.is_open
+    assert not producer.engine.is_running
 
 
 def test_a_transaction_needs_a_listener() -> None:
