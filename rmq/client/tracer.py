@@ -42,12 +42,15 @@ class Tracer:
         self._most = max(parameters.trace_msg_batch_num, 1)
         self._waiting: list[tuple[str, set[str]]] = []
         self._lock = threading.Lock()
+        self._is_due = False  # a flush is to begin at once, or is under way
+        self._flushing = threading.RLock()  # one at a time: each may wait for a name server
         self._turn = 0
         self._timer = instance.timers.every(GATHER_MS, self.flush, chore=True)
 
     def close(self) -> None:
         self._timer.cancel()
-        self.flush()
+        with self._flushing:
+            self._flush()
 
     def add(self, fields: list[Any], keys: set[str]) -> None:
         """One record, and what it is found by."""
@@ -55,8 +58,9 @@ class Tracer:
         with self._lock:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting.append((record, keys))
-            full = len(self._waiting) >= self._most
-        if full:
+            is_news = len(self._waiting) >= self._most and not self._is_due
+            self._is_due = self._is_due or is_news
+        if is_news:
             self._instance.timers.after(0, self.flush, chore=True)
 
     def sent(
@@ -75,18 +79,28 @@ class Tracer:
         self.add(fields, {message.message_id or "", *(message.keys or "").split()})
 
     def flush(self) -> None:
-        """Sends what has gathered."""
-        while True:
-            with self._lock:
-                part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            if not part:
-                return
+        """Sends what has gathered, unless another thread is at it."""
+        if self._flushing.acquire(blocking=False):
             try:
+                self._flush()
+            finally:
+                self._flushing.release()
+
+    def _flush(self) -> None:
+        try:
+            while part := self._take():
                 self._send("".join(text for text, _ in part),
                            sorted({key for _, keys in part for key in keys if key}))  # fmt: skip
-            except RmqError as error:
-                log.debug("traces dropped: %s", error)
-                return
+        except RmqError as error:
+            log.debug("traces dropped: %s", error)
+        finally:
+            with self._lock:
+                self._is_due = False
+
+    def _take(self) -> list[tuple[str, set[str]]]:
+        with self._lock:
+            part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        return part
 
     def _queues(self) -> list[MessageQueue]:
         try:
