@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from rmq.base import clock
 from rmq.broker.core_seam import StatCalls
@@ -34,7 +34,7 @@ from rmq.broker.replication.greeting import greet_master, greet_slave
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
-from rmq.broker.replication.log_stream import WIPE
+from rmq.broker.replication.log_stream import LEAD_OR_WIPE, WIPE, check_reach
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.master_search import SOON_TRIES, Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
@@ -112,7 +112,7 @@ class ControlledReplication(Replication):
     async def start(self) -> None:
         self._core.set_switching(1)
         self._set_ha(0)
-        self._epochs.load(self._core.log_range()[1])
+        self._epochs.load(self._core.log_range()[:2])
         await self._open_port()
         self._role.start()
 
@@ -218,8 +218,9 @@ class ControlledReplication(Replication):
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
         self._set_lease(0)  # nothing is taken before all is set
-        start = core.log_range()[1]
-        await self._epochs.begin(epoch, start)
+        # What is appended is of the epoch before, written or not: this one may have led it.
+        start = core.log_copies()[0]
+        await self._epochs.begin(epoch, (core.log_range()[0], start))
         self._lost_end.forget()  # who has more is not there, or was left out on purpose
         if self._has_followed:
             core.restart_timers(0)  # they go on where the master was
@@ -353,7 +354,7 @@ class ControlledReplication(Replication):
     def _standing(self) -> Standing:
         stats, (start, end, _) = self._core.stats(), self._core.log_range()
         return Standing(
-            epoch=self._epochs.value.within(end).last_epoch,
+            epoch=self._epochs.value.within(self._core.log_copies()[0]).last_epoch,
             max_offset=end,
             confirm_offset=min(stats.get("log_dispatched", 0), end),
             is_covered=acks_of_whole_set(self._settings),
@@ -401,15 +402,26 @@ class ControlledReplication(Replication):
             await self._begin_elsewhere(start, master)
         point = consistent_point(self._epochs.value, (start, end), theirs.epochs, theirs.log_end)
         if point is None:
-            raise StoreError(
-                f"nothing says that the log of this broker, which ends at {end}, has anything in "
-                f"common with that of its master {master.address}; {WIPE}"
-            )
+            self._refuse_to_follow(end, theirs.log_end, master.address)
         if point < end:
             await self._cut(point, end, master.address)
+        check_reach((start, end), master)
         self._lost_end.follows(theirs.log_end)
         await self._epochs.learn(theirs.epochs, (start, end))
         self._role.beat()
+
+    def _refuse_to_follow(self, end: int, master_end: int, master: str) -> NoReturn:
+        """Nothing says what the two logs have in common."""
+        if self._epochs.value.within(end).entries:
+            raise StoreError(
+                f"nothing says that the log of this broker, which ends at {end}, has anything in "
+                f"common with that of its master {master}; {WIPE}"
+            )
+        raise StoreError(
+            f"the log of this broker, which ends at {end}, was written without a controller, or "
+            "its epochFileCheckpoint is gone: nothing says that it has anything in common with "
+            f"that of its master {master}, which ends at {master_end}; {LEAD_OR_WIPE}"
+        )
 
     async def _cut(self, point: int, end: int, master: str) -> None:
         """Another broker takes this one's place; does not return."""

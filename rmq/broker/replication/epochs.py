@@ -13,6 +13,10 @@ master has as well (consistent_point), and cuts the rest.
 An epoch in which nothing was written begins where the next one does. Both are kept. (RocketMQ
 refuses the second, and its file then lags behind.) Values are never changed: each operation gives
 a new one.
+
+What is below the first entry (written without a controller, or in epochs that are forgotten) is
+the first one's as well, covering(): its master had it when it began, and whoever has the epoch has
+it from there. Without that no slave could have those bytes: nothing would say whose they are.
 """
 
 from __future__ import annotations
@@ -107,6 +111,15 @@ class Epochs(msgspec.Struct, frozen=True):
                 "epoch, remove its epochFileCheckpoint, and empty the stores of the others"
             )
         return Epochs((*kept.entries, Epoch(epoch, start))).bounded()
+
+    def covering(self, log_start: int) -> Epochs:
+        """With all that the log has from there on in an epoch. From 0, and not from its start: of
+        two copies of one log the oldest segments go at different times, and the epoch has to begin
+        at the same offset in both."""
+        if not self.entries or self.entries[0].start <= log_start:
+            return self
+        first, *others = self.entries
+        return Epochs((Epoch(first.epoch, 0), *others))
 
     def bounded(self) -> Epochs:
         """The newest of them, as many as a core and a greeting have room for."""

@@ -4,9 +4,10 @@ The file is written first: an epoch is on the disk before a byte of it is in the
 has bytes of an epoch that its file does not know. Nor does the file keep an epoch that begins
 beyond the log's end once something is to be written there: the next bytes would bear its name.
 
-Example: begin(5, 4096), when this broker is made master of epoch 5: the file ends with 5-4096, and
-what is appended from now on goes to slaves with that label. A power cut takes the log back to 4000:
-value ends with epoch 4 then, and newest is 5 until another one begins.
+Example: begin(5, (0, 4096)), when this broker is made master of epoch 5: the file ends with 5-4096,
+and what is appended from now on goes to slaves with that label. A power cut takes the log back to
+4000: value ends with epoch 4 then, and newest is 5 until another one begins. Of a log of which no
+epoch was known, as it was written without a controller, the file says 5-0.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ class LogEpochs:
         self._stored: Epochs | None = None  # what is on the disk for sure
         self._one_by_one = asyncio.Lock()
 
-    def load(self, log_end: int) -> None:
+    def load(self, own_range: tuple[int, int]) -> None:
         """What begins beyond the log's end was lost with it; a file of RocketMQ's may hold more
         than is used. StoreCorruptError: no file is good."""
+        start, end = own_range
         found = self._file.read()
-        self.value, self.newest = found.within(log_end).bounded(), found.last_epoch
+        self.value, self.newest = found.within(end).bounded().covering(start), found.last_epoch
         self._give()
 
-    async def begin(self, epoch: int, start: int) -> None:
-        """StoreError: a newer one is known already."""
-        await self._change(self.value.begun(epoch, start))
+    async def begin(self, epoch: int, own_range: tuple[int, int]) -> None:
+        """At the log's end. StoreError: a newer one is known already."""
+        start, end = own_range
+        await self._change(self.value.begun(epoch, end).covering(start))
 
     async def learn(self, theirs: Epochs, own_range: tuple[int, int]) -> None:
         """Those of a master whose log this one is the beginning of, and none that begin where this
@@ -46,7 +49,7 @@ class LogEpochs:
         first byte will be, there may be epochs that it never had."""
         start, end = own_range
         known = self.value.cut(end) if start < end else Epochs()
-        await self._change(known.taught(theirs, end))
+        await self._change(known.taught(theirs, end).covering(start))
 
     async def forget(self) -> None:
         """The log has no byte, and begins elsewhere."""

@@ -37,6 +37,13 @@ NEW_EPOCH = 8
 CONNECT_S = 3.0
 
 WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
+# Of a log that was there before there was a controller, and may be the one that has the messages.
+LEAD_OR_WIPE = (
+    "should it have messages that the master lacks, stop all brokers of this brokerName, have the "
+    "controller forget it (mqadmin cleanBrokerMetadata), start this one first, and the others with "
+    f"empty stores; else {WIPE}"
+)
+BELOW = "the log of this slave ends at {}, and that of its master {} begins at {}; " + WIPE
 # HAFailure of cext/flow/replication/ha_service.pxd: what happened, what to do (empty: it passes).
 FAILURES = {
     1: ("the master closed the connection", ""),
@@ -49,6 +56,13 @@ FAILURES = {
         "set maxMessageSize and rmqRingBytes as the master has them"),
     8: ("the master began a new epoch, and the next connection tells of it", ""),
 }  # fmt: skip
+
+
+def check_reach(own_range: tuple[int, int], master: Master) -> None:
+    """StoreError: what a log with bytes lacks next has left its master's."""
+    start, end = own_range
+    if start < end < master.log_start:
+        raise StoreError(BELOW.format(end, master.address, master.log_start))
 
 
 class StreamContext(Protocol):

@@ -28,7 +28,7 @@ from rmq.broker.replication.account_asks import AccountAsks
 from rmq.broker.replication.exchange import Exchange
 from rmq.broker.replication.ha_port import HAPort
 from rmq.broker.replication.ha_socket import HASocket
-from rmq.broker.replication.log_stream import LogStream, StreamContext
+from rmq.broker.replication.log_stream import LogStream, StreamContext, check_reach
 from rmq.broker.replication.log_tail import tail_of
 from rmq.broker.replication.master_search import Master, MasterSearch
 from rmq.broker.replication.metadata_copy import CopyContext, MetadataCopy
@@ -125,6 +125,7 @@ class Replication:
         start, end, _ = self._core.log_range()
         if start == end and start != master.log_start:
             await self._begin_elsewhere(start, master)
+        check_reach((start, end), master)
 
     async def _begin_elsewhere(self, start: int, master: Master) -> None:
         """Another broker takes this one's place; does not return."""

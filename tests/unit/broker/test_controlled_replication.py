@@ -52,9 +52,14 @@ class Core(FakeCore):
         self.popped: dict[tuple[bytes, bytes, int], int] = {}
         self.slaves: list[tuple[int, bytes, int, int, int, int]] = []
         self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
+        self.unwritten = 0  # bytes that are appended
 
     def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return self.slaves
+
+    def log_copies(self) -> tuple[int, int, int]:
+        end, copied, short = super().log_copies()
+        return end + self.unwritten, copied, short
 
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
         return self.popped
@@ -270,6 +275,19 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.passing(lambda: "about to be cut" in on.problem)
         assert not on.core.is_leader and on.core.epochs[-1][0] < 3
         cutting.cancel()
+
+
+@in_loop
+async def test_an_epoch_begins_behind_all_that_the_one_before_appended(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Led by this broker as well: RocketMQ's controller elects it anew. A turn is not written."""
+    async with stage(clock, tmp_path) as on:
+        on.core.unwritten = 100
+        await on.replication.lead(6, SyncState(frozenset({1}), 9))
+        assert on.core.epochs[-1] == (6, on.core.log_end + 100)
+        standing = on.replication._standing()
+        assert (standing.epoch, standing.has_lost) == (6, False), "the log has it, to be written"
 
 
 @in_loop

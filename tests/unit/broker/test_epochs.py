@@ -94,6 +94,13 @@ def test_a_new_mastership() -> None:
         epochs.begun(1, 30)
 
 
+def test_what_is_below_the_first_epoch_is_of_it() -> None:
+    epochs = Epochs.of([(5, 100), (7, 300)])
+    assert epochs.covering(0) == epochs.covering(99) == Epochs.of([(5, 0), (7, 300)])
+    assert epochs.covering(100) == epochs.covering(4096) == epochs
+    assert Epochs().covering(0) == Epochs()
+
+
 def test_only_the_newest_are_kept() -> None:
     epochs = Epochs.of((each, each) for each in range(1, ENTRIES_MAX + 1))
     grown = epochs.begun(5000, 5000)
@@ -129,7 +136,8 @@ class Replicas(RuleBasedStateMachine):
     def elect(self, who: int) -> None:
         self.epoch += 1
         self.masters[who] = self.seen[who] = self.epoch
-        self.epochs[who] = self.epochs[who].begun(self.epoch, len(self.logs[who]))
+        begun = self.epochs[who].begun(self.epoch, len(self.logs[who]))
+        self.epochs[who] = begun.covering(0)
 
     @rule(who=st.sampled_from(REPLICAS), count=st.integers(1, 4))
     def write(self, who: int, count: int) -> None:
@@ -190,6 +198,23 @@ class Replicas(RuleBasedStateMachine):
             if point is not None:
                 assert logs[0][:point] == logs[1][:point]
 
+
+class ForgetfulReplicas(Replicas):
+    """Epoch files are lost, too: logs part where they say, whoever wrote them."""
+
+    @rule(who=st.sampled_from(REPLICAS))
+    def forget(self, who: int) -> None:
+        self.masters[who] = None
+        self.epochs[who] = Epochs()
+
+    def labels_are_true(self) -> None:
+        """What was there before is of the next epoch."""
+
+
+TestForgetfulReplicas = ForgetfulReplicas.TestCase
+TestForgetfulReplicas.settings = settings(
+    max_examples=200, stateful_step_count=40, deadline=None
+)  # fmt: skip
 
 TestReplicas = Replicas.TestCase
 TestReplicas.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

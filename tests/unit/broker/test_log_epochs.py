@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> EpochFile:
 
 def loaded(file: EpochFile, log_end: int) -> LogEpochs:
     made = LogEpochs(file, FakeCore())
-    made.load(log_end)
+    made.load((0, log_end))
     return made
 
 
@@ -58,11 +58,14 @@ async def test_a_file_with_more_epochs_than_a_core_takes_is_loaded(
     file.write(Epochs.of(entries))
     with Shard(tmp_path) as shard:
         epochs = LogEpochs(file, shard.core)
-        epochs.load(30_000)
+        epochs.load((20_010, 30_000))
         assert epochs.value == Epochs.of(entries[-ENTRIES_MAX:]) and epochs.newest == 3000
-        epochs.load(25_000)
+        epochs.load((15_010, 25_000))
         assert epochs.value == Epochs.of(entries[2500 - ENTRIES_MAX : 2500])
         assert epochs.newest == 3000, "some are lost, and it is known"
+        epochs.load((10, 30_000))
+        whole = Epochs.of([(2001, 0), *entries[1 - ENTRIES_MAX :]])
+        assert epochs.value == whole, "a log that has more than they say is whole in them"
 
 
 @in_loop
@@ -73,7 +76,7 @@ async def test_a_write_that_failed_on_the_way_is_taken_back_by_the_next(file: Ep
     way = file.path.with_name("epochFileCheckpoint.bak.new")
     way.mkdir()
     with pytest.raises(OSError):
-        await epochs.begin(5, 300)
+        await epochs.begin(5, (0, 300))
     assert file.read() == NEW and epochs.value == OLD and epochs.newest == 5
     way.rmdir()
     await epochs.learn(OLD, (0, 300))  # another one is master
@@ -88,9 +91,9 @@ async def test_the_same_write_is_done_again_after_it_failed(file: EpochFile) -> 
     way.mkdir()
     for _ in range(2):
         with pytest.raises(OSError):
-            await epochs.begin(5, 0)
+            await epochs.begin(5, (0, 0))
     way.rmdir()
-    await epochs.begin(5, 0)
+    await epochs.begin(5, (0, 0))
     copy = EpochFile(file.path.with_name("epochFileCheckpoint.bak"))
     assert file.read() == copy.read() == Epochs.of([(5, 0)])
 
@@ -118,11 +121,32 @@ async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Pat
     assert await asyncio.to_thread(file.began.wait, HANG_S)
     learning.cancel()
     await asyncio.gather(learning, return_exceptions=True)
-    beginning = asyncio.create_task(epochs.begin(5, 300))
+    beginning = asyncio.create_task(epochs.begin(5, (0, 300)))
     await asyncio.sleep(0)
     file.may_go_on.set()
     await beginning
-    assert file.read() == Epochs.of([(5, 300)])
+    assert file.read() == Epochs.of([(5, 0)]), "with what was there before, and has no other name"
+
+
+@pytest.mark.parametrize("start", [0, 4096])
+@in_loop
+async def test_a_log_that_was_written_without_a_controller_is_of_its_first_epoch(
+    file: EpochFile, start: int
+) -> None:
+    """Or nobody could have it: no slave knows whose those bytes are."""
+    core = FakeCore()
+    epochs = LogEpochs(file, core)
+    epochs.load((start, 9000))
+    assert epochs.value == Epochs()
+    await epochs.begin(1, (start, 9000))
+    assert epochs.value == file.read() == Epochs.of([(1, 0)]) and core.epochs == [(1, 0)]
+    await epochs.begin(3, (start, 9500))
+    assert file.read() == Epochs.of([(1, 0), (3, 9500)])
+    file.write(Epochs.of([(1, 9000), (3, 9500)]))  # as it was before
+    epochs.load((start, 9600))
+    assert epochs.value == Epochs.of([(1, 0), (3, 9500)])
+    epochs.load((9216, 9600))
+    assert epochs.value == file.read(), "what is below has left the log"
 
 
 @in_loop

@@ -532,6 +532,30 @@ async def test_a_new_slave_begins_where_the_masters_log_begins(tmp_path: Path) -
             assert records(slave, "t") == records(master, "t")
 
 
+@in_loop
+async def test_a_slave_says_that_its_master_has_removed_what_it_lacks(tmp_path: Path) -> None:
+    segment = int(SMALL["mappedFileSizeCommitLog"])
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        async with slave_of(master, tmp_path / "s") as slave:
+            assert (await client.send("t", b"1")).code == SUCCESS
+            await until_same_log(master, slave)
+            end = slave.core.log_range()[1]
+        while master.core.log_range()[1] < 2 * segment + segment // 2:
+            assert (await client.send("t", bytes(900_000))).code == SUCCESS
+        await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
+        async with slave_of(master, tmp_path / "s") as slave:
+            stream = slave.replication._stream
+            await until(lambda: stream.problem)
+            begin = master.core.log_range()[0]
+            ends = f"log of this slave ends at {end}, and that of its master {master.address}"
+            assert f"{ends} begins at {begin}" in stream.problem
+            assert "remove its store" in stream.problem
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
