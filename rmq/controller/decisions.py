@@ -18,6 +18,7 @@ DefaultElectPolicy), which its brokers rely on. What differs, on purpose:
     a clean that would leave replicas and nobody in sync is refused: no election could end that
     who is cleaned is no master any more
     a member of the set whose log is empty, or has lost an epoch, is no candidate (electable())
+    nor is the first who asks, while another one has a log (_with_more())
 
 Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 2, epoch 5, in sync
 {2}: from now on 1 cannot change the set, as its epoch is 4, and without 2 it has no ack to give.
@@ -245,7 +246,7 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
                 sync_state_set_epoch=found.sync_state_set_epoch + 1,
             )
         )
-    why, gone = _why_nobody(found, live), None
+    why, gone = _why_not_first(found, asked, live) or _why_nobody(found, live), None
     if found.master_id is not None:
         gone = msgspec.structs.replace(found, master_id=None, master_epoch=found.master_epoch + 1)
     if asked.broker_id != NOBODY:
@@ -262,7 +263,8 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
 
 def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
     if found.master_epoch == 0 and asked.broker_id in found.replicas:
-        return asked.broker_id  # nothing was acknowledged yet: the first who asks
+        # Nothing was acknowledged yet: the first who asks.
+        return None if _with_more(found, asked, live) else asked.broker_id
     candidates = [electable(found, live)]
     if asked.unclean or found.master_epoch == 0:
         candidates.append([each for each in found.replicas if each in live])
@@ -279,6 +281,28 @@ def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
             continue
         return min(living, key=lambda each: _rank(each, live[each]))
     return None
+
+
+def _with_more(found: BrokerSet, asked: Election, live: Live) -> list[int]:
+    """Who of a set that had no master yet has more than the one who asks, whose log is empty or has
+    lost its end: a broker that ran without a controller, say. None where somebody chose to lose.
+    One of the longest logs has nobody before it."""
+    asker = live.get(asked.broker_id)
+    if found.master_epoch > 0 or asked.unclean or asker is None or not asker.lacks:
+        return []
+    least = max(asker.max_offset, 0)
+    return sorted(each for each in found.replicas.keys() & live if live[each].max_offset > least)
+
+
+def _why_not_first(found: BrokerSet, asked: Election, live: Live) -> str:
+    others = _with_more(found, asked, live)
+    if not others:
+        return ""
+    asker = f"{asked.broker_id} (its log {live[asked.broker_id].lacks})"
+    return (
+        f"{others} has more than {asker}, and is to be the first master. If what it has is not wanted, stop it, or set "
+        "enableElectUncleanMaster=true at the controller"
+    )
 
 
 def electable(found: BrokerSet, live: Live) -> list[int]:

@@ -131,6 +131,23 @@ async def test_a_broker_gets_its_id_registers_and_is_elected(tmp_path: Path) -> 
 
 
 @in_loop
+async def test_an_empty_replica_that_asks_first_leaves_it_to_the_one_with_a_log(
+    tmp_path: Path,
+) -> None:
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as empty,
+        Replica(server.port, 2) as whole,
+    ):
+        for each, end in ((empty, 0), (whole, 9000)):
+            await each.join()
+            await each.beat(epoch=-1, maxOffset=end)
+        refused = await empty.elect()
+        assert refused.code == 2012 and "[2] has more" in (refused.remark or "")
+        assert (await whole.elect()).fields["masterBrokerId"] == "2"
+
+
+@in_loop
 async def test_what_operators_ask(tmp_path: Path) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         async with Replica(server.port, 2) as two:

@@ -151,6 +151,37 @@ def test_the_first_who_asks_is_the_first_master() -> None:
     assert code(nobody) == 2004 and not nobody.changes
 
 
+LONG, TORN = LiveReplica("", -1, 9000), LiveReplica("", -1, 5000, has_lost=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "live", "expected"),
+    [
+        (Election(1), {1: LiveReplica("", -1, 0), 2: LONG}, None),
+        (Election(1, designated=True), {1: LiveReplica("", -1, 0), 2: LONG}, None),
+        (Election(1), {1: LiveReplica("", -1, 0), 2: TORN}, None),
+        (Election(1), {1: TORN, 2: LONG}, None),
+        (Election(2), {1: LiveReplica("", -1, 0), 2: LONG}, 2),
+        (Election(2), {1: TORN, 2: TORN}, 2),  # neither waits for the other
+        (Election(NOBODY), {1: LiveReplica("", -1, 0), 2: LONG}, 2),
+        (Election(1), {1: LiveReplica("", -1, 0), 2: LiveReplica("", -1, 0)}, 1),
+        (Election(1), {1: LiveReplica("", -1, 0), 9: LONG}, 1),  # none of its replicas
+        (Election(1, unclean=True), {1: LiveReplica("", -1, 0), 2: LONG}, 1),
+    ],
+)
+def test_who_has_nothing_is_not_the_first_master_while_another_has_a_log(
+    asked: Election, live: dict[int, LiveReplica], expected: int | None
+) -> None:
+    """A broker that ran without a controller, and an empty one beside it that asked before: by that
+    it would be told to throw its log away."""
+    decision = elect(BrokerSet("c", "b", THREE, 4), asked, live)
+    if expected is None:
+        assert code(decision) == 2012 and not decision.changes
+        assert "[2] has more than 1 (its log " in (decision.remark or "")
+    else:
+        assert decision.after is not None and decision.after.master_id == expected
+
+
 def test_a_living_master_stays_unless_another_is_designated() -> None:
     assert code(elect(SET, Election(2), LIVE)) == 2011
     assert code(elect(SET, Election(NOBODY), LIVE)) == 2011
