@@ -300,8 +300,8 @@ def _why_not_first(found: BrokerSet, asked: Election, live: Live) -> str:
         return ""
     asker = f"{asked.broker_id} (its log {live[asked.broker_id].lacks})"
     return (
-        f"{others} has more than {asker}, and is to be the first master. If what it has is not wanted, stop it, or set "
-        "enableElectUncleanMaster=true at the controller"
+        f"{others} has more than {asker}, and is to be the first master. If what it has is not "
+        "wanted, stop it, or set enableElectUncleanMaster=true at the controller"
     )
 
 

@@ -8,7 +8,8 @@ The set is the controller's, which elects none but its members; the master asks 
              log (exchange.py), unless it is RocketMQ's. Never a learner
              When its acks count: it was at the end within the last second
     leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s,
-             or has less than is confirmed
+             or has less than is confirmed, or has not had the tables for a minute: as the next
+             master it would give everybody old offsets
 
 From before the question until its answer acknowledgements need the members of both sets: the
 controller may have taken the new one already, and elect by it. A question whose answer was lost
@@ -30,6 +31,7 @@ import msgspec
 
 GONE_MS = 1000  # without a connection; a slave connects again within that
 LOST_MS = 30_000  # a question that no answer came to: by then it is done, or lost itself
+COPY_MS = 60_000  # without the tables: who lost a connection has copied all of them anew by then
 AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
 
 
@@ -51,6 +53,7 @@ class Slave(msgspec.Struct, frozen=True):
     closed_ms: int | None = None  # since when it has no connection; None: it has one
     is_learner: bool = False
     has_tables: bool = True
+    lacks_tables_ms: int | None = None  # since when; None: it has them, or this is not looked at
 
 
 class LogLook(msgspec.Struct, frozen=True):
@@ -98,7 +101,13 @@ def _stays(slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began
         return False  # it came back with less than it had: after a power cut, or wiped
     if slave.closed_ms is not None:
         return now_ms - slave.closed_ms <= GONE_MS
+    if lacks_tables_long(slave, now_ms):
+        return False
     return now_ms - max(slave.caught_up_ms, began_ms) <= behind_ms
+
+
+def lacks_tables_long(slave: Slave, now_ms: int) -> bool:
+    return slave.lacks_tables_ms is not None and now_ms - slave.lacks_tables_ms > COPY_MS
 
 
 def _joins(slave: Slave, look: LogLook) -> bool:

@@ -35,6 +35,7 @@ from rmq.broker.replication.sync_state import (
     Slave,
     SyncChange,
     SyncState,
+    lacks_tables_long,
     wanted,
 )
 from rmq.broker.replication.waiting_sends import WaitingSends
@@ -224,29 +225,33 @@ class SyncWatch:
             caught_up_ms = known.caught_up_ms if known is not None else self._began_ms
             if row[3] >= self._end:
                 caught_up_ms = now
+            has_tables = self._copies.has(broker_id, self._counts[0][1])
+            lacks_ms = known.lacks_tables_ms if known is not None else None
             self._slaves[broker_id] = Slave(
                 broker_id, row[3], caught_up_ms, is_learner=self._is_learner(broker_id),
-                has_tables=self._copies.has(broker_id, self._counts[0][1]),
+                has_tables=has_tables,
+                lacks_tables_ms=None if has_tables else now if lacks_ms is None else lacks_ms,
             )  # fmt: skip
         for broker_id, known in self._slaves.items():
             if broker_id not in rows and known.closed_ms is None:
                 self._slaves[broker_id] = msgspec.structs.replace(known, closed_ms=now)
 
     def _note_tables(self, now: int) -> None:
-        """A slave whose copies fail would join never, and nobody would know why."""
+        """A slave whose copies fail would join never, or leave, and nobody would know why."""
         waiting = {
             each.broker_id
             for each in self._slaves.values()
-            if not (each.has_tables or each.is_learner or each.broker_id in self.members)
+            if not (each.has_tables or each.is_learner)
             and each.closed_ms is None
             and now - each.caught_up_ms <= AT_END_MS
+            and (each.broker_id not in self.members or lacks_tables_long(each, now))
         }
         self._waits_since = {each: self._waits_since.get(each, now) for each in waiting}
         late = sorted(
             each for each, since in self._waits_since.items() if now - since >= WITHOUT_TABLES_MS
         )
         problem = (
-            f"replicas {late} have the log and do not join the sync state set: they have not "
+            f"replicas {late} have the log and are not to be in the sync state set: they have not "
             "copied the tables of topics, groups and offsets; their logs say why"
             if late
             else ""

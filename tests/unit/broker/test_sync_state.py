@@ -50,6 +50,8 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1, 2}, [at_end(acked=399)], LOOK, {1}),  # came back with less than is confirmed
         ({1, 2}, [at_end(acked=-1)], LOOK, {1, 2}),  # has said nothing yet
         ({1, 2}, [at_end(has_tables=False)], LOOK, {1, 2}),  # its connection was lost
+        ({1, 2}, [at_end(has_tables=False, lacks_tables_ms=NOW - 60_000)], LOOK, {1, 2}),
+        ({1, 2}, [at_end(has_tables=False, lacks_tables_ms=NOW - 60_001)], LOOK, {1}),
         ({1, 2}, [at_end(closed_ms=NOW - 1000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(closed_ms=NOW - 1001)], LOOK, {1}),
         ({1, 2}, [], LOOK, {1}),

@@ -559,6 +559,38 @@ async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
 
 
 @in_loop
+async def test_a_member_whose_copies_fail_leaves_and_is_named(clock: DrivenClock) -> None:
+    """Its log comes. Elected it would give its tables to everybody, with offsets of long ago."""
+    on = await in_sync(clock, 2, 3)
+    on.core.acked = {2: 1000, 3: 1000}
+    on.copies.had = {2: on.copies.count}
+    for _ in range(1100):  # offsets change all the time
+        on.copies.count += 1
+        await on.passing(clock, LOOK_S)
+    assert on.watch.members == {1, 2, 3}, "its tables are of 110 s ago: a copy takes its time"
+    for _ in range(200):
+        on.copies.count += 1
+        await on.passing(clock, LOOK_S)
+    assert on.watch.members == {1, 3} and on.core.others == [3]
+    assert "replicas [2] have the log" in on.watch.problem
+    on.copies.had.clear()
+    await on.passing(clock, 2 * LOOK_S)
+    assert on.watch.members == {1, 2, 3} and on.watch.problem == ""
+
+
+@in_loop
+async def test_a_member_that_copies_anew_in_time_has_all_of_it_again(clock: DrivenClock) -> None:
+    """Each lost connection has a minute of its own."""
+    on = await in_sync(clock, 2)
+    for _ in range(3):
+        on.copies.had = {2: -1}
+        await on.passing(clock, 40.0)
+        on.copies.had = {}
+        await on.passing(clock, LOOK_S)
+    assert on.watch.members == {1, 2} and on.watch.problem == ""
+
+
+@in_loop
 async def test_where_a_number_of_slaves_counts_the_core_is_told_of_no_set() -> None:
     """By an empty one all that waits would be answered."""
     on = Stage(allAckInSyncStateSet="false")
