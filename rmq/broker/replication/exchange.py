@@ -6,6 +6,9 @@ answered when the master has something else, or after a while:
     906  rmqSlave "1"   rmqKnown {"topics":"1763726400.5 7",..}   rmqWaitMillis 10000
          -> masterAddress, masterHaAddress, masterFlushOffset, rmqVersions {"topics":".. 8",..}
 
+With rmqKept it says what it was told of and does not have, as accounts that go by TLS alone: it is
+answered when there is something else, and nobody takes it for one that has them.
+
 With rmqLogTail, before it asks for the log, a slave says how its log ends (log_tail.py).
 
 A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
@@ -84,21 +87,24 @@ class Exchange:
         """How many have asked at all."""
         return len(self._known)
 
-    async def changed(self, slave: int, known: Versions | None, wait_s: float) -> Versions:
+    async def changed(
+        self, slave: int, known: Versions | None, wait_s: float, kept: Versions | None = None
+    ) -> Versions:
         """The versions as soon as they are others than the slave knows, or as they are then. None:
-        it does not say what it knows, as where it only looks who is there."""
+        it does not say what it knows, as where it only looks who is there. kept: it has heard of
+        these, and does not have them."""
         began = clock.monotonic()
         until = began + wait_s
         if slave in self._known or self._has_room(began):
             before = self._known.get(slave, (0.0, {}))[1]
             self._known[slave] = (began, before if known is None else known)
             self.wake()  # who waits for this slave
-        known = known or {}
+        heard = (known or {}) | (kept or {})
         while True:
             present, now = self.versions(), clock.monotonic()
             looked_at = PROMPT if now - began < LOOK_S else present.keys()
             left_s = until - now
-            differs = any(present.get(name) != known.get(name) for name in looked_at)
+            differs = any(present.get(name) != heard.get(name) for name in looked_at)
             if differs or left_s <= 0 or self._is_closed:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):

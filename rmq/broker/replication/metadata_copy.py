@@ -88,6 +88,7 @@ class MetadataCopy:
         self._search = search
         self.tries_soon = 0  # so often it is tried again after a moment
         self._known: dict[str, str] = {}
+        self._kept: dict[str, str] = {}  # the master's versions of what is kept from this slave
         self._said = ""
         self._kept_back = ""  # why accounts are not copied
         self._kept_back_at = 0.0
@@ -108,6 +109,7 @@ class MetadataCopy:
                 master = await self._search.find()
                 link = RemotingClient(master.address, answer_bytes_max=TABLE_BYTES_MAX)
                 self._known.clear()
+                self._kept.clear()
                 while True:
                     await self._round(link, master.is_rmq)
             except (RmqError, OSError) as error:
@@ -142,6 +144,8 @@ class MetadataCopy:
             "rmqKnown": msgspec.json.encode(self._known).decode(),
             "rmqWaitMillis": str(WAIT_MS),
         }
+        if self._kept:
+            fields["rmqKept"] = msgspec.json.encode(self._kept).decode()
         lacks: list[str] = []
         own_end = copied = self._core.log_range()[1]
         command = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields=fields)
@@ -207,7 +211,8 @@ class MetadataCopy:
             except Unreached as error:  # a master whose log could not be written never comes so far
                 lacks.append(str(error))
         version = versions.get("accounts", "")
-        if version != self._known.get("accounts", "") or self._is_due():
+        heard = self._known | self._kept
+        if version != heard.get("accounts", "") or self._is_due():
             await self._accounts(link, version)
         return lacks
 
@@ -216,10 +221,15 @@ class MetadataCopy:
         return bool(self._kept_back) and clock.monotonic() >= self._kept_back_at + REFUSED_S
 
     async def _accounts(self, link: RemotingClient, version: str) -> None:
-        """Known also when they are kept back: the master's next answer would come at once."""
+        """Heard of also when they are kept back: the master's next answer would come at once. But
+        not known: by that a change of them would count as copied."""
         self._kept_back = await self._copy_accounts(link)
         self._kept_back_at = clock.monotonic()
-        self._known["accounts"] = version
+        heard, other = self._known, self._kept
+        if self._kept_back:
+            heard, other = other, heard
+        heard["accounts"] = version
+        other.pop("accounts", None)
 
     async def _copy_accounts(self, link: RemotingClient) -> str:
         """Why they are not copied; empty: they are, or there are none."""

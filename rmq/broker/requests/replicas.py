@@ -96,9 +96,9 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
             raise Refusal(ResponseCode.NO_PERMISSION, why)
     slave = command.int_field("rmqSlave", minimum=1, maximum=BROKER_ID_MAX)
     wait_ms = command.int_field("rmqWaitMillis", 0, 0, WAIT_MS_MAX)
-    known = read_versions(command.text_field("rmqKnown"))
+    known, kept = (read_versions(command.text_field(each)) for each in ("rmqKnown", "rmqKept"))
     request.held_s = wait_ms / 1000
-    versions = await context.replication.exchange.changed(slave, known, request.held_s)
+    versions = await context.replication.exchange.changed(slave, known, request.held_s, kept)
     if context.replication.is_slave:  # by now
         return command.reply()
     text = msgspec.json.encode(versions).decode()

@@ -64,6 +64,23 @@ async def test_who_only_looks_says_nothing_new(exchange: Exchange) -> None:
 
 
 @in_loop
+async def test_what_is_kept_from_a_slave_it_does_not_have_and_is_not_told_of_again(
+    exchange: Exchange, counts: dict[str, int]
+) -> None:
+    known = exchange.versions()
+    kept = {"topics": known.pop("topics")}
+    asking = asyncio.ensure_future(exchange.changed(2, known, 3600, kept))
+    await asyncio.sleep(0)
+    assert is_up_to_date(exchange, 2, ("offsets",)) and not is_up_to_date(exchange, 2, ("topics",))
+    assert not await exchange.settled(("topics",), lambda: {2}, 0)
+    await asyncio.sleep(0)
+    assert not asking.done(), "it was woken, and there is nothing new"
+    counts["topics"] += 1
+    exchange.wake()
+    assert await within(asking, HANG_S) == exchange.versions()
+
+
+@in_loop
 async def test_who_does_not_count_any_more_is_not_waited_for(
     clock: DrivenClock, exchange: Exchange
 ) -> None:

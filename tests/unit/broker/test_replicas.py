@@ -276,6 +276,55 @@ async def test_nothing_is_taken_from_one_who_stops_being_master_meanwhile(tmp_pa
 
 
 @in_loop
+async def test_accounts_that_are_kept_from_a_slave_are_not_said_to_be_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By that a user's deletion would count as copied, and he would go on at the next master."""
+    names = ("topics", "groups", "modes", "offsets", "delays", "timers")
+    why = iter(("accounts: passwords do not go to another machine in plain text", "", ""))
+
+    class Link:
+        address = "h:1"
+        said: ClassVar[list[tuple[str | None, str | None]]] = []
+
+        async def call(self, command: Command, timeout_s: float) -> Command:
+            self.said.append((command.text_field("rmqKnown"), command.text_field("rmqKept")))
+            versions = dict.fromkeys(names, "") | {"accounts": f"1763726400.5 {len(self.said)}"}
+            told = {"rmqVersions": json.dumps(versions), "rmqLogEnd": "1000000"}
+            return command.reply(fields={**told, "rmqLogWritten": "0"})
+
+    async def copied(link: object) -> str:
+        return next(why)
+
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await until_same_log(master, slave)
+        copy = MetadataCopy(slave, slave.core, slave.replication._search)
+        monkeypatch.setattr(copy, "_copy_accounts", copied)
+        for _ in range(3):
+            await copy._round(Link(), True)  # type: ignore[arg-type]
+        assert Link.said == [
+            ("{}", None),
+            ("{}", '{"accounts":"1763726400.5 1"}'),
+            ('{"accounts":"1763726400.5 2"}', None),
+        ]
+
+
+@in_loop
+async def test_what_is_kept_from_a_slave_is_no_reason_to_answer_it(tmp_path: Path) -> None:
+    async with control(tmp_path, rmqReplicaAddresses="10.0.0.9") as broker:
+        client, versions = broker.core.client(), broker.replication.exchange.versions()
+        known = {name: version for name, version in versions.items() if name != "topics"}
+        kept = {"topics": versions["topics"]}
+        opaque = client.put(906, rmqSlave=1, rmqKnown=json.dumps(known), rmqKept=json.dumps(kept),
+                            rmqWaitMillis=30_000)  # fmt: skip
+        await client.call(999)  # behind it
+        assert broker.replication.exchange.ever() == 1 and client.reply_to(opaque) is None
+
+
+@in_loop
 async def test_a_new_slave_has_no_messages_of_a_topic_that_was_deleted(tmp_path: Path) -> None:
     """The log brings them all the same; the topic is made anew when the slave has them."""
     async with (
