@@ -8,7 +8,8 @@ RocketMQ's all is asked for each syncControllerMetadataPeriod.
     accounts: of a master of rmq, by 906 once more; not in plain text to another machine
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
-request. Offsets are taken also where they are lower than ours: a reset at the master is one here.
+request; what this slave cannot read stays as it is here, as the master has it. Offsets are taken
+also where they are lower than ours: a reset at the master is one here.
 """
 
 from __future__ import annotations
@@ -305,11 +306,13 @@ class MetadataCopy:
     # ---- tables
 
     async def _topics(self, content: dict[Any, Any], origin: str) -> None:
-        table = checked(content, "topicConfigTable", TopicConfig.of, origin)
+        here = self._context.topics.all()
+        table = checked(content, "topicConfigTable", TopicConfig.of, origin, here)
         details = content.get("topicQueueMappingDetailMap")  # RocketMQ 4 has no static topics
         if isinstance(details, Mapping):
             name = self._context.settings.brokerName
-            mappings = read_table(details, name, origin)
+            mappings = readable(read_table(details, name, origin), details,
+                                self._context.queue_mappings.all())  # fmt: skip
             await self._context.queue_mappings.copy(
                 {topic: mapping for topic, mapping in mappings.items() if topic in table}
             )
@@ -325,7 +328,8 @@ class MetadataCopy:
             )
 
     async def _groups(self, content: dict[Any, Any], origin: str) -> None:
-        table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin)
+        here = self._context.groups.all()
+        table = checked(content, "subscriptionGroupTable", GroupConfig.of, origin, here)
         forbidden = {
             str(group): {str(topic): bits for topic, bits in row.items() if isinstance(bits, int)}
             for group, row in (content.get("forbiddenTable") or {}).items()
@@ -394,15 +398,28 @@ def mapping(content: Mapping[Any, Any], name: str, origin: str) -> Mapping[Any, 
 
 
 def checked(
-    content: Mapping[Any, Any], table: str, read: Callable[[Any], Any], origin: str
+    content: Mapping[Any, Any],
+    table: str,
+    read: Callable[[Any], Any],
+    origin: str,
+    here: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The items of the table by name; what is none is left out and logged."""
+    """The items of the table by name; what is none is logged, and stays what it is here."""
     found = {}
-    for name, members in mapping(content, table, origin).items():
+    rows = mapping(content, table, origin)
+    for name, members in rows.items():
         try:
             item = read(members)
         except (ProtocolError, Refusal, AttributeError) as error:
             log.error("%s: %.300r is skipped: %s", origin, name, error)
             continue
         found[item.name] = item
-    return found
+    return readable(found, rows, here)
+
+
+def readable(
+    found: dict[str, Any], rows: Mapping[Any, Any], here: Mapping[str, Any]
+) -> dict[str, Any]:
+    """With what is here of the rows that could not be read: the master has not deleted these."""
+    unread = {str(name) for name in rows} - found.keys()
+    return found | {name: here[name] for name in unread & here.keys()}

@@ -21,6 +21,7 @@ from support.fake_core import control
 from support.live_broker import SMALL, live_broker, records
 from support.live_replicas import MASTER, SYNC, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
+from support.queue_mappings import detail, item
 from support.waiting import until
 
 from rmq.broker.replication.ha_port import is_replica
@@ -273,6 +274,44 @@ async def test_nothing_is_taken_from_one_who_stops_being_master_meanwhile(tmp_pa
             await copy._round(Link(), True)  # type: ignore[arg-type]
         assert Link.asked == [906, 45, 906]
         assert not any(slave.delays.offsets())
+
+
+@in_loop
+async def test_what_a_slave_cannot_read_of_a_table_is_not_deleted(tmp_path: Path) -> None:
+    """A master of another release, say: its topic is there, and so are its messages."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        for name in ("t", "u"):
+            await client.call(17, topic=name, **TOPIC)
+            await client.call(200, fastjson.dumps({"groupName": name, "retryMaxTimes": 7}))
+        static = detail("broker-a", {0: [item(0, "broker-a", 0, 0)]}, 1, 9)
+        static_topic = {**TOPIC, "readQueueNums": 1, "writeQueueNums": 1}
+        assert (await client.call(513, static, topic="s", **static_topic)).code == SUCCESS
+        assert (await client.send("t", b"kept")).code == SUCCESS
+        await until_same_log(master, slave)
+        exchange = master.replication.exchange
+        await until(lambda: exchange.has(1, exchange.counts(("topics", "groups"))))
+        mappings = slave.queue_mappings.all()
+        assert mappings.keys() == {"s"}
+        group = slave.groups.all()["t"]
+        topics = {name: each.members() for name, each in master.topics.all().items()}
+        topics["t"]["readQueueNums"] = "many"
+        del topics["u"]
+        groups = {"t": {"groupName": "t", "retryQueueNums": -1}}
+        details = {"s": {"epoch": "x"}}
+        copy = MetadataCopy(slave, slave.core, slave.replication._search)
+        table = {"topicConfigTable": topics, "topicQueueMappingDetailMap": details}
+        await copy._topics(table, "h:1")
+        await copy._groups({"subscriptionGroupTable": groups}, "h:1")
+        assert slave.topics.all() == {
+            name: each for name, each in master.topics.all().items() if name != "u"
+        }
+        assert [each.body for each in records(slave, "t")] == [b"kept"]
+        assert slave.groups.all().get("t") == group and "u" not in slave.groups
+        assert slave.queue_mappings.all() == mappings
 
 
 @in_loop
