@@ -42,6 +42,7 @@ class BrokerSet(msgspec.Struct, frozen=True):
     master_epoch: int = 0  # 0: there was none yet
     sync_state_set: frozenset[int] = frozenset()  # ids; the master's is in it
     sync_state_set_epoch: int = 0
+    lease_ms: int = 0  # the longest that this mastership was granted, by any controller
 
     def address_of(self, broker_id: int | None) -> str | None:
         """None: nobody has that id."""
@@ -85,4 +86,6 @@ def fault_of(found: BrokerSet) -> str:
         return f"master {found.master_id} without an epoch"
     if not (0 <= found.master_epoch <= I32_MAX and 0 <= found.sync_state_set_epoch <= I32_MAX):
         return f"epochs {found.master_epoch} and {found.sync_state_set_epoch}"
+    if not 0 <= found.lease_ms <= I32_MAX:
+        return f"leases of {found.lease_ms} ms"
     return ""

@@ -36,6 +36,7 @@ from rmq.errors import BusyError, StoreCorruptError
 ATTEMPTS = 5
 SCAN_S = 0.5
 SWEEP_S = 5.0
+CHANGED = "broker {} is changed by others all the time; try again"
 AGAIN_S = 0.05  # beyond the end of a lease
 
 _log = logging.getLogger("rmq.controller.elections")
@@ -83,7 +84,7 @@ class Elections:
                     return decision, found
                 if await self.store.write(name, decision.after, revision):
                     return decision, decision.after
-        raise BusyError(f"broker {name} is changed by others all the time; try again")
+        raise BusyError(CHANGED.format(name))
 
     async def grant(
         self, name: str, master_id: int, epoch: int, covered: bool
@@ -91,10 +92,19 @@ class Elections:
         """The set, and a lease in milliseconds if this is the master of that epoch. Not while an
         election of the set is decided on."""
         async with self._one_by_one(name):
-            found, _ = await self.store.read(name)
-            if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
-                return found, None
-            return found, self.leases.grant(name, epoch, covered) or None
+            for _ in range(ATTEMPTS):
+                found, revision = await self.store.read(name)
+                if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
+                    return found, None
+                after = self._with_our_leases(found, found.lease_ms)
+                if after == found or await self.store.write(name, after, revision):
+                    granted_ms = self.leases.grant(name, epoch, covered, after.lease_ms)
+                    return after, granted_ms or None
+        raise BusyError(CHANGED.format(name))
+
+    def _with_our_leases(self, found: BrokerSet, before_ms: int) -> BrokerSet:
+        """The next leader is to know how long the leases of this mastership are."""
+        return msgspec.structs.replace(found, lease_ms=max(before_ms, self.leases.lease_ms))
 
     def _one_by_one(self, name: str) -> asyncio.Lock:
         """Who holds it, or waits for it, keeps it."""
@@ -136,7 +146,12 @@ class Elections:
         decision = decisions.elect(found, asked, living)
         if found is None or not decision.changes:
             return decision
-        return self._within_leases(found, asked, decision)
+        decision = self._within_leases(found, asked, decision)
+        after = decision.after
+        if after is None or after.master_id is None:
+            return decision
+        # The leases of the mastership before are over, or covered: they matter no more.
+        return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         decision, after = await self.change(name, decide)
@@ -154,7 +169,7 @@ class Elections:
         if found.master_epoch == 0 or after is None:
             return decision  # nobody was ever granted one
         is_in_sync = after.master_id in found.sync_state_set
-        left_s = self.leases.left_s(found.name, is_in_sync)
+        left_s = self.leases.left_s(found.name, is_in_sync, found.lease_ms)
         if left_s == 0.0:
             return decision
         if not asked.at_once:

@@ -7,7 +7,8 @@ one cannot acknowledge anything once the new one has taken its epoch, whatever i
 
     The leader alone grants, each time after the store said that it leads still. So all that an
     earlier leader granted ends at most a lease after our beginning, and until then we hold every
-    broker set for leased: begin().
+    broker set for leased: begin(). Its leases may have been longer than ours: how long the longest
+    of a mastership is stands in its broker set, before it is granted.
 
 DRIFT is how much slower than ours a master's clock may go: 1 part in 20, a thousand times more
 than clocks do.
@@ -46,11 +47,15 @@ class Leases:
         self._stopped.clear()
         self._began_s = clock.monotonic()
 
-    def grant(self, name: str, master_epoch: int, covered: bool) -> int:
-        """The lease in milliseconds, 0 for none. To be called after the store said that we lead."""
+    def grant(self, name: str, master_epoch: int, covered: bool, longest_ms: int) -> int:
+        """The lease in milliseconds, 0 for none. To be called after the store said that we lead.
+        longest_ms: of what this mastership was granted, before us perhaps, and does not give up for
+        a shorter one."""
         if name in self._stopped:
             return 0
-        self._leases[name] = _Lease(master_epoch, clock.monotonic() + self._length_s, covered)
+        ends_s = clock.monotonic() + _length_s(self.lease_ms)
+        ends_s = max(ends_s, self._began_s + _length_s(longest_ms))
+        self._leases[name] = _Lease(master_epoch, ends_s, covered)
         return self.lease_ms
 
     def resign(self, name: str, master_epoch: int) -> None:
@@ -66,19 +71,21 @@ class Leases:
     def go_on(self, name: str) -> None:
         self._stopped.discard(name)
 
-    def left_s(self, name: str, is_in_sync: bool) -> float:
+    def left_s(self, name: str, is_in_sync: bool, longest_ms: int) -> float:
         """How long nobody else may become master; 0.0: it may be now.
 
-        `is_in_sync`: it would be one of the sync state set, whose yes a covered master needs."""
+        `is_in_sync`: it would be one of the sync state set, whose yes a covered master needs;
+        `longest_ms`: as of grant()."""
         lease = self._leases.get(name)
         if lease is None:
-            ends_s = self._began_s + self._length_s
+            ends_s = self._began_s + _length_s(max(self.lease_ms, longest_ms))
         elif lease.covered and is_in_sync:
             return 0.0
         else:
             ends_s = lease.ends_s
         return max(0.0, ends_s - clock.monotonic())
 
-    @property
-    def _length_s(self) -> float:
-        return self.lease_ms / 1000 * (1 + DRIFT)
+
+def _length_s(lease_ms: int) -> float:
+    """As the slowest clock of a master has it."""
+    return lease_ms / 1000 * (1 + DRIFT)

@@ -321,6 +321,38 @@ async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_
         await until_master(two, 2)
 
 
+@pytest.mark.parametrize("first_ms", [60_000, 5000])
+@pytest.mark.parametrize("is_renewed", [False, True])
+@in_loop
+async def test_a_lease_that_was_longer_than_ours_is_waited_for(
+    clock: DrivenClock, tmp_path: Path, first_ms: int, is_renewed: bool
+) -> None:
+    """The controller is started with a shorter one. first_ms: when it was elected; is_renewed: by a
+    shorter one, for which the master gives nothing up."""
+    async with (
+        controller(tmp_path, rmqLeaseMillis=first_ms) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        await joined(one, two)
+    long = {"rmqLeaseMillis": 60_000}
+    async with controller(tmp_path, **long) as server, Replica(server.port, 1) as one:
+        assert await one.renew(1) == 60_000
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        if is_renewed:
+            async with Replica(server.port, 1) as one:
+                assert await one.renew(1) == 5000
+        for _ in range(10):
+            clock.advance(6)
+            await two.beat()
+            assert (await two.elect()).code == 2011
+        clock.advance(4)
+        await two.beat()
+        await until_master(two, 2)
+        found, _ = await server.store.read("broker-a")
+        assert found is not None and found.lease_ms == 5000, "nobody waits as long for its own"
+
+
 @in_loop
 async def test_a_silent_master_is_replaced_and_one_that_beats_is_not(
     clock: DrivenClock, tmp_path: Path

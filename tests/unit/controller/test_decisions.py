@@ -300,6 +300,8 @@ def test_clean_spares_who_lives_and_who_alone_holds_what_was_acknowledged() -> N
         {"master_epoch": 2**31},
         {"sync_state_set": frozenset((1, 9))},
         {"sync_state_set_epoch": -1},
+        {"lease_ms": -1},
+        {"lease_ms": 2**31},
         {"next_id": 2**63},
     ],
 )
