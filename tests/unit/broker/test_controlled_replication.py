@@ -9,6 +9,7 @@ answers as it is told. With real cores: tests/ha.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,11 +29,16 @@ from rmq.broker.replication.controlled_replication import (
     SENDS_WAIT_S,
     ControlledReplication,
 )
+from rmq.broker.replication.epochs import Epochs
+from rmq.broker.replication.greeting import greet_slave
+from rmq.broker.replication.ha_socket import HASocket
+from rmq.broker.replication.master_search import Master
 from rmq.broker.replication.sync_state import SyncState
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import Settings
 from rmq.demo.ports import free_port
+from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.names import TIMER_TOPIC
 from rmq.observe.sample import Sample
@@ -288,6 +294,24 @@ async def test_an_epoch_begins_behind_all_that_the_one_before_appended(
         assert on.core.epochs[-1] == (6, on.core.log_end + 100)
         standing = on.replication._standing()
         assert (standing.epoch, standing.has_lost) == (6, False), "the log has it, to be written"
+
+
+@in_loop
+async def test_a_slave_says_that_its_master_has_removed_what_it_lacks(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    async with stage(clock, tmp_path) as on:
+        on.core.store("t", 0)
+        ends = f"log of this slave ends at {on.core.log_end}, and that of its master h:1"
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            for each in (ours, theirs):
+                each.setblocking(False)
+            greeting = greet_slave(HASocket(theirs), 9000, Epochs.of([(1, 0)]))
+            answering = asyncio.ensure_future(greeting)
+            with pytest.raises(StoreError, match=f"{ends} begins at 4096"):
+                await on.replication._greet_master(HASocket(ours), Master("h:1", "h:2", 4096, True))
+            assert (await answering).broker_id == 1
 
 
 @in_loop
