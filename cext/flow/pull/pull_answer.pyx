@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
-from cext.base.status cimport ABSENT, CORRUPT, NOT_READY
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
 from cext.flow.context.options cimport SLAVE_READ_OFF, SLAVE_READ_UNSET
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
@@ -170,7 +170,7 @@ cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef int status = <int> CORRUPT if queue == NULL else s.append.queues.mend(queue, offset)
     cdef char remark[256]
-    if status == NOT_READY:
+    if status == NOT_READY or status == OK:
         snprintf(remark, sizeof(remark), b"[OVERLOAD]topic %.100s queue %d: offset %lld could not "
                  b"be made anew from the commit log, and is tried again in a minute",
                  job.topic.name, job.queue_id, <long long> offset)

@@ -14,8 +14,8 @@ REPAIR_ENTRIES entries are made at a time; a consumer that goes on meets the nex
 The log tells a damaged record from a damaged entry: the place of a sound entry begins
 where a record ends and ends where one begins. A damaged record cannot be repaired here, and is
 answered as such. What was looked for in vain is remembered for KNOWN_MS. So is, told apart, a
-repair that failed for another reason (no memory, no space, a file that cannot be opened) or found
-nothing wrong: the log may have the message.
+repair that failed for another reason (no memory, no space, a file that cannot be opened or read):
+the log may have the messages. And so is that nothing was wrong.
 
 Example: page 3 of a file is zeros, entries 614-818. A pull at 700 meets it; entries 500 and 1,024
 name their records; the log between these is read, 524 entries are compared, 205 are written.
@@ -80,7 +80,8 @@ cdef struct Vain:
     uint64_t serial
     int64_t from_offset, to_offset
     int64_t until_ms
-    bint is_lost                    # the log has nothing for them; else it may, and is asked again
+    int32_t status                  # CORRUPT: the log has nothing for them; NOT_READY: they could
+                                    # not be made anew; OK: nothing is wrong there
 
 cdef class QueueRepair:
     cdef CommitLog log
@@ -98,8 +99,8 @@ cdef class QueueRepair:
     cdef Vain vain[VAIN_MAX]
     cdef int32_t next_vain
 
-    # Reactor. What was found out lately of this offset: OK (nothing), CORRUPT (the log has nothing
-    # for it) or NOT_READY (it could not be made anew).
+    # Reactor. What was found out lately of this offset, as mend() says it (queue_table.pxd);
+    # ABSENT: nothing.
     cdef int vain_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil
     cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil
     # Reactor. The queue's slot, a free one (state REPAIR_FREE) to be filled, or NULL: all are busy.

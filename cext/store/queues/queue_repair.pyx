@@ -114,14 +114,15 @@ cdef class QueueRepair:
     # ---- the reactor's side
 
     cdef int vain_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
-        cdef int found = Status.OK
+        cdef int found = Status.ABSENT
         cdef int i
         for i in range(VAIN_MAX):
             if (self.vain[i].serial == serial and now_ms < self.vain[i].until_ms
                     and self.vain[i].from_offset <= offset < self.vain[i].to_offset):
-                if self.vain[i].is_lost:
+                if self.vain[i].status == Status.CORRUPT:
                     return Status.CORRUPT
-                found = Status.NOT_READY
+                if found != Status.NOT_READY:
+                    found = self.vain[i].status
         return found
 
     cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil:
@@ -131,7 +132,13 @@ cdef class QueueRepair:
         v.from_offset = r.vain_from
         v.to_offset = r.vain_to
         v.until_ms = now_ms + KNOWN_MS
-        v.is_lost = r.status == Status.CORRUPT
+        v.status = r.status
+        if r.status == Status.OK or r.status == Status.CORRUPT:
+            return
+        v.status = Status.NOT_READY
+        if r.count > 0:                     # nor could any of these
+            v.from_offset = r.first
+            v.to_offset = r.first + r.count
 
     cdef Repair* slot_for(self, uint64_t serial) noexcept nogil:
         cdef Repair* found = NULL
@@ -236,8 +243,9 @@ cdef class QueueRepair:
         if queue_entry_check(&entry, written) != Status.OK:
             return Status.NOT_READY
         status = self.probe.at(entry.physical_offset, &view)
-        if status == Status.OK:
-            return Status.NOT_READY             # a whole record of another place
+        # A whole record of another place, or one that cannot be read now: the log around it says.
+        if status == Status.OK or status == Status.IO_ERROR or status == Status.POOL_EMPTY:
+            return Status.NOT_READY
         end = entry.physical_offset + entry.size
         if end < written and end != segment_end(self.log, entry.physical_offset):
             status = self.probe.at(end, &view)

@@ -555,7 +555,7 @@ cdef class QueueStore(QueueTable):
                 or queue.topic_length >= REPAIR_TOPIC_BYTES):
             return Status.CORRUPT
         known = self.repair.vain_status(queue.serial, offset, self.now_ms)
-        if known != Status.OK:
+        if known != Status.ABSENT:
             return known
         r = self.repair.slot_for(queue.serial)
         if r == NULL or r.state != REPAIR_FREE:

@@ -51,14 +51,15 @@ cdef class QueueTable:
     cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
                            int32_t queue_id) noexcept nogil
     # What was read at `offset` cannot be: ABSENT (it is made anew from the log, ask again),
-    # CORRUPT (the log has nothing for it), or NOT_READY (that failed for now, and the log may have
-    # it: it is tried again in a minute). The subclass does it.
+    # CORRUPT (the log has nothing for it), NOT_READY (that failed for now, and the log may have
+    # it: it is tried again in a minute), or OK (nothing was found wrong there within the last
+    # minute: the entry names its record, which is whole). The subclass does it.
     cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil
     # Takes a queue out of the table; the struct stays the caller's.
     cdef void take_out(self, Queue* queue) noexcept nogil
     # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
-    # memory nor in the page cache, or being mended), CORRUPT. An entry of size 0 is a blank: skip
-    # it. May return
+    # memory nor in the page cache, or being mended), NOT_READY (could not be mended for now: ask
+    # again in a while), CORRUPT (lost for good). An entry of size 0 is a blank: skip it. May return
     # fewer than there are (end of a file, of the cached part, or just before damage).
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil

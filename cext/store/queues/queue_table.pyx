@@ -171,8 +171,9 @@ cdef class QueueTable:
         return got
 
     cdef int _mend_read(self, Queue* queue, int64_t offset) noexcept nogil:
-        return (Status.ABSENT if self.mend(queue, offset) == Status.ABSENT
-                else <int> Status.CORRUPT)
+        cdef int status = self.mend(queue, offset)
+        # Where nothing is wrong the next read has the entry.
+        return <int> Status.NOT_READY if status == Status.OK else status
 
     # ---- Python's view: control thread calls (between two turns) and tests
 
