@@ -15,8 +15,9 @@ the rest follows in the next. The poll sleeps exactly until the first message is
 
 After a crash what was delivered since control wrote delayOffset.json is delivered once more: at
 least once, nothing lost. A record that is damaged or gone is passed with a line in the log; for one
-that the disk does not give just now its level waits, and no other (readahead.pxd). A missing topic
-is made by control (WANT_TOPIC); its level waits for it.
+that the disk does not give just now, or whose queue entry is damaged and cannot be made anew for
+now, its level waits, and no other (readahead.pxd). A missing topic is made by control (WANT_TOPIC);
+its level waits for it.
 """
 from libc.stdint cimport int32_t, int64_t
 

@@ -7,6 +7,7 @@ from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport (
     ABSENT,
     CORRUPT,
+    IO_ERROR,
     MALFORMED,
     NOT_FOUND,
     NOT_READY,
@@ -35,6 +36,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_for,
     readahead_is_busy,
+    readahead_mend,
     readahead_open,
     readahead_records,
     view_in_memory,
@@ -60,7 +62,8 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
-    RETRY_MS = 100              # after the store refused, and between looks for a missing topic
+    RETRY_MS = 100              # after the store refused, or what is damaged could not be made anew
+                                # for now, and between looks for a missing topic
     LOOKS_A_REQUEST = 10        # for it; control is asked to make it once in so many
     JUMP_MS = 5                 # a smaller step of the wall clock is none
     FETCH_POLL_MS = 2
@@ -279,6 +282,20 @@ cdef int drop(DelayService s, int32_t level, int64_t offset, const QueueEntry* e
     return PASSED
 
 
+cdef int mend_or_drop(DelayService s, int32_t level, Queue* queue, int64_t offset,
+                      const QueueEntry* entry, const char* why) noexcept nogil:
+    """A message that cannot be had: PASSED when it is lost, or why it has to wait: NOT_READY (its
+    entry is made anew), IO_ERROR (that failed for now)."""
+    cdef int status = CORRUPT
+    if queue != NULL:
+        status = readahead_mend(&s.schedule.readahead, s.fetch.pool, s.append.queues, queue, offset,
+                                entry.size)
+    if status != ABSENT and status != NOT_READY:
+        return drop(s, level, offset, entry, why)
+    fetch_release(s, level)
+    return NOT_READY if status == ABSENT else IO_ERROR
+
+
 cdef int want_topic(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                     const SendProperties* found, int32_t queue_id) noexcept nogil:
     """The real topic was deleted meanwhile: control makes it again, the level looks again soon, for
@@ -331,12 +348,10 @@ cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const Que
     cdef Appended appended
     cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
-        queue = level_queue(s, schedule_topic(s), level)
-        if queue != NULL and s.append.queues.mend(queue, offset) == ABSENT:
-            fetch_release(s, level)
-            return NOT_READY
-        s.turn.counters.corrupt_records += 1
-        return drop(s, level, offset, entry, b"its record is damaged")
+        status = mend_or_drop(s, level, level_queue(s, schedule_topic(s), level), offset, entry,
+                              b"its record is damaged")
+        s.turn.counters.corrupt_records += status == PASSED
+        return status
     status = find_target(s, level, offset, entry, &view, &topic, &queue)
     if status != OK:
         return status
@@ -376,10 +391,10 @@ cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messag
             level.next_offset = queue.min_offset
             continue
         count = s.append.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
-        if count == ABSENT:
-            level.look_ms = s.turn.now_ms + FETCH_POLL_MS
+        if count == ABSENT or count == NOT_READY:
+            level.look_ms = s.turn.now_ms + (FETCH_POLL_MS if count == ABSENT else RETRY_MS)
             fetch_release(s, i)
-            if s.schedule.readahead.fetch == NULL:
+            if count == ABSENT and s.schedule.readahead.fetch == NULL:
                 claim(s, i)
                 readahead_entries(&s.schedule.readahead, s.fetch.pool, s.append.queues.reader_files,
                                   queue,
@@ -416,10 +431,9 @@ cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messag
                     return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
-            elif s.append.queues.mend(queue, level.next_offset) == ABSENT:
-                status = NOT_READY
             else:
-                status = drop(s, i, level.next_offset, &entries[n], b"its record cannot be read")
+                status = mend_or_drop(s, i, queue, level.next_offset, &entries[n],
+                                      b"its record cannot be read")
             if status < 0:
                 level.look_ms = retry_at(s, status)
                 return

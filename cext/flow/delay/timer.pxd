@@ -73,7 +73,8 @@ cdef struct Timers:
     bint file_failed                # told once
     bint sync_failed                # told once
     Readahead readahead             # for feeding or for delivering
-    int64_t feed_again_ms           # monotonic: its read failed, none before; 0: its last did not
+    # monotonic: its read, or making anew what it reads, failed: not before; 0: its last did not
+    int64_t feed_again_ms
     int64_t deliver_again_ms        # the same
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec

@@ -10,6 +10,9 @@ A message that would wait longer than roll_ms is stored anew before (TIMER_ROLL_
 log file is not too old to be kept: as Apache does it, at the end of the window, or in its middle
 when less than a third of one would be left then.
 
+What cannot be read for now, or is made anew, is waited for: what is behind it is fed later, too.
+What is lost for good is passed with a line in the log.
+
 Example: stored 12:00:00.123 with TIMER_DELAY_SEC=10 and TIMER_OUT_MS=12:00:10.000, tags code 65
 (made anew): asked for 12:00:10.123, which is within (10.000, 11.000]: due then.
 """

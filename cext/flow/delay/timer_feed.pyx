@@ -16,9 +16,11 @@ from cext.flow.delay.timer cimport (
 )
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
+    readahead_end,
     readahead_entries,
     readahead_find,
     readahead_for,
+    readahead_mend,
     readahead_records,
 )
 from cext.store.log.record cimport record_parse
@@ -42,6 +44,7 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
+    RETRY_MS = 100                  # after what is damaged could not be made anew for now
     SECOND_MS = 1000                # the widest precision Apache has
     TIME_BITS = 50                  # of a time in ms: 35,000 years
 
@@ -150,6 +153,22 @@ cdef void fetch(DelayService s, const QueueEntry* entries, int32_t count) noexce
     readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 
+cdef bint has_to_wait(DelayService s, Queue* queue, const QueueEntry* entry) noexcept nogil:
+    """A record cannot be had. False: it is lost, and passed."""
+    cdef Timers* x = &s.timers
+    cdef int status = readahead_mend(&x.readahead, s.fetch.pool, s.append.queues, queue, x.fed,
+                                     entry.size)
+    if status == ABSENT:
+        return True                         # looked at again when it is made anew
+    if status == NOT_READY:
+        x.feed_again_ms = s.turn.now_ms + RETRY_MS
+        readahead_end(&x.readahead, s.fetch.pool)
+        return True
+    x.dropped += 1
+    log_event(s.turn, NULL, b"the record of a timed message cannot be read: passed")
+    return False
+
+
 cdef bint has_room(DelayService s) noexcept nogil:
     cdef const TimerClock* clock
     cdef int32_t i
@@ -168,7 +187,7 @@ cdef bint timer_feed(DelayService s) noexcept nogil:
     cdef bint checked = False
     cdef int32_t n, fed = 0
     cdef int count, status
-    if queue == NULL:
+    if queue == NULL or x.feed_again_ms > s.turn.now_ms:
         return False
     if x.fed < queue.min_offset:
         x.fed = queue.min_offset
@@ -180,6 +199,9 @@ cdef bint timer_feed(DelayService s) noexcept nogil:
             readahead_for(&x.readahead, NULL, &x.feed_again_ms)
             readahead_entries(&x.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
                               x.fed)
+            return False
+        if count == NOT_READY:              # the entry could not be made anew for now
+            x.feed_again_ms = s.turn.now_ms + RETRY_MS
             return False
         if count <= 0:
             log_event(s.turn, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
@@ -200,11 +222,8 @@ cdef bint timer_feed(DelayService s) noexcept nogil:
                     status = CORRUPT
                 if status == OK:
                     feed_one(s, &entries[n], x.fed, at, checked)
-                elif status != NOT_FOUND and s.append.queues.mend(queue, x.fed) == ABSENT:
-                    return False            # looked at again when it is made anew
-                elif status != NOT_FOUND:
-                    x.dropped += 1
-                    log_event(s.turn, NULL, b"the record of a timed message cannot be read: passed")
+                elif status != NOT_FOUND and has_to_wait(s, queue, &entries[n]):
+                    return False
             x.fed += 1
             fed += 1
     if x.fed >= queue.max_offset:

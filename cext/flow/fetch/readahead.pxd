@@ -22,6 +22,7 @@ from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchPool
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.queues.queue_files cimport QueueFiles
+from cext.store.queues.queue_store cimport QueueStore
 
 cdef enum:
     READAHEAD_RECORDS = 64
@@ -58,5 +59,11 @@ cdef void readahead_records(Readahead* x, FetchPool pool, const int64_t* offsets
 # Has the page of the queue's file with this entry brought into the page cache.
 cdef void readahead_entries(Readahead* x, FetchPool pool, QueueFiles files, const Queue* queue,
                             int64_t offset) noexcept nogil
+# What find says is not there, or whoever looked at it says is another record, has its queue's entry
+# mended: ABSENT (it is made anew, look again), NOT_READY (that failed for now, or nothing is wrong:
+# look again in a while, and the disk is asked again), CORRUPT (lost for good, or whole but larger
+# than any buffer). `size`: the entry's.
+cdef int readahead_mend(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
+                        int64_t offset, int32_t size) noexcept nogil
 # Nothing more is looked for: what was fetched is given back, unless a read is under way.
 cdef void readahead_end(Readahead* x, FetchPool pool) noexcept nogil

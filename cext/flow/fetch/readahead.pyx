@@ -116,3 +116,13 @@ cdef void readahead_entries(Readahead* x, FetchPool pool, QueueFiles files, cons
     if take(x, pool):
         fetch_entries(x.fetch, files, queue, offset, READAHEAD_RECORDS)
         submit(x, pool)
+
+
+cdef int readahead_mend(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
+                        int64_t offset, int32_t size) noexcept nogil:
+    cdef int status = queues.mend(queue, offset)
+    if status == OK:
+        status = <int> CORRUPT if <uint64_t> size > pool.buffer_bytes else <int> NOT_READY
+    if status == NOT_READY:
+        x.unreadable = -1
+    return status

@@ -7,6 +7,8 @@
         -> reply: where the messages are (startOffsetInfo, msgOffsetInfo), and the records, without
            a copy; those of the retry topic are rewritten to the topic's name, with their POP_CK
     nothing: held until a message comes, the poll time is over (210), or a blocked queue is free
+    damage: the queue gives nothing while it is mended from the log, nor until that is tried again
+            when it failed for now; what the log has no whole record of is passed
 
 The check points are in the log's file before the replies leave. An offset is moved in memory and
 reaches consumerOffset.json later; after a kill in between the check points say it

@@ -5,7 +5,7 @@ from libc.string cimport memset, strlen
 from cext.base.byteorder cimport load_i64
 from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
-from cext.base.status cimport ABSENT, OK, RING_FULL
+from cext.base.status cimport ABSENT, CORRUPT, OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.role cimport read_refusal, refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
@@ -96,6 +96,7 @@ cdef enum:
     INIT_MIN = 0
     ENTRIES_AT_ONCE = 32
     READS_MAX = 8               # from disk, before a pop is told to come again
+    MEND_LOOK_MS = 1000         # between looks at what could not be made anew for now
     RETRY_NAME_MAX = 768
 
 cdef struct Note:               # one of the reply's texts
@@ -120,7 +121,8 @@ cdef struct Popped:             # what one pop has found so far
     Topic* absent_topic
     int32_t absent_queue
     int64_t absent_offset
-    int64_t visible_ms          # a blocked queue may be free then, by the wall clock; 0: none is
+    int64_t visible_ms          # a blocked queue may be free then, or what could not be made anew
+                                # is looked for again, by the wall clock; 0: none is
     Note starts
     Note messages
     Note orders
@@ -184,6 +186,11 @@ cdef int64_t begin(PopService s, PullJob* job, Topic* topic, Queue* queue,
     return offset
 
 
+cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil:
+    if p.visible_ms == 0 or at_ms < p.visible_ms:
+        p.visible_ms = at_ms
+
+
 cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id,
                      int64_t offset) noexcept nogil:
     cdef int64_t until = 0
@@ -191,8 +198,7 @@ cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id,
             order_find(job.pop.pair, queue_id), offset, job.pop.attempt, job.pop.attempt_bytes,
             s.turn.wall_ms, &until):
         return False
-    if p.visible_ms == 0 or until < p.visible_ms:
-        p.visible_ms = until
+    look_again(p, until)
     return True
 
 
@@ -330,6 +336,19 @@ cdef void pass_damage(PopService s, PullJob* job, Topic* topic, int32_t queue_id
     move(s, job, topic, queue_id, offset + 1)
 
 
+cdef bint is_mended(PopService s, Popped* p, Queue* queue, const Found* found) noexcept nogil:
+    """What is damaged is made anew from the log; then who waits is woken. Where that failed for now
+    the log may have the message: the queue gives nothing until it has been tried again."""
+    cdef int status = s.append.queues.mend(
+        queue, found.corrupt_offset if found.corrupt_offset >= 0 else found.next_offset)
+    if status == CORRUPT:
+        return False
+    if status != ABSENT:
+        look_again(p, s.turn.wall_ms + MEND_LOOK_MS)
+    p.rest += queue.max_offset - found.next_offset
+    return True
+
+
 cdef void keep_come_again(Found* found) noexcept nogil:
     """Leaves out what was sent to the retry topic as another group's."""
     cdef RecordView view
@@ -368,12 +387,9 @@ cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* 
         p.absent_queue = queue.queue_id
         p.absent_offset = found.absent_offset if found.absent_offset >= 0 else found.next_offset
         found.next_offset = p.absent_offset
-    elif (found.corrupt_offset >= 0 or status < 0) and s.append.queues.mend(
-            queue, found.corrupt_offset if found.corrupt_offset >= 0
-            else found.next_offset) == ABSENT:
-        p.rest += queue.max_offset - found.next_offset      # made anew; then who waits is woken
-        return
     elif found.corrupt_offset >= 0 or status < 0:
+        if is_mended(s, p, queue, &found):
+            return
         pass_damage(s, job, topic, queue.queue_id, found.next_offset, &found)
         p.unfinished = job.pop.kind == POP
         return

@@ -15,7 +15,8 @@ a kill and deliver it again behind it, and its acks only then: both are one.
 
 A ring that is full revives its oldest check point although acks of it may come (hurried). What lies
 in a topic or belongs to a group that is gone is dropped, and so is a record that is damaged. For
-one that the disk does not give just now its revive queue waits, and no other (readahead.pxd).
+one that the disk does not give just now, or whose queue entry cannot be made anew for now, its
+revive queue waits, and no other (readahead.pxd).
 
 Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:00:59, its acks at
 12:01:00.000; at 12:01:00.001 what is not acknowledged is in the retry topic.

@@ -31,6 +31,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_for,
     readahead_is_busy,
+    readahead_mend,
     readahead_records,
 )
 from cext.flow.pop.pop_inflight cimport flight_end
@@ -96,16 +97,25 @@ cdef int wait_for_read(PopService s) noexcept nogil:
     return NOT_READY
 
 
+cdef int wait_for_mend(PopService s) noexcept nogil:
+    """NOT_READY. What cannot be made anew for now holds its revive queue a while, and no other."""
+    s.pops.readahead.again_ms[0] = s.turn.now_ms + RETRY_MS
+    return NOT_READY
+
+
 cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
     """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
     cdef QueueEntry entry
     cdef const uint8_t* at = NULL
     cdef bint checked = False
+    cdef int mended
     cdef int status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
         readahead_entries(&s.pops.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
                           offset)
         return wait_for_read(s)
+    if status == NOT_READY:                 # its entry could not be made anew for now
+        return wait_for_mend(s)
     if status < 1 or entry.size <= 0:
         return status if status < 0 else ABSENT
     status = readahead_find(&s.pops.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
@@ -118,8 +128,13 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
         status = record_parse(at, entry.size, entry.physical_offset, not checked, view)
         if status == OK and view.queue_offset != offset:
             status = CORRUPT
-    if status != OK and status != NOT_FOUND and s.append.queues.mend(queue, offset) == ABSENT:
-        return NOT_READY
+    if status != OK and status != NOT_FOUND:
+        mended = readahead_mend(&s.pops.readahead, s.fetch.pool, s.append.queues, queue, offset,
+                                entry.size)
+        if mended == ABSENT:
+            return wait_for_read(s)
+        if mended == NOT_READY:
+            return wait_for_mend(s)
     return status
 
 

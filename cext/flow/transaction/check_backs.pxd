@@ -11,8 +11,9 @@ half messages, and does for each that is open and old enough:
 A call is bounded by messages looked at, stored and their bytes, so that sends of the same turn wait
 no longer than for a large batch. It ends with a write; the questions leave at the end of the turn.
 A call also ends at a record that is not in memory: a disk reader fetches it and those behind it
-(readahead.pxd), and control comes again. Control is handed what is to be given up: a record that
-is damaged or names no place to go, a transaction that was checked too often or is too old.
+(readahead.pxd), and control comes again. A half message whose queue entry is damaged, and cannot be
+made anew for now, is left for a later round. Control is handed what is to be given up: a record
+that is damaged or names no place to go, a transaction that was checked too often or is too old.
 
 A producer that does not read what it is asked is not asked more: the call ends there, and control
 comes again, or says that such ones be left for later.

@@ -20,6 +20,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_entries,
     readahead_find,
     readahead_is_busy,
+    readahead_mend,
     readahead_records,
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -99,8 +100,17 @@ cdef void fetch_from(TransactionService s, Queue* queue, int64_t offset) noexcep
     readahead_records(&s.checks.readahead, s.fetch.pool, offsets, sizes, n)
 
 
+cdef int mend_half(TransactionService s, Queue* queue, int64_t offset, int32_t size) noexcept nogil:
+    """AWAY while its entry is made anew, LEFT when that failed for now, CONTROLS: it is lost."""
+    cdef int status = readahead_mend(&s.checks.readahead, s.fetch.pool, s.append.queues, queue,
+                                     offset, size)
+    if status == ABSENT:
+        return AWAY
+    return LEFT if status == NOT_READY else CONTROLS
+
+
 cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
-    """ASKED: it may be asked about. AWAY, or CONTROLS: it is not as half messages are."""
+    """ASKED: it may be asked about. AWAY, LEFT, or CONTROLS: it is not as half messages are."""
     cdef QueueEntry entry
     cdef RecordView* view = &half.view
     cdef const uint8_t* at = NULL
@@ -113,6 +123,8 @@ cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* hal
         readahead_entries(&s.checks.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
                           offset)
         return AWAY
+    if status == NOT_READY:
+        return LEFT                         # its entry could not be made anew for now
     if status != 1 or entry.size <= 0:
         return CONTROLS
     status = readahead_find(&s.checks.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
@@ -124,7 +136,7 @@ cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* hal
             or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
             or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
             or not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)):
-        return AWAY if s.append.queues.mend(queue, offset) == ABSENT else CONTROLS
+        return mend_half(s, queue, offset, entry.size)
     if (scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
         return CONTROLS
     half.times = number_of(view, b"TRANSACTION_CHECK_TIMES", 0)
