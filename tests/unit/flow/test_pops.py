@@ -42,6 +42,7 @@ pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at onc
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
+HOUR_MS = 3_600_000
 
 
 async def fill(client: BrokerClient, count: int, queues: int = 1, first: int = 0) -> None:
@@ -158,6 +159,24 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
         found = [popped(reply, "g", "t") for reply in replies if reply.code == 0]
         assert numbers([one for some in found for one in some]) == list(range(50))
         assert {reply.code for reply in replies} <= {0, 210}
+
+
+@in_loop
+async def test_a_pop_waits_for_what_could_not_be_made_anew_for_now(tmp_path: Path) -> None:
+    """The queue's file is gone, and another one cannot be made: the log has all messages."""
+    file = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    async with served(tmp_path) as (_, client):
+        await fill(client, 3)
+    async with served(tmp_path) as (broker, client):
+        file.unlink()
+        file.symlink_to(tmp_path / "nowhere" / "file")
+        waiting = client.post(POP, **pop_fields("g", "t", pollTime=HOUR_MS))
+        await pass_seconds(broker.core, 30)
+        assert not client.has_reply(waiting)
+        assert broker.core.query_offset(b"g", b"t", 0) == 0
+        file.unlink()  # it is tried again in a minute
+        await until(lambda: client.has_reply(waiting))
+        assert numbers(popped(await client.reply(waiting), "g", "t")) == [0, 1, 2]
 
 
 @in_loop
