@@ -499,34 +499,58 @@ def test_timers_wait_for_what_could_not_be_made_anew_for_now(
             nothing_was_passed(broker)
 
 
-def test_a_log_that_cannot_be_read_for_now_says_nothing_of_a_record(
-    tmp_path: Path, faults: Faults
-) -> None:
-    """The record is damaged, which is found out when the disk gives it."""
-    options = [*SETTINGS, "--set", "messageIndexEnable=false"]  # nobody else reads the log
+# ---- the record or its entry
 
-    async def code_at(client: BrokerClient, number: int) -> int:
-        code = 20
-        while code == 20:  # held while the queue is mended
-            reply = await client.pull("g", TOPIC, offset=number, maxMsgNums=1, **EVERYTHING)
-            code = reply.code
-        return code
+
+BODY_AT = 88  # of a record
+
+
+def place_of(path: Path, number: int) -> tuple[int, int]:
+    """Log offset and size of the record, by its entry."""
+    entry = path.read_bytes()[number * ENTRY_BYTES :][:12]
+    return int.from_bytes(entry[:8], "big"), int.from_bytes(entry[8:], "big")
+
+
+async def answer_at(client: BrokerClient, number: int) -> int:
+    code = 20
+    while code == 20:  # held while the queue is mended
+        reply = await client.pull("g", TOPIC, offset=number, maxMsgNums=1, **EVERYTHING)
+        code = reply.code
+    return code
+
+
+def test_records_side_by_side_that_are_damaged_are_called_so(tmp_path: Path) -> None:
+    """Their entries are right, and neither record says where the other one begins."""
+    with broker_process(tmp_path, SETTINGS) as broker:
+        with_client(broker, lambda client: fill(client, 0, COUNT))
+        assert broker.stop() == 0
+    log = tmp_path / "store" / "commitlog" / f"{0:020d}"
+    numbers = range(500, 503)
 
     async def look(client: BrokerClient) -> None:
-        assert await code_at(client, 500) == 2
-        clock.advance(61)
-        assert await code_at(client, 500) == 1
+        assert {await answer_at(client, number) for number in numbers} == {1}
+        await read_at(client, numbers.stop)
 
+    with broker_process(tmp_path, SETTINGS) as broker:
+        for number in numbers:
+            flip(log, place_of(queue_file(tmp_path), number)[0] + BODY_AT, 0)
+        with_client(broker, look)
+
+
+def test_what_an_entry_names_and_cannot_be_read_is_not_called_damaged(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """An entry that is wrong, as it begins inside of its record: the log has that one."""
+    options = [*SETTINGS, "--set", "messageIndexEnable=false"]  # nobody else reads the log
+    path = queue_file(tmp_path)
     with broker_process(tmp_path, options) as broker:
         with_client(broker, lambda client: fill(client, 0, COUNT))
         assert broker.stop() == 0
-    entry = queue_file(tmp_path).read_bytes()[500 * ENTRY_BYTES :][:8]
-    with process_clock(tmp_path) as clock:
-        environment = {**clock.environment, **faults.environment()}
-        with broker_process(tmp_path, options, environment) as broker:
-            log = tmp_path / "store" / "commitlog" / f"{0:020d}"
-            flip(log, int.from_bytes(entry, "big") + 90, 0)  # in its body
-            # The repair looks at the record twice, then at the one behind it.
-            faults.fail("pread", errno.EIO, path="commitlog/", count=2)
-            with_client(broker, look)
-            assert faults.hits(0) == 2
+    with broker_process(tmp_path, options, faults.environment()) as broker:
+        place, size = place_of(path, 500)
+        wrong = (place + 10).to_bytes(8, "big") + (size - 10).to_bytes(4, "big")
+        put(path, 500 * ENTRY_BYTES, wrong)
+        # The repair looks at that twice, then at what lies behind it.
+        faults.fail("pread", errno.EIO, path="commitlog/", count=2)
+        with_client(broker, lambda client: read_at(client, 500))
+        assert faults.hits(0) == 2

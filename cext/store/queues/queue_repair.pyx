@@ -194,6 +194,7 @@ cdef class QueueRepair:
         r.vain_from = r.offset
         r.vain_to = r.offset + 1
         self.files.forget(r.serial)             # the file may be another one by now
+        self.probe.window.copy_next_piece()     # and the log's bytes are what they are now
         r.status = self._judge(r, &name)
         if r.status == Status.OK or r.status == Status.CORRUPT:
             return
@@ -345,6 +346,8 @@ cdef class QueueRepair:
     cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil:
         """What the file has already need not be written; what the log has not is in vain."""
         cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
+        cdef QueueEntry entry
+        cdef RecordView view
         cdef int64_t at = 0, i, count, room
         while at < r.count:
             room = min(r.count - at, <int64_t> BLOCK_ENTRIES)
@@ -360,6 +363,11 @@ cdef class QueueRepair:
         for i in range(r.count):
             r.mended += r.marks[i] == ENTRY_NEW
         at = r.offset - r.first
+        if r.marks[at] == ENTRY_SAME:           # so it is the record, if anything is wrong
+            queue_entry_load(r.entries + at * QUEUE_ENTRY_BYTES, &entry)
+            r.status = self.probe.at(entry.physical_offset, &view)
+            if r.status == Status.NOT_FOUND or r.status == Status.ABSENT:
+                r.status = Status.CORRUPT
         if r.marks[at] != ENTRY_MISSING:
             return
         r.status = Status.CORRUPT
