@@ -22,6 +22,36 @@ VERSION_TEXT = "V5_3_3"  # its name
 # The version from which a requester reads route JSON with quoted integer keys (V4_9_4).
 VERSION_QUOTED_KEYS = 401
 
+# RocketMQ's list of versions, as its metrics write them: position = the number in a header. A
+# snapshot stands before each release.
+_SERIES = (  # of which the third number goes from .. to ..
+    ("3_0", 1, 15),
+    ("3_1", 0, 9),
+    ("3_2", 0, 9),
+    *((f"3_{minor}", 1, 9) for minor in range(3, 10)),
+    *((f"{major}_{minor}", 0, 9) for major in (4, 5) for minor in range(10)),
+)
+VERSION_NAMES = (
+    "v3_0_0_snapshot",
+    "v3_0_0_alpha1",
+    *(f"v3_0_0_beta{number}" for number in range(1, 6)),
+    *(f"v3_0_0_beta{number}{end}" for number in range(6, 10) for end in ("_snapshot", "")),
+    "v3_0_0_final",
+    *(
+        f"v{series}_{number}{end}"
+        for series, first, last in _SERIES
+        for number in range(first, last + 1)
+        for end in ("_snapshot", "")
+    ),
+    "higher_version",
+)
+
+
+def version_name(number: int) -> str:
+    """Of a peer's version: 513 is v5_5_0; all that are later than the list are higher_version."""
+    return VERSION_NAMES[min(number, len(VERSION_NAMES) - 1)] if number >= 0 else "unknown"
+
+
 # Position = the code of the language in a binary header; JSON headers carry the name.
 LANGUAGES = [
     "JAVA",

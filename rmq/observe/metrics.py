@@ -156,7 +156,16 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         "Of them not on the disk yet.",
         lambda s: s.page_cache[1] if s.page_cache[1] >= 0 else None,
     ),
-    ("rmq_samples_left_out", "Topics and lags beyond the limit.", lambda s: s.left_out),
+    (
+        "rmq_samples_left_out",
+        "Topics, lags, and clients' groups beyond the limit.",
+        lambda s: s.left_out,
+    ),
+    (
+        "rmq_lags_without_age",
+        "Lags whose ages there was no time to look for; the next scrapes begin with them.",
+        lambda s: s.lags_without_age,
+    ),
 ]
 
 # metric -> (counter of the core, help)
@@ -317,9 +326,9 @@ def _sizes(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
 def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
     out.family("rocketmq_producer_connections", "gauge", "Connections of producers.")
     for sample, labels in shards:
-        for row in sample.producers:
-            own = {"language": row.language, "version": row.version, "protocol_type": "remoting"}
-            out.value("rocketmq_producer_connections", labels | own, row.count)
+        for (language, version), count in _producers(sample).items():
+            own = {"language": language, "version": version, "protocol_type": "remoting"}
+            out.value("rocketmq_producer_connections", labels | own, count)
     out.family("rocketmq_consumer_connections", "gauge", "Connections of consumers.")
     for sample, labels in shards:
         for row in sample.consumers:
@@ -329,6 +338,15 @@ def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
                 "is_system": flag(row.is_system),
             }  # fmt: skip
             out.value("rocketmq_consumer_connections", labels | own, row.count)
+
+
+def _producers(sample: Sample) -> dict[tuple[str, str], int]:
+    """Connections by language and version: of all groups, as no label says which."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in sample.producers:
+        key = (row.language, row.version)
+        counts[key] = counts.get(key, 0) + row.count
+    return counts
 
 
 def _pools(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:

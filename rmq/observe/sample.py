@@ -111,9 +111,9 @@ class LagSample(msgspec.Struct):
 class ClientSample(msgspec.Struct):
     """How many connections of one kind there are."""
 
-    group: str
+    group: str  # empty: of all groups beyond the limit
     language: str
-    version: str
+    version: str  # its name (rmq/codes.py)
     count: int = 0
     mode: str = ""  # of consumers: push or pull; empty of producers
     is_system: bool = False
@@ -177,7 +177,8 @@ class Sample(msgspec.Struct):
     in_sync_min: int = 0  # with fewer it refuses sends (minInSyncReplicas)
     replication_problem: str = ""  # what keeps it from being a whole copy, or from having one
     lag: int = 0  # messages of all lags, those left out too
-    left_out: int = 0  # topics and lags beyond the limit
+    left_out: int = 0  # topics, lags, and clients' groups beyond the limit
+    lags_without_age: int = 0  # of those told: there was no time to look for it
 
 
 def encode(sample: Sample) -> bytes:

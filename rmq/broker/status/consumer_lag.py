@@ -1,7 +1,7 @@
 """Consumer lag: messages behind, from the tables, and their ages, from the records.
 
     rows = lags(core.topic_table(), core.offsets(), core.offsets(1))
-    times.fill(rows)          in a thread: reads records, which may have to come from the disk
+    times.fill(rows, now_ms)  in a thread: reads records, which may have to come from the disk
 
 Per group and topic, over the queues of this shard (RocketMQ's ConsumerLagCalculator in words):
 
@@ -73,11 +73,17 @@ def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled:
 
 
 class LagTimes:
-    """Store times of messages that lags begin with. Any thread."""
+    """Store times of messages that lags begin with. Any thread.
+
+    A round that ends before all rows have been looked at forgets nothing that is still asked for,
+    and the next one begins with the row at which it ended: each has its turn."""
 
     def __init__(self, queues: QueueReader) -> None:
         self._queues = queues
         self._known: dict[Place, int] = {}
+        self._first = 0  # the row that the next round begins with
+        self._looks = 0  # records that this round has looked at
+        self._end = 0.0  # of this round
         self._one = threading.Lock()
         self._stopped = False
 
@@ -88,29 +94,44 @@ class LagTimes:
         with self._one:
             pass
 
-    def fill(self, rows: list[Lag], now_ms: int) -> None:
-        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where time ran out."""
+    def fill(self, rows: list[Lag], now_ms: int) -> int:
+        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where time ran out. How many
+        rows that was."""
         with self._one:
-            self._fill(rows, now_ms)
+            return self._fill(rows, now_ms)
 
-    def _fill(self, rows: list[Lag], now_ms: int) -> None:
-        end = clock.monotonic() + TIMES_S
-        known, self._known = self._known, {}
-        looks = 0
-        for row in rows:
-            wanted = [
-                place for place in {*row.unconsumed, *row.unpulled} if place not in self._known
-            ]
-            for place in wanted:
-                stored = known.get(place)
-                if stored is None:
-                    if self._stopped or looks >= TIMES_MAX or clock.monotonic() > end:
-                        return
-                    looks += 1
-                    stored = self._queues.store_time_at(*place)
+    def _fill(self, rows: list[Lag], now_ms: int) -> int:
+        self._looks, self._end = 0, clock.monotonic() + TIMES_S
+        before, self._known = self._known, {}
+        first = self._first if self._first < len(rows) else 0
+        is_over, without_age = False, 0
+        for number, row in enumerate(rows[first:] + rows[:first]):
+            if self._look(row, before, is_over):
+                row.sample.latency_ms = self._age(row.unconsumed, now_ms)
+                row.sample.queueing_ms = self._age(row.unpulled, now_ms)
+                continue
+            without_age += 1
+            if not is_over:
+                # One with more queues than a round looks at keeps no other from its turn.
+                is_over, self._first = True, (first + max(number, 1)) % len(rows)
+        return without_age
+
+    def _look(self, row: Lag, before: dict[Place, int], is_over: bool) -> bool:
+        """Whether all its times are known now. is_over: those that were known are all there is."""
+        is_whole = True
+        for place in {*row.unconsumed, *row.unpulled} - self._known.keys():
+            stored = before.get(place)
+            if stored is None and not is_over and self._may_look():
+                self._looks += 1
+                stored = self._queues.store_time_at(*place)
+            if stored is None:
+                is_whole, is_over = False, True
+            else:
                 self._known[place] = stored
-            row.sample.latency_ms = self._age(row.unconsumed, now_ms)
-            row.sample.queueing_ms = self._age(row.unpulled, now_ms)
+        return is_whole
+
+    def _may_look(self) -> bool:
+        return not (self._stopped or self._looks >= TIMES_MAX or clock.monotonic() > self._end)
 
     def _age(self, places: list[Place], now_ms: int) -> int:
         """Of the oldest that can be read."""

@@ -7,13 +7,14 @@ by the supervisor of several shards. It reads counters where they stand; only th
 goes through the reactor, a bounded number of topics per turn. What is dearer is remembered: the
 page cache is looked at every 5 s at most, the oldest message when the log's start moves.
 
-At most metricsOtelCardinalityLimit topics, and as many lags, are in a sample; `left_out` counts the
-rest. take() never waits; take_all() looks at the ages of lags too, in a thread (consumer_lag.py).
+At most metricsOtelCardinalityLimit topics, and as many lags, producers' and consumers' rows, are in
+a sample; `left_out` counts the rest. take() never waits; take_all() looks at the ages of lags too,
+in a thread (consumer_lag.py).
 """
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +34,7 @@ from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.retention import disk_ratio
-from rmq.codes import VERSION_TEXT
+from rmq.codes import VERSION_TEXT, version_name
 from rmq.config import Settings
 from rmq.observe.sample import (
     ClientSample,
@@ -95,7 +96,8 @@ class Sampler:
     async def take_all(self) -> Sample:
         """With the ages of lags."""
         sample, rows = self._take()
-        await asyncio.to_thread(self._times.fill, rows, sample.now_ms)
+        told = rows[: self._context.settings.metricsOtelCardinalityLimit]
+        sample.lags_without_age = await asyncio.to_thread(self._times.fill, told, sample.now_ms)
         return sample
 
     def take(self, brief: bool = False) -> Sample:
@@ -176,11 +178,14 @@ class Sampler:
             CreationSample(what, done, times, is_system)
             for (what, done, is_system), times in context.response_times.created.items()
         ]
-        sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, deliveries))
+        producers = _clients(context.producers.groups().items())
+        consumers = _consumers(context.consumers.groups())
+        tables: tuple[Sized, ...] = (rows, behind, deliveries, producers, consumers)
+        sample.left_out = sum(max(0, len(each) - limit) for each in tables)
         sample.topics = rows[:limit]
         sample.lags = [each.sample for each in behind[:limit]]
-        sample.producers = _clients(context.producers.groups().items())
-        sample.consumers = _consumers(context.consumers.groups())
+        sample.producers = _bounded(producers, limit)
+        sample.consumers = _bounded(consumers, limit)
 
     def _merged_times(self) -> list[RpcSample]:
         """The reactor's and the control thread's; a code may be answered by both."""
@@ -224,14 +229,26 @@ def half_messages(queues: QueueReader, counters: dict[str, int]) -> int:
 
 def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> list[ClientSample]:
     """One row per group, language and version."""
-    counts: dict[tuple[str, str, int], int] = {}
+    counts: dict[tuple[str, str, str], int] = {}
     for group, clients in groups:
         for client in clients:
-            key = (group, client.language.lower(), client.version)
+            key = (group, client.language.lower(), version_name(client.version))
             counts[key] = counts.get(key, 0) + 1
     return [
-        ClientSample(group, language, str(version), count, mode, names.is_system_group(group))
+        ClientSample(group, language, version, count, mode, names.is_system_group(group))
         for (group, language, version), count in sorted(counts.items())
+    ]
+
+
+def _bounded(rows: list[ClientSample], limit: int) -> list[ClientSample]:
+    """The first so many; the others added up, without their groups: no connection is missing."""
+    rest: dict[tuple[str, str, str, bool], int] = {}
+    for row in rows[limit:]:
+        key = (row.language, row.version, row.mode, row.is_system)
+        rest[key] = rest.get(key, 0) + row.count
+    return rows[:limit] + [
+        ClientSample("", language, version, count, mode, is_system)
+        for (language, version, mode, is_system), count in rest.items()
     ]
 
 

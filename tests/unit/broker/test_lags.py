@@ -111,9 +111,34 @@ def test_no_more_is_looked_at_than_time_and_number_allow(monkeypatch: pytest.Mon
     committed = {b"t@g%02d" % n: {0: n} for n in range(50)}
     monkeypatch.setattr(module, "TIMES_MAX", 7)
     rows = lags(TABLE, committed, {})
-    LagTimes(Queues()).fill(rows, NOW)  # type: ignore[arg-type]
+    assert LagTimes(Queues()).fill(rows, NOW) == 43  # type: ignore[arg-type]
     assert [row.sample.latency_ms for row in rows] == [NOW - 1000 - n for n in range(7)] + [-1] * 43
     monkeypatch.setattr(module, "TIMES_S", -1.0)
     queues = Queues()
     LagTimes(queues).fill(lags(TABLE, committed, {}), NOW)  # type: ignore[arg-type]
     assert queues.asked == []
+
+
+def test_who_moves_keeps_no_age_from_those_behind_him(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ten commit between any two rounds, which alone is more than a round looks at."""
+    monkeypatch.setattr(module, "TIMES_MAX", 7)
+    times = LagTimes(Queues())  # type: ignore[arg-type]
+    for number in range(20):
+        moved = {b"t@g%02d" % n: {0: 50 + 10 * (number % 5) + n} for n in range(10)}
+        rows = lags(TABLE, moved | {b"t@g%02d" % n: {0: n} for n in range(10, 50)}, {})
+        without_age = times.fill(rows, NOW)
+    ages = [row.sample.latency_ms for row in rows]
+    assert ages[10:] == [NOW - 1000 - n for n in range(10, 50)]
+    assert without_age == ages.count(-1) <= 3
+
+
+def test_a_row_of_more_queues_than_a_round_looks_at_keeps_none_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TIMES_MAX", 7)
+    table: CoreTopics = {b"t": (0, 0, 0, 0, [(0, 100)] * 20), b"u": (0, 0, 0, 0, [(0, 100)])}
+    times = LagTimes(Queues())  # type: ignore[arg-type]
+    for number in range(3):
+        rows = lags(table, {b"t@g": dict.fromkeys(range(20), number), b"u@g": {0: 9}}, {})
+        times.fill(rows, NOW)
+    assert [row.sample.latency_ms for row in rows] == [-1, NOW - 1009]

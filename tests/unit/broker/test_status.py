@@ -9,7 +9,10 @@ from support.name_server import in_loop
 
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.siblings import Siblings
+from rmq.broker.status import consumer_lag
 from rmq.broker.status.http_server import StatusServer
+from rmq.codes import VERSION, VERSION_QUOTED_KEYS, VERSION_TEXT, version_name
+from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.observe.sample import Sample, decode, encode
 from rmq.system.threads import Thread
@@ -49,6 +52,58 @@ async def test_more_topics_than_the_limit_are_counted(tmp_path: Path) -> None:
         sample = broker.sampler.take()
         assert len(sample.topics) == 2
         assert sample.left_out == 3
+
+
+def beat(client_id: str, *groups: str) -> bytes:
+    """Of a producer that is in each of the groups."""
+    return fastjson.dumps(
+        {"clientID": client_id, "consumerDataSet": [],
+         "producerDataSet": [{"groupName": group} for group in groups]}
+    )  # fmt: skip
+
+
+@in_loop
+async def test_producers_groups_are_bounded_and_no_connection_is_missing(tmp_path: Path) -> None:
+    async with control(tmp_path, metricsOtelCardinalityLimit="2") as broker:
+        for number in range(3):
+            client = broker.core.client(version=513)
+            groups = [f"p{number}", "CLIENT_INNER_PRODUCER"]
+            assert (await client.call(34, beat(f"c{number}", *groups))).code == 0
+        sample = broker.sampler.take()
+        assert [(row.group, row.version, row.count) for row in sample.producers] == [
+            ("CLIENT_INNER_PRODUCER", "v5_5_0", 3), ("p0", "v5_5_0", 1), ("", "v5_5_0", 2),
+        ]  # fmt: skip
+        assert sample.left_out == 2
+
+
+def test_versions_have_the_names_of_rocketmqs_list() -> None:
+    """Those at the ends of its parts, by MQVersion of RocketMQ 5.5."""
+    names = {
+        0: "v3_0_0_snapshot", 6: "v3_0_0_beta5", 7: "v3_0_0_beta6_snapshot", 15: "v3_0_0_final",
+        16: "v3_0_1_snapshot", 45: "v3_0_15", 86: "v3_3_1_snapshot", 211: "v3_9_9",
+        232: "v4_1_0_snapshot", VERSION_QUOTED_KEYS: "v4_9_4", VERSION: VERSION_TEXT.lower(),
+        513: "v5_5_0", 611: "v5_9_9", 612: "higher_version", 2**31 - 1: "higher_version",
+    }  # fmt: skip
+    assert {number: version_name(number) for number in names} == names
+    assert version_name(-1) == "unknown"
+
+
+@in_loop
+async def test_lags_whose_ages_there_is_no_time_for_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        await core.client().call(17, topic="t", readQueueNums=1, writeQueueNums=1, perm=6)
+        core.store("t", 0, store_timestamp_ms=77)
+        core.commit_offset(b"g", b"t", 0, 0)
+        sample = await broker.sampler.take_all()
+        assert (sample.lags[0].latency_ms > 0, sample.lags_without_age) == (True, 0)
+        core.store("t", 0, store_timestamp_ms=78)
+        core.commit_offset(b"g", b"t", 0, 1)
+        monkeypatch.setattr(consumer_lag, "TIMES_MAX", 0)
+        sample = await broker.sampler.take_all()
+        assert (sample.lags[0].latency_ms, sample.lags_without_age) == (-1, 1)
 
 
 @in_loop

@@ -35,8 +35,8 @@ def sample(shard: int = 0) -> Sample:
         latencies={"append": (counts, 5000), "flush": ([0] * 100, 0)},
         topics=[TopicSample('odd"name\\', 5, 500, 2, 200), TopicSample("TBW102", 1, 1, 1, 1, True)],
         lags=[LagSample("g", "%RETRY%g", 4)],
-        producers=[ClientSample("p", "java", "479", 2)],
-        consumers=[ClientSample("g", "go", "1", 1, "push")],
+        producers=[ClientSample("p", "java", "v5_3_3", 2), ClientSample("q", "java", "v5_3_3", 3)],
+        consumers=[ClientSample("g", "go", "v4_1_0", 1, "push")],
     )  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def test_rocketmq_names_carry_the_numbers() -> None:
         ("topic", "%RETRY%g"),
     )  # fmt: skip
     assert found["rocketmq_consumer_lag_messages"] == {lag: 4}
-    assert list(found["rocketmq_producer_connections"].values()) == [2]
+    java = (("language", "java"), ("protocol_type", "remoting"), *shard, ("version", "v5_3_3"))
+    assert found["rocketmq_producer_connections"] == {java: 5}, "of both groups"
     assert list(found["rocketmq_consumer_connections"].values()) == [1]
     assert found["rmq_pool_high_water"] == {(("pool", "reply"), ("shard", "0")): 7}
     assert found["rmq_cpu_seconds_total"] == {shard: 1.5}
