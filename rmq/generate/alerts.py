@@ -105,10 +105,11 @@ RULES = (
     ),
     Rule(
         "RmqDeadLetters",
-        # A group's first ones are no increase: its series begins with them.
-        "sum by (cluster, consumer_group) (increase(rocketmq_send_to_dlq_messages_total[15m]) or "
-        "(rocketmq_send_to_dlq_messages_total unless rocketmq_send_to_dlq_messages_total "
-        "offset 15m)) > 0",
+        # A group's first ones are no increase: its series begins with them. They stand first, as an
+        # increase of 0 is one, too, and of two sides with a series `or` takes the first.
+        "sum by (cluster, consumer_group) ((rocketmq_send_to_dlq_messages_total unless "
+        "rocketmq_send_to_dlq_messages_total offset 15m) or "
+        "increase(rocketmq_send_to_dlq_messages_total[15m])) > 0",
         "0m", "warning",
         f"{GROUP} gave up messages",
         "`rmq dlq show` shows them, `rmq dlq resend` sends them again.",
@@ -147,8 +148,10 @@ RULES = (
     ),
     Rule(
         "RmqConnectionsRefused",
-        "sum by (cluster, node_id) (rate(rmq_connections_refused_total[5m])) > 0", "5m", "warning",
-        f"{BROKER} refuses connections",
+        "sum by (cluster, node_id) (rate(rmq_connections_refused_total[5m]) "
+        "+ rate(rmq_accept_failures_total[5m])) > 0",
+        "5m", "warning",
+        f"{BROKER} refuses connections, or lets them wait",
         "More clients than rmqMaxConnections, or than there are descriptors for.",
         "descriptors",
     ),

@@ -114,8 +114,10 @@ GROUPS = (
     ), "Handed out and not committed."),
     Panel("Dead letters", "short", (
         _largest("sum by (consumer_group) "
-                 "(increase(rocketmq_send_to_dlq_messages_total{..}[1h]))", "{{consumer_group}}"),
-    ), "In an hour."),
+                 "((rocketmq_send_to_dlq_messages_total{..} unless "
+                 "rocketmq_send_to_dlq_messages_total{..} offset 1h) or "
+                 "increase(rocketmq_send_to_dlq_messages_total{..}[1h]))", "{{consumer_group}}"),
+    ), "In an hour, a group's first ones too."),
     Panel("Pulls", "reqps", (
         _sum("rmq_pulls_found_total", "node_id", legend=f"{BROKER} with messages"),
         _sum("rmq_pulls_held_total", "node_id", legend=f"{BROKER} that waited"),
@@ -158,6 +160,7 @@ REFUSALS = (
         _sum("rmq_connections_refused_address_total", "node_id",
              legend=f"{BROKER} of one address"),
         _sum("rmq_handshakes_refused_address_total", "node_id", legend=f"{BROKER} handshakes"),
+        _sum("rmq_accept_failures_total", "node_id", legend=f"{BROKER} without descriptors"),
     )),
     Panel("Malformed frames, corrupt records", "short", (
         ("sum by (node_id) (increase(rmq_malformed_frames_total{..}[1h]))", f"{BROKER} frames"),

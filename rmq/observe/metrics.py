@@ -199,7 +199,19 @@ _COUNTERS = {
         "connections_closed_slow",
         "Connections closed for the large buffer they held while others waited.",
     ),
+    "rmq_connections_closed_deaf_total": (
+        "connections_closed_deaf",
+        "Connections closed for answers that they did not take while buffers ran out.",
+    ),
+    "rmq_connections_displaced_total": (
+        "connections_displaced",
+        "Connections that had asked for nothing, closed for others at a limit.",
+    ),
     "rmq_connections_refused_total": ("connections_refused", "Connections beyond the limit."),
+    "rmq_accept_failures_total": (
+        "accept_failures",
+        "Times connections had to wait, as there was no descriptor for one.",
+    ),
     "rmq_connections_refused_address_total": (
         "connections_refused_address",
         "Connections beyond the limit of their address.",

@@ -23,7 +23,7 @@ from support.command_line import rmq
 from support.waiting import HANG_S, wait_until
 
 from rmq.demo.ports import free_port
-from rmq.generate.alerts import RULES
+from rmq.generate.alerts import RULES, Rule
 from rmq.generate.dashboard import chosen
 from rmq.generate.panels import ROWS
 from tools.peers.cache import ToolMissing
@@ -64,6 +64,42 @@ def test_promtool_takes_the_rules_and_the_settings(tmp_path: Path) -> None:
     spoilt = tmp_path / "rmq-alerts.yml"
     spoilt.write_text(spoilt.read_text().replace("rmq_poisoned == 1", "rmq_poisoned = 1"))
     assert run(promtool, "check", "rules", spoilt).returncode != 0
+
+
+def fires(rule: Rule, **labels: str) -> dict[str, object]:
+    """The alert as promtool expects it; of the labels the summary names one group's alone."""
+    summary = rule.summary.replace("{{ $labels.consumer_group }}", labels["consumer_group"])
+    annotations = {"summary": summary, "description": rule.remedy}
+    return {"exp_labels": {"severity": rule.severity, **labels}, "exp_annotations": annotations}
+
+
+def test_a_groups_first_dead_letters_are_told_while_they_are_new(tmp_path: Path) -> None:
+    """Its series begins with them: at no scrape is there an increase."""
+    promtool = program("promtool")
+    generated(tmp_path, "compose")
+    (rule,) = (rule for rule in RULES if rule.name == "RmqDeadLetters")
+    (panel,) = (panel for panel in ROWS["Consumers"] if panel.title == "Dead letters")
+    series = 'rocketmq_send_to_dlq_messages_total{cluster="C",node_id="b",consumer_group="%s"}'
+    new = fires(rule, cluster="C", consumer_group="new")
+    text = chosen(panel.queries[0][0]).replace("$cluster", ".*").replace("$broker", ".*")
+    shown = [{"labels": f'{{consumer_group="{group}"}}', "value": value}
+             for group, value in (("new", 3), ("old", 0))]  # fmt: skip
+    stage = {
+        "interval": "1m",
+        "input_series": [
+            {"series": series % "old", "values": "7x120"},
+            {"series": series % "new", "values": "_x80 3x40"},
+        ],
+        "alert_rule_test": [
+            {"eval_time": at, "alertname": rule.name, "exp_alerts": alerts}
+            for at, alerts in (("79m", []), ("85m", [new]), ("110m", []))
+        ],
+        "promql_expr_test": [{"expr": text, "eval_time": "85m", "exp_samples": shown}],
+    }
+    stages = {"rule_files": ["rmq-alerts.yml"], "evaluation_interval": "1m", "tests": [stage]}
+    (tmp_path / "tests.yml").write_text(json.dumps(stages))
+    done = run(promtool, "test", "rules", "tests.yml", at=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Prometheus:

@@ -100,6 +100,7 @@ cdef dict net_stats(TurnContext s):
         "connections": s.net.connection_count,
         "connections_accepted": s.net.counters.accepted,
         "connections_refused": s.net.counters.refused_full,
+        "accept_failures": s.net.counters.accept_failures,
         "connections_closed_idle": s.net.counters.closed_idle,
         "connections_closed_slow": s.net.counters.closed_slow,
         "connections_closed_deaf": s.net.counters.closed_deaf,

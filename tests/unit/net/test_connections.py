@@ -208,6 +208,7 @@ def test_without_descriptors_clients_wait_and_the_reactor_does_not_spin(shard: S
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert b"no file descriptors: 1 clients" in shard.reports(EVENT)[0][1]
+        assert shard.core.stats()["accept_failures"] > 0
         length = int.from_bytes(waiting.recv(4, socket.MSG_WAITALL), "big")
         assert decode(waiting.recv(length, socket.MSG_WAITALL)).opaque == 2
 

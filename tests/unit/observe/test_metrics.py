@@ -147,6 +147,18 @@ def test_names_that_look_like_rocketmqs_are_its_own_and_none_is_missing() -> Non
     assert APACHE - ours == set()
 
 
+def test_connections_that_had_no_place_are_told() -> None:
+    one = sample()
+    one.counters |= {
+        "accept_failures": 2, "connections_closed_deaf": 3, "connections_displaced": 4,
+    }  # fmt: skip
+    found = parsed(render([one]))
+    shard = (("shard", "0"),)
+    assert found["rmq_accept_failures_total"] == {shard: 2}
+    assert found["rmq_connections_closed_deaf_total"] == {shard: 3}
+    assert found["rmq_connections_displaced_total"] == {shard: 4}
+
+
 def test_lags_tell_ages_where_they_are_known() -> None:
     one = sample()
     one.lags = [LagSample("g", "t", 9, 4, 5, 1200, 700), LagSample("h", "t", 3)]
