@@ -14,6 +14,8 @@ from rmq import __version__
 from rmq.generate import checks
 from rmq.generate.kubernetes import (
     INSECURE,
+    SCRAPING,
+    SCRAPING_BY_PASSWORD,
     Cluster,
     broker_environment,
     manifests,
@@ -75,6 +77,7 @@ def places() -> dict[str, str]:
         "settings_sum": '{{ include (print $.Template.BasePath "/configuration.yaml") . '
         "| sha256sum }}",
         "insecure": _either(f"{INSECURE}\n", ""),
+        "scraping": _either(SCRAPING, SCRAPING_BY_PASSWORD),
         "broker_environment": _either("", broker_environment(SECRET)),
         "namesrv_environment": _either("", namesrv_environment(SECRET) + "\n"),
         **settings_places(settings),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmq.generate.accounts import Accounts
+from rmq.generate.accounts import METRICS_USER, Accounts
 from rmq.generate.output import GeneratedFile
 from rmq.generate.server_settings import ADMIN, METRICS, ServerSettings, in_containers
 from rmq.generate.template import filled
@@ -27,6 +27,19 @@ HEADER = """\
 SECRET_HEADER = """\
 # Passwords are in the Secret {secret}, which `rmq generate k8s --out DIR` makes as
 # DIR/accounts/secret.json: apply that first. Who is let in: `rmq user create`, `rmq acl allow`.
+"""
+SCRAPING = """\
+prometheus.io/scrape: "true"
+prometheus.io/port: "5557"
+prometheus.io/path: /metrics
+"""
+# Who scrapes by annotations has no password, and would be answered 401.
+SCRAPING_BY_PASSWORD = f"""\
+# /metrics wants a user and a password: the Secret's key `metrics` has both. Prometheus' job for
+# these pods, which docs/install.md has, gives them:
+#   basic_auth:
+#     username: {METRICS_USER}
+#     password_file: ..
 """
 VARIABLE = """\
 - name: {variable}
@@ -95,6 +108,7 @@ def places(cluster: Cluster) -> dict[str, str]:
         "settings_sum": _sum_of(settings),
         "storage_class": storage_class(cluster.storage_class) if cluster.storage_class else "",
         "insecure": INSECURE if cluster.insecure else "",
+        "scraping": SCRAPING if cluster.insecure else SCRAPING_BY_PASSWORD,
         "broker_environment": broker_environment(secret) if secret else "",
         "namesrv_environment": namesrv_environment(secret) if secret else "",
     }

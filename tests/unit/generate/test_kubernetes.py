@@ -108,6 +108,20 @@ def test_pods_start_anew_when_settings_change_and_not_otherwise() -> None:
     assert sums() == sums("--brokers", "7") != sums("--cluster", "Other")
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_pods_ask_to_be_scraped_where_no_password_is_wanted(way: str) -> None:
+    """Who goes by annotations has none, and would be answered 401."""
+    found = documents(*WAYS[way])
+    (configuration,) = by_kind(found, "ConfigMap")
+    asks = any(
+        name.startswith("prometheus.io/")
+        for each in by_kind(found, "StatefulSet")
+        for name in each["spec"]["template"]["metadata"]["annotations"]
+    )
+    wanted = "rmqMetricsCredentials=" in configuration["data"]["broker.conf"]
+    assert (asks, wanted) == ((True, False) if way == "insecure" else (False, True))
+
+
 def test_the_charts_schema_has_the_values_of_the_chart() -> None:
     done = rmq("generate", "helm", "values.yaml", "--image", "rmq:1")
     values = yaml.safe_load(done.stdout)
