@@ -33,6 +33,7 @@ cdef class EventLoop:
     cdef ReplyReader reader      # owned
     cdef bint fixed_slots        # a slot belongs to a queue or a pop, not to who comes first
     cdef bint started
+    cdef int64_t left_ns         # when loop() came back last
     # since reset_stats()
     cdef int64_t stats_ns        # when it was called
     cdef int64_t last_answer_ns

@@ -162,6 +162,7 @@ cdef class EventLoop:
                 if peer.fd >= 0:
                     self.serve(peer, events[i].events)
             now = now_ns()
+        self.left_ns = now
 
     # ---- Python side ----
 

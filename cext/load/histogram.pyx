@@ -44,6 +44,15 @@ cdef class Histogram:
         self.total += 1
         self.sum += value
 
+    cdef void record_many(self, int64_t nanoseconds, uint64_t times) noexcept nogil:
+        cdef int64_t value = min(max(nanoseconds, <int64_t>0), (<int64_t>1 << VALUE_BITS) - 1)
+        if times == 0:
+            return
+        self.record(value)
+        self.buckets[bucket_of(<uint64_t>value)] += times - 1
+        self.total += times - 1
+        self.sum += <double>value * <double>(times - 1)
+
     def __reduce__(self):
         raise not_copied(self, "merge() it into another of its process")
 

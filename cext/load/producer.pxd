@@ -4,7 +4,8 @@
 # comes. Open loop (rate > 0): request k is due at start + k / rate whatever the broker does; its
 # latency counts from that moment, so a broker that stalls for a second shows a second and not one
 # slow request (no coordinated omission). What was due and found no free slot is sent late, and
-# counted late. How late it went, and how long it took from then on, are counted apart.
+# counted late; what was not sent, or not answered, when the run ended has waited so long at least,
+# and counts so. How late it went, and how long it took from then on, are counted apart.
 #
 # The number in a message's unique key is the moment at which it was due, or else sent: monotonic
 # nanoseconds, of which a key has the low 48 bits, and more than that of the message before. So a
@@ -38,5 +39,9 @@ cdef class Producer(EventLoop):
     cdef uint64_t bytes_sent
 
     cdef bint sent_all(self) noexcept nogil
+    # Requests that had come due when the loop came back last, and were not sent.
+    cdef uint64_t overdue_count(self) noexcept nogil
+    cdef void record_overdue(self) noexcept nogil
+    cdef void record_open(self, Peer* peer) noexcept nogil
     cdef bint put_request(self, Peer* peer, int64_t started_ns, int64_t now) noexcept nogil
     cdef void fill(self, Peer* peer, int64_t now) noexcept nogil

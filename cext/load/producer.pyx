@@ -19,6 +19,7 @@ from cext.wire.reply_reader cimport ReplyFrame
 
 cdef enum:
     REPLY_BYTES_MAX = 256 * 1024     # a batch answer of thousands of ids still fits
+    OVERDUE_STEPS = 1_000_000        # of more that are overdue, some count as one
 
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
@@ -135,6 +136,39 @@ cdef class Producer(EventLoop):
         else:
             tally_add(&self.failures, reply.header.code, 1)
 
+    cdef uint64_t overdue_count(self) noexcept nogil:
+        cdef uint64_t due
+        if self.rate == 0.0 or not self.started or self.left_ns <= self.start_ns:
+            return 0
+        due = <uint64_t>(<double>(self.left_ns - self.start_ns) * self.rate / 1e9)
+        if due <= self.due_sent or self.limit != 0 and self.sent >= self.limit:
+            return 0
+        due -= self.due_sent
+        return min(due, self.limit - self.sent) if self.limit != 0 else due
+
+    cdef void record_overdue(self) noexcept nogil:
+        cdef uint64_t count = self.overdue_count()
+        cdef uint64_t step = count // OVERDUE_STEPS + 1
+        cdef uint64_t done = 0, times
+        cdef int64_t due_ns
+        while done < count:
+            times = min(step, count - done)
+            done += times
+            # The last one of them has waited least.
+            due_ns = self.start_ns + <int64_t>(
+                <double>(self.due_sent + done - 1) * 1e9 / self.rate)
+            self.latency.record_many(self.left_ns - due_ns, times)
+            self.delay.record_many(self.left_ns - due_ns, times)
+
+    cdef void record_open(self, Peer* peer) noexcept nogil:
+        cdef uint32_t i
+        if peer.open_count == 0:
+            return                       # of one that broke they are failures
+        for i in range(peer.slot_count):
+            if peer.slots[i].opaque != 0:
+                self.latency.record(self.left_ns - peer.slots[i].started_ns)
+                self.service.record(self.left_ns - peer.slots[i].went_ns)
+
     # ---- Python side ----
 
     def pace(self, double rate):
@@ -147,14 +181,25 @@ cdef class Producer(EventLoop):
         self.rate = rate
 
     def finish(self, int64_t microseconds):
-        """Sends nothing new and waits for what is open; the number of requests never answered."""
+        """Sends nothing new and waits for what is open; the number of requests not yet answered.
+        What was due and was not sent has waited until the run ended, and is counted so, once."""
         cdef uint32_t i, open_count = 0
-        self.stopping = True
+        if not self.stopping:
+            self.stopping = True
+            with nogil:
+                self.record_overdue()
         with nogil:
             self.loop(now_ns() + microseconds * 1000)
         for i in range(self.peer_count):
             open_count += self.peers[i].open_count
         return open_count
+
+    def give_up(self):
+        """After finish(): what is open is not waited for any more, and has taken so long at
+        least."""
+        cdef uint32_t i
+        for i in range(self.peer_count):
+            self.record_open(&self.peers[i])
 
     def reset_stats(self):
         """Starts counting from now; open requests stay open and count when they are answered."""
@@ -165,14 +210,10 @@ cdef class Producer(EventLoop):
 
     def stats(self):
         """What happened since reset_stats(); `seconds` ends with the last answer."""
-        overdue = 0
-        if self.rate > 0.0 and self.started:
-            due = int((now_ns() - self.start_ns) * self.rate / 1e9)
-            overdue = max(0, min(due, self.limit or due) - self.due_sent)
         return self.shared_stats() | {
             "requests": self.requests,
             "acked": self.acked,
             "messages": self.acked * self.frames.messages,
             "bytes_sent": self.bytes_sent,
-            "overdue": overdue,
+            "overdue": self.overdue_count(),
         }

@@ -11,7 +11,7 @@
 A missing topic is created. With --broker HOST:PORT no name server is asked and the topic must
 exist. With an account (--user, --credentials) requests are signed, with --tls they go by TLS.
 --rate makes an open loop whose latencies count from the moment each message was due (no
-coordinated omission).
+coordinated omission). What was not sent by the end, or not answered, has taken so long at least.
 """
 
 import os
@@ -63,7 +63,9 @@ send_options = together(
                  help="Bytes of a message body."),
     click.option("--tags", default=None, help="Tag of every message."),
     click.option("--rate", "-r", default=0.0, type=click.FloatRange(0),
-                 help="Messages a second (open loop); 0: as fast as the window allows."),
+                 help="Messages a second (open loop); 0: as fast as the window allows. With a rate "
+                      "latencies count from when a message was due, and one that is not sent by "
+                      "the end counts by what it has waited until then."),
     click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages."),
     click.option("--in-order", is_flag=True, help="Match answers by order, not by opaque."),
 )  # fmt: skip

@@ -171,8 +171,10 @@ def measure(
         details=stats,
     )
     if isinstance(loop, Producer):
-        # What was open at the end counts among the latencies: a stall there must not be left out.
+        # What was open at the end counts among the latencies, and so does what was due and not
+        # sent: a stall there must not be left out.
         result.unanswered = loop.finish(DRAIN_US)
+        loop.give_up()
     result.latency.merge(loop.latency)
     return result
 

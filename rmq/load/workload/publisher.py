@@ -68,6 +68,7 @@ class Publisher:
             if time.monotonic() >= until:
                 break
         self.unanswered = left
+        self.producer.give_up()
 
     def close(self) -> None:
         """Once its thread has ended."""

@@ -3,8 +3,9 @@
 publishRate, consumeRate and their like have an entry for each period; names that begin with
 `aggregated` are of the whole. Rates are a second's, latencies ms, publishDelayLatency us. As in the
 benchmark (WorkerStats.java), publishLatency counts from when a message went to its answer, and
-publishDelayLatency from when it was due until it went. endToEndLatency counts from when it was due
-until a consumer had it; the benchmark's from when it went.
+publishDelayLatency from when it was due until it went; what had no answer, or did not go, until the
+end counts as late as that, which the benchmark leaves out. endToEndLatency counts from when it was
+due until a consumer had it; the benchmark's from when it went.
 
     result_members(settings, "rmq", periods, whole)
     {"workload": .., "publishRate": [49_998.7], .., "aggregatedPublishLatencyAvg": 1.2, ..}

@@ -154,6 +154,38 @@ def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
     assert percentile_ns(result.latency, 75) > 30_000_000
 
 
+@pytest.mark.parametrize("window", [1, 1000])
+def test_a_stall_at_the_end_is_charged_to_what_was_not_sent_or_not_answered(window, monkeypatch):
+    monkeypatch.setattr("rmq.load.run.DRAIN_US", 10_000)
+    stalled = []
+
+    def stops_answering(command):
+        if len(broker.commands) <= 120:
+            return [command.reply()]
+        stalled.append(time.monotonic())
+        return []
+
+    with ScriptedBroker(stops_answering) as broker:
+        producer = producer_to(broker, window=window, rate=100)
+        end = time.monotonic() + 2
+        result = measure(producer, seconds=2)
+    assert result.messages == 120
+    assert result.overdue > 20 if window == 1 else result.unanswered > 20
+    assert result.latency.count == 120 + result.overdue + result.unanswered
+    assert percentile_ns(result.latency, 90) > (end - stalled[0]) / 4 * 1e9
+    if window == 1:
+        assert percentile_ns(producer.delay, 90) > (end - stalled[0]) / 4 * 1e9
+
+
+def test_very_many_that_were_not_sent_count_each(monkeypatch):
+    monkeypatch.setattr("rmq.load.run.DRAIN_US", 10_000)
+    with ScriptedBroker(lambda command: []) as broker:
+        result = measure(producer_to(broker, rate=1e9), seconds=0.05)
+    assert result.overdue > 10_000_000
+    assert result.latency.count == result.overdue + result.unanswered
+    assert result.unanswered == 1
+
+
 def numbers(broker) -> list[int]:
     """In the unique keys of what was sent."""
     keys = [re.search("UNIQ_KEY\x01([0-9A-F]+)\x02", each.fields["i"]) for each in broker.commands]

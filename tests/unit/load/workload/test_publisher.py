@@ -66,3 +66,5 @@ def test_who_ends_it_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> Non
             ended.set()
         assert each.unanswered == 8
         assert each.overdue > 5
+        assert each.producer.delay.count == 8 + each.overdue  # none is left out of what is shown
+        assert each.producer.latency.count == each.unanswered + each.overdue
