@@ -59,6 +59,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_pending(const SSL* ssl)
     int SSL_shutdown(SSL* ssl)
     int SSL_session_reused(const SSL* ssl)
+    size_t SSL_get_finished(const SSL* ssl, void* at, size_t room)  # 0: none was sent yet
+    int SSL_get_verify_mode(const SSL* ssl)
     int SSL_version(const SSL* ssl)
     int SSL_key_update(SSL* ssl, int type)
     long SSL_get_verify_result(const SSL* ssl)

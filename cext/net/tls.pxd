@@ -11,7 +11,8 @@ it is closed.
 Who shows a certificate that is believed has proved to be the one that its common name says; where
 it has none, or several, nobody.
 
-The steps of a handshake are the handshake thread's, and so is a connection's SSL while one is out.
+The steps of a handshake are the handshake thread's, and so is a connection's SSL while one is out;
+but the last one, where only the client's Finished is left to be heard, is the reactor's.
 
 A context is replaced for the connections that come from then on; those that are there keep theirs.
 OpenSSL reads and writes the socket itself. What is sent is gathered to records of up to 16 KiB,
