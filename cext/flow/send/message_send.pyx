@@ -157,7 +157,9 @@ cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
 
 cdef Outcome refuse_promise(SendService s, Connection* c, const Header* h, int status,
                             const char* remark) noexcept nogil:
-    return TURN_FULL if status == RING_FULL else refuse(s, c, h, SYSTEM_BUSY, remark)
+    if status == NOT_READY:
+        return refuse(s, c, h, SYSTEM_BUSY, remark)
+    return refuse_status(s, c, h, status)
 
 
 cdef Outcome refuse_late(SendService s, Connection* c, const Header* h) noexcept nogil:
