@@ -9,12 +9,13 @@
         ConfigError: listenprt: no such setting. Did you mean listenPort?
 
 What keys there are, their defaults, limits and effect: `config_table.py`. A file written for
-Apache RocketMQ loads unchanged; `without_effect()` names the keys in it that change nothing here.
+Apache RocketMQ loads, but for what would be unsafe to ignore and for keys that no release of
+RocketMQ's has; `without_effect()` names the keys in it that change nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rmq.errors import ConfigError
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
 RECORD_OVERHEAD_BYTES = 64 << 10
 STUCK_S_MIN = 5  # from then on a reactor is said to be slow
+QUEUE_ENTRY_BYTES = 20
 
 # No request chooses these, whatever the black list says: RocketMQ made commands and paths of them.
 NEVER_CHANGED = frozenset(("configBlackList", "rocketmqHome", "brokerConfigPath"))
@@ -49,7 +51,7 @@ class Settings:
         try:
             return self._values[key]
         except KeyError:
-            raise AttributeError(self._unknown(key)) from None
+            raise AttributeError(self.unknown([key])) from None
 
     def __contains__(self, key: str) -> bool:
         return key in self._table
@@ -59,7 +61,7 @@ class Settings:
         try:
             return self._table[key]
         except KeyError:
-            raise ConfigError(self._unknown(key)) from None
+            raise ConfigError(self.unknown([key])) from None
 
     def set(self, key: str, text: str) -> None:
         """Takes the value in the text form of property files."""
@@ -146,7 +148,8 @@ class Settings:
         return bool(self.authorizationEnabled or self.aclEnable)
 
     def check(self) -> None:
-        """Relations that no single row can state; ConfigError when one is broken."""
+        """Relations that no single row can state; ConfigError when one is broken. What follows
+        from others is worked out before."""
         if "authorizationEnabled" not in self._table:
             return
         if self.authorizes and not self.authenticates:
@@ -163,6 +166,7 @@ class Settings:
                 f"least {STUCK_S_MIN}: less is what a busy disk takes"
             )
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
+        self._work_out(largest)
         # Smaller log files are allowed (existing stores have them): a message that fits no file is
         # refused when it comes.
         if self.rmqRingBytes < 2 * largest:
@@ -172,16 +176,13 @@ class Settings:
             )
         if self.rmqRingBytes & (self.rmqRingBytes - 1):
             raise ConfigError(f"rmqRingBytes={self.rmqRingBytes}: a power of two, such as 16777216")
-        if self.mappedFileSizeConsumeQueue % 20:
-            raise ConfigError(
-                f"mappedFileSizeConsumeQueue={self.mappedFileSizeConsumeQueue}: a multiple of 20"
-            )
         if self.diskSpaceCleanForciblyRatio > self.diskSpaceWarningLevelRatio:
             raise ConfigError(
                 f"diskSpaceCleanForciblyRatio={self.diskSpaceCleanForciblyRatio}: at most "
                 f"diskSpaceWarningLevelRatio={self.diskSpaceWarningLevelRatio}"
             )
-        if (self.brokerRole == "SLAVE") != (self.brokerId > 0):
+        fits = self.brokerId > 0 if self.brokerRole == "SLAVE" else self.brokerId == 0
+        if not (fits or self.enableControllerMode):  # where the controller says both
             raise ConfigError(
                 f"brokerId={self.brokerId}, brokerRole={self.brokerRole}: a slave has 1 or more, "
                 "its own among the brokers of its brokerName, and a master has 0"
@@ -203,6 +204,15 @@ class Settings:
                 f"storePathCommitLog={self.storePathCommitLog}: several directories; rmq keeps its "
                 "log in one, move the files there"
             )
+
+    def _work_out(self, largest: int) -> None:
+        """Where RocketMQ makes do with what its files say."""
+        if not self.given("rmqRingBytes"):
+            self._values["rmqRingBytes"] = max(
+                self._table["rmqRingBytes"].default, 1 << (2 * largest - 1).bit_length()
+            )
+        entries = -(-self.mappedFileSizeConsumeQueue // QUEUE_ENTRY_BYTES)
+        self._values["mappedFileSizeConsumeQueue"] = entries * QUEUE_ENTRY_BYTES
 
     def _check_tls(self) -> None:
         mode = self._values["tls.server.mode"]
@@ -235,12 +245,24 @@ class Settings:
                 "any public authority would do"
             )
 
-    def _unknown(self, key: str) -> str:
+    def unknown(self, keys: Iterable[str]) -> str:
+        """Of keys that the table does not have: what to do about each."""
         from difflib import get_close_matches
 
         lower = {name.lower(): name for name in self._table}
-        near = get_close_matches(key.lower(), lower, n=1, cutoff=0.7)
-        return f"{key}: no such setting." + (f" Did you mean {lower[near[0]]}?" if near else "")
+        said, strange = [], []
+        for key in keys:
+            near = get_close_matches(key.lower(), lower, n=1, cutoff=0.7)
+            if near:
+                said.append(f"{key}: no such setting. Did you mean {lower[near[0]]}?")
+            else:
+                strange.append(key)
+        if strange:
+            said.append(
+                f"{', '.join(strange)}: no such setting. RocketMQ 5.5.0 has none either: leave "
+                f"{'it' if len(strange) == 1 else 'them'} out"
+            )
+        return " ".join(said)
 
 
 def parse_value(row: Setting, text: str) -> Any:
@@ -317,7 +339,10 @@ def _add_tls_file(settings: Settings) -> None:
 
 
 def _take(settings: Settings, said: Mapping[str, str], path: str | Path) -> None:
-    """What a file says; ConfigError names the file."""
+    """What a file says; ConfigError names the file, and all keys in it that there are not."""
+    unknown = [key for key in said if key not in settings]
+    if unknown:
+        raise ConfigError(f"{path}: {settings.unknown(unknown)}")
     for key, text in said.items():
         try:
             settings.set(key, text)

@@ -1,11 +1,11 @@
 """Config accepted: settings without effect here, with Apache RocketMQ 5.5.0's defaults.
 
-A property file written for Apache RocketMQ must load unchanged, so every key it knows is known
-here. These have no counterpart in rmq: pools of threads that do not exist, maps of files that are
-not mapped, features that are not built. They are checked for their type, kept, and shown by
-getBrokerConfig as a RocketMQ tool expects. A key moves from here to `config_table.py` with the
-change that makes rmq act on it. (Keys whose silent neglect would be dangerous, such as
-totalReplicas, stand in `config_table.py` with only the harmless value allowed.)
+A property file written for Apache RocketMQ must load, so every key it knows is known here, and
+those of older releases that files still carry. These have no counterpart in rmq: pools of threads
+that do not exist, maps of files that are not mapped, features that are not built. They are checked
+for their type, kept, and shown by getBrokerConfig as a RocketMQ tool expects. A key moves from here
+to `config_table.py` with the change that makes rmq act on it. (Keys whose silent neglect would be
+dangerous, such as totalReplicas, stand in `config_table.py` with only the harmless value allowed.)
 
 Form: `key=default`, one a line, a heading per Java class. The type follows from the default:
 true/false is a boolean, digits an integer, digits with a point a double, all else text; `null` is
@@ -395,4 +395,27 @@ statefulAuthenticationCacheMaxNum=10000
 statefulAuthenticationCacheExpiredSecond=60
 statefulAuthorizationCacheMaxNum=10000
 statefulAuthorizationCacheExpiredSecond=60
+# BrokerStartup: where name servers would be asked for
+rmqAddressServerDomain=null
+rmqAddressServerSubGroup=null
+# Of releases before 5.5.0, which skips them, and of the files that are copied everywhere
+abortFile=null
+batchWriteKvCqSize=null
+checkTransactionMessageEnable=null
+commercialBigCount=null
+commercialEnable=null
+commercialTimerCount=null
+commercialTransCount=null
+filterServerNums=null
+haSlaveFallbehindMax=null
+mapedFileSizeCommitLog=null
+mapedFileSizeConsumeQueue=null
+maxDelayTime=null
+memTableFlushInterval=null
+serverLoadBalancerEnabled=null
+storeCheckpoint=null
+storePathConsumeQueue=null
+storePathIndex=null
+transferMetadataJsonToRocksdb=null
+transferOffsetJsonToRocksdb=null
 """

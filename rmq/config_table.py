@@ -106,6 +106,9 @@ _ONE_DIRECTORY = (
     "rmq keeps its log in one directory, and messages in others would be missing; move the files "
     "to storePathCommitLog and leave it out"
 )
+_NO_CONTAINER = (
+    "rmq has no broker containers: leave it out, and start a broker with each of these files"
+)
 _NO_CONTROLLER = (
     "the controller is a process of its own here: leave it out, and run `rmq controller`"
 )
@@ -214,7 +217,9 @@ BROKER: tuple[Setting, ...] = (
     # --- who it is and where it listens
     _text("brokerClusterName", "DefaultCluster"),
     _text("brokerName", "broker-a"),  # Apache: the host's name
-    _int("brokerId", 0, 0),  # of a slave: 1 or more, its own among those of its brokerName
+    # Of a slave: 1 or more, its own among those of its brokerName. With enableControllerMode the
+    # controller says it, and RocketMQ's files for that have -1.
+    _int("brokerId", 0, -1),
     _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address. Ours is safe by default
     _text("brokerIP2", "", null=True),  # empty: brokerIP1
     _int("listenPort", 10911, 0, 65535),  # 0: any free port
@@ -315,7 +320,8 @@ BROKER: tuple[Setting, ...] = (
     _text("storePathRootDir", "~/store"),
     _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
-    _int("mappedFileSizeConsumeQueue", 6_000_000, 20),
+    # rounded up to whole entries of 20 bytes
+    _int("mappedFileSizeConsumeQueue", 6_000_000, 20, INT_MAX // 20 * 20),
     _bool("warmMapedFileEnable", False),  # zeros are written into a new log file before its use
     # SYNC_FLUSH: zeros written ahead in blocks never written, so that most syncs find written ones
     _int("rmqSyncAheadBytes", 256 << 10, 0, 16 << 20),
@@ -402,11 +408,13 @@ BROKER: tuple[Setting, ...] = (
     _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
     _refused("messageStorePlugIn", "", _NO_PLUG_IN),
     _refused("readOnlyCommitLogStorePaths", "", _ONE_DIRECTORY),
+    _refused("brokerConfigPaths", "", _NO_CONTAINER),
     *_TLS,
     # --- who may use it
     *_ACCOUNTS,
     # --- rmq's own
-    _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
+    # Write buffer in front of the log, power of two. Unset: more where maxMessageSize needs it
+    _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),
     _bool("rmqPinShards", True),  # several shards: each reactor a core of its own; one: a node
     _int("rmqShardFailuresMax", 10, 1),  # failed starts in a row after which one is given up
     _int("rmqShardCrashesMax", 15, 1),  # so many ends of a shard that served, within
@@ -461,6 +469,9 @@ defaultThreadPoolNums=16
 clientRequestThreadPoolQueueCapacity=50000
 defaultThreadPoolQueueCapacity=10000
 unRegisterBrokerQueueCapacity=3000
+controllerDLegerGroup=null
+controllerDLegerPeers=null
+controllerDLegerSelfId=null
 """
 
 CONTROLLER: tuple[Setting, ...] = (

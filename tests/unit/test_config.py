@@ -50,7 +50,7 @@ def test_flush_type_takes_short_and_long_names(text: str) -> None:
         ("brokerName", "a\nb", "text without control characters"),
         ("storeType", "defaultRocksDB", "storeType=defaultRocksDB: one of default"),
         ("listenprt", "1", "listenprt: no such setting. Did you mean listenPort?"),
-        ("zzzzzz", "1", "zzzzzz: no such setting."),
+        ("zzzzzz", "1", "zzzzzz: no such setting. RocketMQ 5.5.0 has none either: leave it out"),
     ],
 )
 def test_mistakes_name_key_value_and_form(key: str, text: str, message: str) -> None:
@@ -127,6 +127,7 @@ UNSAFE = [
     ("useTLS", "true", "tls.server.mode", ["false"]),
     ("messageStorePlugIn", "org.example.TieredMessageStore", "fileReservedTime", [""]),
     ("readOnlyCommitLogStorePaths", "/disk2/commitlog", "one directory", [""]),
+    ("brokerConfigPaths", "/a.conf:/b.conf", "no broker containers", [""]),
 ]
 
 
@@ -249,16 +250,26 @@ def test_the_name_server_refuses_what_it_cannot_do() -> None:
     [
         ({"rmqRingBytes": "4194304"}, "holds no message of maxMessageSize"),
         ({"rmqRingBytes": "16777217"}, "a power of two"),
-        ({"mappedFileSizeConsumeQueue": "6000001"}, "a multiple of 20"),
         ({"diskSpaceCleanForciblyRatio": "95"}, "at most diskSpaceWarningLevelRatio=90"),
         ({"brokerRole": "SLAVE"}, "a slave has 1 or more"),
         ({"brokerId": "1"}, "a master has 0"),
+        ({"brokerId": "-1"}, "a master has 0"),
+        ({"brokerId": "-1", "brokerRole": "SLAVE"}, "a slave has 1 or more"),
     ],
 )
 def test_relations_between_settings_are_checked(changes: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_properties(None, changes)
     assert message in str(caught.value)
+
+
+def test_what_rocketmq_works_out_is_worked_out() -> None:
+    settings = load_properties(None, {"mappedFileSizeConsumeQueue": "6000001"})
+    assert settings.mappedFileSizeConsumeQueue == 6000020
+    for message, ring in ((4 << 20, 16 << 20), (8323072, 16 << 20), (8323073, 32 << 20)):
+        settings = load_properties(None, {"maxMessageSize": str(message)})
+        assert settings.rmqRingBytes == ring
+        assert not settings.given("rmqRingBytes")
 
 
 def test_file_then_overrides(tmp_path) -> None:
