@@ -98,4 +98,7 @@ def _literal(key: str, address: str) -> str:
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:
-        raise ConfigError(f"{key}={address}: an IP address (messages carry it)") from None
+        raise ConfigError(
+            f"{key}={address}: an IP address, not a name, for messages carry it. `getent hosts "
+            f"{address}` says which the name has"
+        ) from None

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from rmq.cli.main import NAMESRV_VARIABLE, enter_context
+from rmq.cli.main import IS_ADDRESSED, NAMESRV_VARIABLE, enter_context
 from rmq.cli.options import parse_pairs, together
 from rmq.config import format_value
 
@@ -18,6 +19,8 @@ ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlain
          "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom",
          "rmqProxyProtocol", "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
          "rmqHandshakeRatePerAddress")  # fmt: skip
+# By these RocketMQ's broker finds its name servers itself.
+NOT_ASKED = ("fetchNamesrvAddrByAddressServer", "fetchNameSrvAddrByDnsLookup")
 LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"]
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 
@@ -134,7 +137,7 @@ class _BrokerGroup(click.Group):
     envvar=NAMESRV_VARIABLE,
     show_envvar=True,
     metavar="HOST:PORT[;...]",
-    help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]",
+    help="Name servers to register at.  [default: namesrvAddr, the environment's, 127.0.0.1:9876]",
 )
 @click.option(
     "--replica-of",
@@ -168,7 +171,13 @@ def broker(
             raise click.UsageError("with --controller nobody is a slave for good: no --replica-of")
         mode = (f"controllerAddr={controller}", "enableControllerMode=true")
         options["pairs"] = (*options["pairs"], *mode)
-    settings = _broker_settings(store, None, namesrv, options)
+    is_said = (
+        context.get_parameter_source("namesrv") is not ParameterSource.ENVIRONMENT
+        or context.meta.get(IS_ADDRESSED)  # `rmq -n .. broker`, which goes by the environment
+    )
+    settings = _broker_settings(store, None, namesrv if is_said else None, options)
+    if namesrv and not settings.namesrvAddr:  # the shell's counts less than the broker's own file
+        settings.set("namesrvAddr", namesrv)
     if replica_of is not None:
         from rmq.auth.options import AuthOptions
         from rmq.cli.replica_of import slave_settings
@@ -194,6 +203,11 @@ def broker(
         settings.check()
     if not settings.namesrvAddr:
         settings.set("namesrvAddr", "127.0.0.1:9876")
+        for key in NOT_ASKED:
+            if getattr(settings, key):
+                click.echo(f"rmq: {key}=true has no effect: this broker registers at "
+                           "127.0.0.1:9876. Give its name servers as namesrvAddr or with -n",
+                           err=True)  # fmt: skip
     _run(None, settings, options["shards"])
 
 
