@@ -255,19 +255,39 @@ class Producer(LoopClient[_LoopProducer]):
         )
 
     async def send_batch(
-        self, messages: Iterable[Message], *, timeout_ms: float | None = None
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_ms: float | None = None,
+        queue: MessageQueue | None = None,
     ) -> list[SendResult]:
         """Stores messages of one topic, as few requests as max_message_size allows."""
         return await self._threaded(self._client.send_batch, list(messages),
-                                    timeout_ms=timeout_ms)  # fmt: skip
+                                    timeout_ms=timeout_ms, queue=queue)  # fmt: skip
 
-    async def send_oneway(self, message: Message) -> None:
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> None:
         """Sends without an answer."""
-        await self._threaded(self._client.send_oneway, message)
+        await self._threaded(self._client.send_oneway, message, queue=queue, selector=selector,
+                             arg=arg)  # fmt: skip
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Takes a message back that is delayed to a time; its message id."""
+        return await self._threaded(self._client.recall, topic, recall_handle)
 
     async def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
         """Sends the message and waits for a consumer's reply to it."""
         return await self._threaded(self._client.request, message, timeout_ms)
+
+    async def reply(self, request: MessageExt, body: bytes) -> None:
+        """Answers a message that somebody sent with `request`."""
+        await self._threaded(self._client.reply, request, body)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         return await self._threaded(self._client.queues, topic)
@@ -292,7 +312,8 @@ def _settle(
 
 @documented(TransactionProducerParameters)
 class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
-    """As rmq.TransactionProducer; the listener is called in threads, as there."""
+    """As rmq.TransactionProducer, for transactions alone: other messages are a Producer's. The
+    listener is called in threads, as there."""
 
     def __init__(
         self,
@@ -308,6 +329,10 @@ class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
             )
         )
 
-    async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionResult:
+    async def send_in_transaction(
+        self, message: Message, arg: Any = None, *, timeout_ms: float | None = None
+    ) -> TransactionResult:
         """As the threaded one, in a thread."""
-        return await threaded(self._client.send_in_transaction, message, arg)
+        return await threaded(
+            self._client.send_in_transaction, message, arg, timeout_ms=timeout_ms
+        )

@@ -81,6 +81,10 @@ class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
     async def resume(self) -> None:
         await threaded(self._client.resume)
 
+    def update_core_pool_size(self, count: int) -> None:
+        """How many calls of the listener are under way at once, at least; never less than it was."""
+        self._client.update_core_pool_size(count)
+
     async def commit(self) -> None:
         """Commits now how far the queues are; it happens every 5 s by itself."""
         await threaded(self._client.commit, wait=True)
