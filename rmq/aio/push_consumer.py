@@ -82,7 +82,7 @@ class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
         await threaded(self._client.resume)
 
     def update_core_pool_size(self, count: int) -> None:
-        """How many calls of the listener are under way at once, at least; never less than it was."""
+        """How many calls of the listener are under way at once; never fewer than before."""
         self._client.update_core_pool_size(count)
 
     async def commit(self) -> None:

@@ -32,9 +32,11 @@ def spark() -> None:
 def shell(namesrv: str, master: str, pairs: tuple[str, ...], command: str | None) -> None:
     """Start Python with a Spark session that knows this broker.
 
-    Commands come from the keyboard, from a pipe or from -c.
+    Commands come from the keyboard, from a pipe or from -c. topic, stream, send and the commits of
+    streams ask as the account, and by the TLS, that is given here.
     """
-    names = _names(_session(master, parse_pairs(pairs, "--conf")), namesrv)
+    session = _session(master, parse_pairs(pairs, "--conf"))
+    names = _names(session, _access(namesrv))
     try:
         if command is not None:
             exec(compile(command, "<command>", "exec"), names)
@@ -71,27 +73,37 @@ def _need_pyspark() -> None:
 
 def _session(master: str, settings: dict[str, str]) -> Any:
     _need_pyspark()
+    from rmq.operations.client_keywords import client_keywords
     from rmq.spark.session import build_session
 
     settings.setdefault("spark.ui.showConsoleProgress", "false")
-    session = build_session("rmq spark shell", master, settings)
+    asker = {"tls" if word == "use_tls" else word: said for word, said in client_keywords().items()}
+    session = build_session("rmq spark shell", master, settings, asker)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _names(session: Any, namesrv: str) -> dict[str, Any]:
+def _access(namesrv: str) -> dict[str, str]:
+    """Who asks, and where, as options of the source and the sink."""
+    from rmq.arrow.arguments import BROKER, texts_of
+    from rmq.cli.export import reader_access
+
+    return texts_of(reader_access(namesrv), BROKER)
+
+
+def _names(session: Any, access: dict[str, str]) -> dict[str, Any]:
     """What the shell's user finds."""
 
     def topic(name: str, **options: object) -> Any:
-        reader = session.read.format("rmq").option("nameserver", namesrv)
+        reader = session.read.format("rmq").options(**access).option("pushdown", "true")
         return reader.option("topic", name).options(**options).load()
 
     def stream(name: str, **options: object) -> Any:
-        reader = session.readStream.format("rmq").option("nameserver", namesrv)
+        reader = session.readStream.format("rmq").options(**access)
         return reader.option("topic", name).options(**options).load()
 
     def send(frame: Any, name: str, **options: object) -> None:
-        writer = frame.write.format("rmq").mode("append").option("nameserver", namesrv)
+        writer = frame.write.format("rmq").mode("append").options(**access)
         writer.option("topic", name).options(**options).save()
 
     return {"spark": session, "topic": topic, "stream": stream, "send": send,

@@ -40,9 +40,13 @@ def prepare_environment() -> None:
 
 
 def build_session(
-    name: str = "rmq", master: str = "local[*]", settings: Mapping[str, str] | None = None
+    name: str = "rmq",
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    asker: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The session, with an OffsetListener that is also its attribute rmq_listener."""
+    """The session, with an OffsetListener that is also its attribute rmq_listener; `asker`: account
+    and TLS by which that commits, its keywords."""
     prepare_environment()
     from pyspark.sql import SparkSession
 
@@ -52,7 +56,7 @@ def build_session(
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    listener = OffsetListener()
+    listener = OffsetListener(**(asker or {}))
     session.streams.addListener(listener)
     session.rmq_listener = listener  # type: ignore[attr-defined]
     return session
