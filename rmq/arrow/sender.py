@@ -9,6 +9,9 @@ At least once: a send that is lost with its connection, or that a busy broker tu
 again with the same unique keys, for pollTimeoutMs, so that brokers and name servers may restart.
 One that is refused for another reason that may pass is put again elsewhere, sendRetries times.
 
+Stored is also what a broker answers with 10, 11 or 12: it has it, and its disk or a slave was late.
+It is told in the log at the end, for it is less than the broker promises.
+
 In order: a queue that is given by a key has one send under way, so that nothing passes one that is
 put again. Sends to other queues, and rows without a key, do not wait for it.
 """
@@ -18,7 +21,7 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -91,6 +94,7 @@ class Sender:
         self._under_way: dict[Connection, dict[int, Send]] = {}
         self._again: deque[Send] = deque()
         self._ordered: set[MessageQueue] = set()  # with an ordered send that is not stored yet
+        self._late: Counter[int] = Counter()  # sends that were stored, by a code that is not 0
         self._pause = FIRST_PAUSE
         self._patience = options.poll_timeout_ms / 1000
 
@@ -153,6 +157,13 @@ class Sender:
         while self._again or any(self._under_way.values()):
             self._collect(0)
             self._put_again()
+        if self._late:
+            told = ", ".join(f"{ResponseCode(code).name} {n}" for code, n in self._late.items())
+            log.warning(
+                "%s sends were stored, but are less safe than the broker promises, as its disk or "
+                "a slave was late: %s", self._late.total(), told,
+            )  # fmt: skip
+            self._late.clear()
 
     def _send_gathered(self, queue: MessageQueue) -> None:
         pinned = queue in self._pinned
@@ -309,6 +320,8 @@ class Sender:
             return
         if reply.code in _STORED:
             self._pause = FIRST_PAUSE
+            if reply.code:
+                self._late[reply.code] += 1
             if send_done.is_ordered:
                 self._ordered.discard(send_done.queue)
             if self._answered is not None:

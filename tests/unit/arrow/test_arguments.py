@@ -150,3 +150,9 @@ def test_secrets_are_in_no_error(word: str) -> None:
         with pytest.raises(OptionError) as caught:
             texts_of({word: value}, BROKER)
         assert "s3cr3t" not in str(caught.value)
+
+
+def test_an_old_frame_of_pandas_is_told_what_makes_a_table_of_it() -> None:
+    frame = type("DataFrame", (), {"__module__": "pandas.core.frame"})()
+    with pytest.raises(ConfigError, match=r"DataFrame gives no Arrow data: pandas does from 2\.2"):
+        rmq.write_table(frame, "orders")

@@ -58,8 +58,9 @@ class Broker(ScriptedBroker):
             self._held.append(command)
             return []
         answered, self._held = [*self._held, command], []
+        code = int(verdict) if verdict.isdigit() else 0
         return [
-            each.reply(0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
+            each.reply(code, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
             for each in answered
         ]
 
@@ -113,3 +114,19 @@ def test_half_messages_do_not_wait_as_their_order_is_that_of_the_commits() -> No
         sender.flush()
         sender.close()
         assert broker.stored == list(range(WINDOW))
+
+
+def test_what_is_stored_and_less_safe_than_promised_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Broker("10", "store", "12", "12") as broker:
+        sender = broker.sender()
+        for number in range(COUNT):
+            sender.add("t", 5, b"", body(number), single=True)
+        sender.flush()
+        sender.flush()
+        sender.close()
+    assert broker.stored == list(range(COUNT))
+    (told,) = (each.message for each in caplog.records if each.levelname == "WARNING")
+    assert told.startswith("3 sends were stored, but are less safe than the broker promises")
+    assert told.endswith(": FLUSH_DISK_TIMEOUT 1, FLUSH_SLAVE_TIMEOUT 2")
