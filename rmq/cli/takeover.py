@@ -137,7 +137,8 @@ def _checked(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
-    """Of the new master. ConfigError: it would not start with them."""
+    """Of the new master; says what of the old one's does not come along. ConfigError: it would not
+    start with them."""
     from rmq.takeover import carried
 
     settings = carried.carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own
@@ -148,6 +149,8 @@ def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
             f"the new master would not start with these settings, those of {old.address} among "
             f"them: {error}. Give another value with --set"
         ) from None
+    if others := carried.left_behind(old.settings, settings):
+        _say(f"note: not carried over: {', '.join(others)}. Give with --set what is to be as it was")
     return settings
 
 
