@@ -1,6 +1,10 @@
 from cext.client.message import Message as Message
 from cext.client.message import MessageExt as MessageExt
 from cext.client.result import SendResult as SendResult
+from rmq.arrow.options import OptionError as OptionError
+from rmq.arrow.queues import DataLossError as DataLossError
+from rmq.arrow.read_plan import DamagedMessageError as DamagedMessageError
+from rmq.arrow.rows import BadRowError as BadRowError
 from rmq.arrow.tables import read_batches as read_batches
 from rmq.arrow.tables import read_table as read_table
 from rmq.arrow.tables import scan_store as scan_store

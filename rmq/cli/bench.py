@@ -30,7 +30,6 @@ from rmq.cli.options import own_cluster, together
 from rmq.cli.output import Output, output_option
 from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
-from rmq.errors import RmqError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.report import as_text, members
@@ -124,7 +123,7 @@ def consumer(**given: Any) -> None:
     """Pull: one open pull per queue, every answer walked record by record."""
     try:
         run_pulls(given)
-    except (OSError, RmqError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -144,7 +143,7 @@ def pop(**given: Any) -> None:
         raise click.UsageError("a binary header has no room for the codes of pops")
     try:
         run_pops(given)
-    except (OSError, RmqError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -197,7 +196,7 @@ def run_sends(given: dict[str, Any], batch: int) -> None:
         result = measure(
             loop, given["duration"], given["warmup"], list(given["pids"]), progress(given)
         )
-    except (OSError, RmqError, MemoryError, ValueError) as error:
+    except (OSError, MemoryError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     show(result, list(given["pids"]), given["output"])
 

@@ -111,7 +111,7 @@ def test_what_was_sent_is_popped_and_acknowledged(tmp_path):
 def test_a_broker_that_is_not_there_is_named(command):
     port = free_port()
     failed = rmq_bench(command, "-n", f"127.0.0.1:{port}", check=False)
-    assert failed.returncode == 1
+    assert failed.returncode == 3
     assert f"127.0.0.1:{port}" in failed.stderr
 
 

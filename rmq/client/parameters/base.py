@@ -82,7 +82,9 @@ class ClientParameters:
     access_channel: str = parameter("LOCAL", "accepted without effect")
     language: str = parameter("PYTHON", "accepted; brokers see PYTHON")
     vip_channel_enabled: bool = parameter(
-        False, "connect to the brokers' second port (listenPort - 2)"
+        False,
+        "connect to the brokers' second port (listenPort - 2), which those of rmq have only with "
+        "slaves or a controller",
     )
     use_tls: bool = parameter(False, "encrypt all connections", "useTLS")
     tls_ca_file: str | None = parameter(

@@ -59,7 +59,7 @@ def page() -> str:
                 f"| `{name}` | {java} | `{default}` | {text.replace('|', chr(92) + '|')} |"
             )
         lines.append("")
-    lines += ["## Message", "", "What one sends; all but the first two are keywords.", ""]
+    lines += ["## Message", "", "What one sends; all but the first four are keywords.", ""]
     lines += ["| argument | RocketMQ's name | default | meaning |", "|---|---|---|---|"]
     lines += [
         f"| `{name}` | {java} | `{default}` | {text} |" for name, java, default, text in MESSAGE
@@ -79,7 +79,7 @@ MESSAGE = (
     ("deliver_at", "DeliverTimeMs", "None", "delayed until then: a datetime, or ms since 1970"),
     ("sharding_key", "ShardingKey", "None", "equal keys go to one queue and keep their order"),
     ("wait_store_msg_ok", "WaitStoreMsgOK", "True", "answered when it is as safe as the broker "
-     "promises; False: when it is received"),
+     "promises; False: when it is written, which survives a kill of the broker and no power cut"),
 )  # fmt: skip
 
 
