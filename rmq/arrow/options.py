@@ -139,7 +139,7 @@ TABLE = [
     Option("startingTimestamp", number(0), None, READS, "ms since 1970, every queue"),
     Option("startingOffsetsByTimestamp", text, None, READS, "ms since 1970 per queue"),
     Option("startingOffsetsByTimestampStrategy", choice("error", "latest"), "error", READS,
-           "when nothing is that young"),
+           "of a queue whose messages are all older: the read fails, or begins at its end"),
     Option("endingOffsets", text, None, (READ,), "latest or offsets per queue"),
     Option("endingTimestamp", number(0), None, (READ,), "ms since 1970, every queue"),
     Option("endingOffsetsByTimestamp", text, None, (READ,), "ms since 1970 per queue"),

@@ -57,8 +57,8 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
     level), deliverAt (a time); with schema="kafka" value, key, partition and headers, as of Kafka's
     sink in Spark. At least once: where an answer is lost a row may be stored twice,
     with the same unique key. With an id_prefix of one's own the same rows have the same keys in
-    another call, too. Sends that a broker stored, but less safely than it promises (10, 11, 12), are
-    counted in a warning of the logger rmq.arrow.
+    another call, too. Sends that a broker stored, but less safely than it promises (10, 11, 12),
+    are counted in a warning of the logger rmq.arrow.
 
     Raises OptionError (a ConfigError) for what cannot be asked for and columns that no message has,
     BadRowError for a row that is none, RemoteError when brokers refuse it, UnreachableError when

@@ -150,7 +150,7 @@ def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
             f"them: {error}. Give another value with --set"
         ) from None
     if others := carried.left_behind(old.settings, settings):
-        _say(f"note: not carried over: {', '.join(others)}. Give with --set what is to be as it was")
+        _say(f"note: not carried over: {', '.join(others)}. Give with --set what is to stay so")
     return settings
 
 

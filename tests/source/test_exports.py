@@ -34,6 +34,11 @@ def test_rmq_alone_imports_nothing_of_ours() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_type_checkers_know_the_same_names() -> None:
+    stub = (ROOT / "rmq" / "__init__.pyi").read_text()
+    assert set(re.findall(r" as (\w+)$", stub, re.MULTILINE)) | {"__version__"} == set(rmq.__all__)
+
+
 def test_modules_of_another_version_are_refused_with_the_remedy(tmp_path: Path) -> None:
     for name in ("rmq/__init__.py", "rmq/errors.py", "rmq/codes.py", "cext/__init__.py"):
         copy = tmp_path / name

@@ -1,6 +1,6 @@
-"""Property files of RocketMQ's: goal, that what its distribution brings, and what is copied from page
-to page, starts a broker here, or is refused for a reason that is safety's. Method: their keys with
-their values, in files, loaded."""
+"""Property files of RocketMQ's: goal, that what its distribution brings, and what is copied from
+page to page, starts a broker here, or is refused for a reason that is safety's. Method: their keys
+with their values, in files, loaded."""
 
 from pathlib import Path
 

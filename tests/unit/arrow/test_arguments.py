@@ -23,6 +23,8 @@ from rmq.arrow.arguments import (
 )
 from rmq.arrow.options import OptionError
 from rmq.arrow.queues import DataLossError
+from rmq.arrow.read_plan import DamagedMessageError
+from rmq.arrow.rows import BadRowError
 from rmq.errors import ConfigError
 
 ADDRESS = {"nameserver": "127.0.0.1:9876"}
@@ -156,3 +158,8 @@ def test_an_old_frame_of_pandas_is_told_what_makes_a_table_of_it() -> None:
     frame = type("DataFrame", (), {"__module__": "pandas.core.frame"})()
     with pytest.raises(ConfigError, match=r"DataFrame gives no Arrow data: pandas does from 2\.2"):
         rmq.write_table(frame, "orders")
+
+
+def test_what_tables_raise_can_be_caught_by_names_of_rmq() -> None:
+    assert (rmq.DataLossError, rmq.OptionError) == (DataLossError, OptionError)
+    assert (rmq.DamagedMessageError, rmq.BadRowError) == (DamagedMessageError, BadRowError)

@@ -1,4 +1,4 @@
-"""Where a broker registers: the more particular wins. -n, --set, its file, the shell's environment."""
+"""Where a broker registers, the more particular wins: -n, --set, its file, the environment."""
 
 from __future__ import annotations
 
