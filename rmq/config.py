@@ -259,8 +259,8 @@ class Settings:
                 strange.append(key)
         if strange:
             said.append(
-                f"{', '.join(strange)}: no such setting. RocketMQ 5.5.0 has none either: leave "
-                f"{'it' if len(strange) == 1 else 'them'} out"
+                f"{', '.join(strange)}: no such setting. RocketMQ 5.5.0 has none here either: "
+                f"leave {'it' if len(strange) == 1 else 'them'} out"
             )
         return " ".join(said)
 

@@ -50,7 +50,7 @@ def test_flush_type_takes_short_and_long_names(text: str) -> None:
         ("brokerName", "a\nb", "text without control characters"),
         ("storeType", "defaultRocksDB", "storeType=defaultRocksDB: one of default"),
         ("listenprt", "1", "listenprt: no such setting. Did you mean listenPort?"),
-        ("zzzzzz", "1", "zzzzzz: no such setting. RocketMQ 5.5.0 has none either: leave it out"),
+        ("zzzzzz", "1", "zzzzzz: no such setting. RocketMQ 5.5.0 has none here either: leave it"),
     ],
 )
 def test_mistakes_name_key_value_and_form(key: str, text: str, message: str) -> None:

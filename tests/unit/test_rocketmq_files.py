@@ -96,5 +96,5 @@ def test_unknown_keys_are_named_all_at_once(tmp_path: Path) -> None:
         loaded(tmp_path, "broker", "listenprt=1 zzzzzz=1 listenPort=x yyyyyy=2")
     assert str(caught.value) == (
         f"{tmp_path / 'a.conf'}: listenprt: no such setting. Did you mean listenPort? "
-        "zzzzzz, yyyyyy: no such setting. RocketMQ 5.5.0 has none either: leave them out"
+        "zzzzzz, yyyyyy: no such setting. RocketMQ 5.5.0 has none here either: leave them out"
     )

@@ -127,6 +127,6 @@ def test_what_is_stored_and_less_safe_than_promised_is_told_once(
         sender.flush()
         sender.close()
     assert broker.stored == list(range(COUNT))
-    (told,) = (each.message for each in caplog.records if each.levelname == "WARNING")
+    (told,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
     assert told.startswith("3 sends were stored, but are less safe than the broker promises")
     assert told.endswith(": FLUSH_DISK_TIMEOUT 1, FLUSH_SLAVE_TIMEOUT 2")
