@@ -129,8 +129,9 @@ def handshakes(bench: Bench) -> list[Outcome]:
             for _ in range(bench.rounds):
                 meter = CpuMeter(ours.pids())
                 with ThreadPoolExecutor(AT_ONCE) as threads:
-                    made = [threads.submit(by_ssl, ours, context, session)
-                            for _ in range(bench.clients)]
+                    made = [
+                        threads.submit(by_ssl, ours, context, session) for _ in range(bench.clients)
+                    ]
                     for each in made:
                         each.result().close()
                 outcome.values.append(bench.clients / meter.seconds())

@@ -20,8 +20,8 @@ cpdef enum Outcome:
     BATCH = 0
     END = 1
     NOTHING_THERE = 2           # the queue ends (code 19), or goes on without a way forward
-    OFFSET_MOVED = 3            # the offset is outside the queue, or (code 19) in a hole of it:
-                                # moved_to is where it goes on
+    # The offset is outside the queue, or (code 19) in a hole of it: moved_to is where it goes on.
+    OFFSET_MOVED = 3
     REFUSED = 4                 # any other code; remark holds the answer's header
     LOST = 5                    # the connection: `error` is the errno, 0: the broker hung up
     DAMAGED = 6                 # FAIL_FAST met a damaged record: decoder.problem

@@ -564,8 +564,7 @@ cdef class Engine(EngineBase):
     # ---- links
 
     def link(self, str host not None, int port):
-        """The number of the link to this address; a name is looked up here, and again by
-        look_up_again alone."""
+        """The link's number; a name is looked up here, and from then on by look_up_again alone."""
         cdef Link* link
         number = self.numbers.get((host, port))
         if number is not None:
@@ -620,8 +619,7 @@ cdef class Engine(EngineBase):
         lock_release(&self.state.lock)
 
     def is_open(self, int number):
-        """Whether the link has a connection, or was given the one for its next frame (it may break
-        the next moment)."""
+        """Whether the link has a connection, or one for its next frame (it may break at once)."""
         cdef Link* link = self.link_of(number)
         return link.fd >= 0 or link.given_fd >= 0
 

@@ -333,6 +333,4 @@ class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
         self, message: Message, arg: Any = None, *, timeout_ms: float | None = None
     ) -> TransactionResult:
         """As the threaded one, in a thread."""
-        return await threaded(
-            self._client.send_in_transaction, message, arg, timeout_ms=timeout_ms
-        )
+        return await threaded(self._client.send_in_transaction, message, arg, timeout_ms=timeout_ms)

@@ -62,8 +62,9 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
-    RETRY_MS = 100              # after the store refused, or what is damaged could not be made anew
-                                # for now, and between looks for a missing topic
+    # After the store refused, or what is damaged could not be made anew for now, and between looks
+    # for a missing topic.
+    RETRY_MS = 100
     LOOKS_A_REQUEST = 10        # for it; control is asked to make it once in so many
     JUMP_MS = 5                 # a smaller step of the wall clock is none
     FETCH_POLL_MS = 2

@@ -121,8 +121,9 @@ cdef struct Popped:             # what one pop has found so far
     Topic* absent_topic
     int32_t absent_queue
     int64_t absent_offset
-    int64_t visible_ms          # a blocked queue may be free then, or what could not be made anew
-                                # is looked for again, by the wall clock; 0: none is
+    # A blocked queue may be free then, or what could not be made anew is looked for again, by the
+    # wall clock; 0: none is.
+    int64_t visible_ms
     Note starts
     Note messages
     Note orders

@@ -4,7 +4,8 @@
     numbers  1        4        5        7          the log from 1500 to 4000 is of epoch 5; of 4
                                                     there is nothing
 Whoever is made master begins an epoch at its log's end, and the first one has what is below it as
-well; the control thread keeps the table on the disk and puts it here (set_epochs). Numbers and starts never fall from one entry to the next.
+well; the control thread keeps the table on the disk and puts it here (set_epochs). Numbers and
+starts never fall from one entry to the next.
 
 Reactor only.
 """

@@ -80,8 +80,9 @@ cdef struct Vain:
     uint64_t serial
     int64_t from_offset, to_offset
     int64_t until_ms
-    int32_t status                  # CORRUPT: the log has nothing for them; NOT_READY: they could
-                                    # not be made anew; OK: nothing is wrong there
+    # CORRUPT: the log has nothing for them; NOT_READY: they could not be made anew; OK: nothing is
+    # wrong there
+    int32_t status
 
 cdef class QueueRepair:
     cdef CommitLog log

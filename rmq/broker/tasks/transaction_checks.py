@@ -108,8 +108,8 @@ class Transactions:
             return self._ops(offset, at_start=True)
         except StoreError as error:
             raise StoreError(
-                f"op messages of transactions from {offset} on: {error}; without them what is ended "
-                "would be open, and could be committed once more"
+                f"op messages of transactions from {offset} on: {error}; without them what is "
+                "ended would be open, and could be committed once more"
             ) from None
 
     def _load_aside(self) -> None:
@@ -175,8 +175,10 @@ class Transactions:
         except StoreError as error:
             if not at_start:
                 raise
-            log.error("op message at %d: %s; producers are asked again about what it ends, and a "
-                      "commit may store its message twice", entry.physical_offset, error)  # fmt: skip
+            log.error(
+                "op message at %d: %s; producers are asked again about what it ends, and a commit "
+                "may store its message twice", entry.physical_offset, error,
+            )  # fmt: skip
             return []
         if record is None:
             return []

@@ -91,7 +91,7 @@ class Member(Generic[P]):
         self.started_ms = clock.now_ms()
         self._process = os.getpid()
         self._instance = instance
-        if self._closed:  # meanwhile, by another thread, which has left this to us
+        if not self.is_open:  # closed meanwhile, by another thread, which has left this to us
             self._leave()
             raise ClosedError("the consumer is closed")
         try:

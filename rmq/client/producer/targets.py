@@ -117,8 +117,8 @@ class Targets:
                 continue
             try:
                 link = instance.link_number(address)
-            except UnreachableError as error:
-                nowhere[address] = error
+            except UnreachableError as unknown:
+                nowhere[address] = unknown
                 continue
             targets.append(
                 Target(producer, name, topic, queue.broker_name, address, queue.queue_id, link,

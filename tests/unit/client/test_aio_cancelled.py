@@ -1,5 +1,5 @@
-"""What is cancelled in rmq.aio: a thread that starts or closes a client goes on, and nothing of it is
-left behind.
+"""What is cancelled in rmq.aio: a thread that starts or closes a client goes on, and nothing of it
+is left behind.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def test_without_descriptors_a_broker_cannot_be_reached(
         host, _, port = address.rpartition(":")
         trusted = ClientParameters(use_tls=True, tls_ca_file=str(certificate / "certificate"))
         monkeypatch.setattr(socket, "socketpair", full)
-        with pytest.raises(UnreachableError, match="cannot connect .too many open files"):
+        with pytest.raises(UnreachableError, match=r"cannot connect .too many open files"):
             dial(host, int(port), trusted)
         monkeypatch.undo()
         with socket.socket(fileno=dial(host, int(port), trusted)):
