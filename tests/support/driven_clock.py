@@ -15,8 +15,9 @@
 All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
 `in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
 on by itself, too, but in a test marked still_clock: there a busy machine may take some seconds for
-what is done at once. A test that has not moved it for STILL_LOOKS waits for something: time passes,
-unless a thread of this process waits for a disk, whose time nobody drives.
+what is done at once. A test that has not moved it for so long waits for something, and time passes:
+once QUIET_LOOKS have seen none at work (support/work.py). None passes while a thread waits for a
+disk, whose time nobody drives, or wants a processor; but who turns in a loop stops it not for ever.
 """
 
 from __future__ import annotations
@@ -30,15 +31,21 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
+from support import work
+from support.work import Work
+
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
-from rmq.system.threads import threads_of
 
 STEP_S = 0.1  # what passes between two looks of one who waits
 LOOK_S = 0.005
-STILL_LOOKS = 1000  # 5 s, and more where the machine lets this process wait
-DISK_LOOKS = 20  # between two looks at the disk
+WORK_LOOKS = 20  # of a clock that stands still, between two looks at who works
+QUIET_LOOKS = 40  # at work: 4 s, and more where the machine lets anybody wait
+BUSY_LOOKS = 10  # count as a quiet one
+PASSED_STEPS = 4  # of a clock that goes on, between two looks at who works
+_lock = threading.Lock()  # of the next two
 _clock: DrivenClock | None = None  # of this process
+_turn = object()  # another one whenever it gets a clock, or loses it
 
 
 class DrivenClock:
@@ -46,8 +53,9 @@ class DrivenClock:
         self, memory: bytearray | mmap | None = None, environment: dict[str, str] | None = None
     ) -> None:
         self.memory = bytearray(SHIFT_BYTES) if memory is None else memory
-        self._lock = threading.Lock()
-        self._looks = 0  # since it was moved
+        self._lock = threading.RLock()
+        self._looks = 0
+        self._quiet = 0  # busy looks since it was moved; a quiet one is BUSY_LOOKS of them
         self.environment = environment or {}
 
     @contextmanager
@@ -58,14 +66,25 @@ class DrivenClock:
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
         struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
-        with self._passing_when(self._is_left_alone):
+        with self._each_look(self._pass_if_left_alone):
             yield
 
-    def _is_left_alone(self) -> bool:
+    def _pass_if_left_alone(self) -> None:
+        """One look. When time passes, each step wants one more quiet look: what the one before has
+        brought about is done first."""
+        enough = QUIET_LOOKS * BUSY_LOOKS
         self._looks += 1
-        if self._looks % DISK_LOOKS == 0 and _waits_for_disk():
-            self._looks = 0
-        return self._looks > STILL_LOOKS
+        if self._quiet < enough - BUSY_LOOKS and self._looks % WORK_LOOKS != 0:
+            return
+        found = work.under_way()
+        with self._lock:
+            if found is Work.DISK:
+                self._quiet = 0
+                return
+            self._quiet += BUSY_LOOKS if found is Work.NONE else 1
+            if self._quiet >= enough:
+                self._quiet = enough - BUSY_LOOKS
+                self._pass(STEP_S)
 
     @property
     def is_still(self) -> bool:
@@ -74,8 +93,9 @@ class DrivenClock:
     def advance(self, seconds: float) -> None:
         """So much time passes, at once."""
         assert seconds >= 0
-        self._looks = 0
-        self._pass(seconds)
+        with self._lock:
+            self._quiet = 0
+            self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:
         with self._lock:
@@ -90,18 +110,35 @@ class DrivenClock:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Time goes on meanwhile, STEP_S every LOOK_S, whatever the test's own thread waits for."""
-        with self._passing_when(lambda: True):
+        """Time goes on meanwhile, STEP_S every LOOK_S, whatever the test's own thread waits for.
+        Where others are at work it waits for them, for BUSY_LOOKS: what a starved broker is to do
+        in seconds would else be due before it gets a processor."""
+        with self._each_look(self._steps()):
             yield
 
+    def _steps(self) -> Callable[[], None]:
+        """One look each."""
+        steps = busy = 0
+
+        def pass_unless_busy() -> None:
+            nonlocal steps, busy
+            if steps == 0:
+                busy += 1
+                if busy <= BUSY_LOOKS and work.is_busy():
+                    return
+                steps, busy = PASSED_STEPS, 0
+            steps -= 1
+            self._pass(STEP_S)
+
+        return pass_unless_busy
+
     @contextmanager
-    def _passing_when(self, is_time: Callable[[], bool]) -> Iterator[None]:
+    def _each_look(self, look: Callable[[], None]) -> Iterator[None]:
         ended = threading.Event()
 
         def pass_time() -> None:
             while not ended.wait(LOOK_S):
-                if is_time():
-                    self._pass(STEP_S)
+                look()
 
         thread = threading.Thread(target=pass_time, name="time")
         thread.start()
@@ -130,36 +167,45 @@ class DrivenClock:
         view.release()
 
 
-def _waits_for_disk() -> bool:
-    return any(thread.waits_for_disk for _, thread in threads_of(os.getpid()))
-
-
 @contextmanager
 def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
     """The clocks of this process, for the block; no core runs when it begins or ends. `clock`: it
     may be that of other processes, too."""
-    global _clock
-    _clock = clock or DrivenClock()
-    rmq_clock.drive(_clock.memory)
+    clock = clock or DrivenClock()
+    _drive(clock)
     try:
-        yield _clock
+        yield clock
     finally:
-        _clock = None
-        rmq_clock.drive(None)
+        _drive(None)
 
 
-def current() -> DrivenClock | None:
-    return _clock
+def _drive(clock: DrivenClock | None) -> None:
+    global _clock, _turn
+    with _lock:
+        _clock, _turn = clock, object()
+        rmq_clock.drive(None if clock is None else clock.memory)
+
+
+def turn() -> object:
+    """The same for as long as this process has the clock that it has now. (A clock that is driven
+    again, for the next test, is the same one.)"""
+    return _turn
 
 
 def is_still() -> bool:
-    return _clock is not None and _clock.is_still
+    clock = _clock
+    return clock is not None and clock.is_still
 
 
-def pass_some_time(seconds: float = STEP_S) -> None:
-    """For those who wait: where this process has a driven clock, it goes on."""
-    if _clock is not None:
-        _clock.advance(seconds)
+def pass_some_time(seconds: float = STEP_S, of: object | None = None) -> bool:
+    """For those who wait: where this process has a driven clock, it goes on. False: it is not that
+    of the turn `of` any more, and nothing was done."""
+    with _lock:
+        if of is not None and of is not _turn:
+            return False
+        if _clock is not None:
+            _clock.advance(seconds)
+        return True
 
 
 @contextmanager

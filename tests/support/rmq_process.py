@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 from unittest import mock
 
+from support import work
 from support.faults import map_control
 from support.source_tree import ROOT
 from support.stopping import signal_process
@@ -51,6 +52,7 @@ class RmqProcess:
         self.pid = process.pid
         self.stdout = stdout
         _running.add(self)
+        work.servers.add(self.pid)
 
     @property
     def returncode(self) -> int | None:
@@ -61,6 +63,7 @@ class RmqProcess:
             code = self._process.exitcode
         if code is not None:
             _running.discard(self)
+            work.servers.discard(self.pid)
         return code
 
     def wait(self, timeout: float | None = None) -> int:

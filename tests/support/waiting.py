@@ -6,7 +6,7 @@ an hour comes. How long it waits at most is by the machine's clock in any case.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from support import driven_clock
@@ -22,14 +22,12 @@ async def until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False
 ) -> None:
     """still: a driven clock stands meanwhile."""
-    end = time.monotonic() + timeout_s
-    clock = driven_clock.current()
+    end, turn = time.monotonic() + timeout_s, driven_clock.turn()
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        assert driven_clock.current() is clock, OVER
-        if not still:
-            driven_clock.pass_some_time()
+        _look_on(turn, still)
         await machine_sleep(0.005)
+    _has_come(turn, still)
 
 
 async def machine_sleep(seconds: float) -> None:
@@ -44,14 +42,35 @@ def wait_until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False
 ) -> None:
     """The same without a loop."""
-    end = time.monotonic() + timeout_s
-    clock = driven_clock.current()
+    end, turn = time.monotonic() + timeout_s, driven_clock.turn()
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        assert driven_clock.current() is clock, OVER
-        if not still:
-            driven_clock.pass_some_time()
+        _look_on(turn, still)
         time.sleep(0.005)
+    _has_come(turn, still)
+
+
+def _look_on(turn: object, still: bool) -> None:
+    if still:
+        assert driven_clock.turn() is turn, OVER
+    else:
+        assert driven_clock.pass_some_time(of=turn), OVER
+
+
+def _has_come(turn: object, still: bool) -> None:
+    """Whoever waits next has not waited yet: a clock that stands still begins to count anew."""
+    if still:
+        driven_clock.pass_some_time(0, of=turn)
+
+
+async def first_of(futures: Collection[asyncio.Future[Any]], timeout_s: float = HANG_S) -> None:
+    """Until one of them is done, for so long by the machine's clock at most: the loop's may be a
+    driven one, of which HANG_S is 30 s while somebody waits."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        done, _ = await asyncio.wait(futures, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            return
 
 
 async def pass_seconds(core: Any, seconds: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
+from support import work
 from support.driven_clock import DrivenClock, driven_clock, process_clock
 
 from rmq.client.pull import consumer as pull_consumer
@@ -46,6 +47,7 @@ def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     with embedded_broker(tmp_path_factory.mktemp("client"), SETTINGS) as broker:
+        work.servers.add(broker.process.pid)
         yield broker
 
 
@@ -57,6 +59,7 @@ def broker_and_clock(
     with process_clock(directory) as clock, contextlib.ExitStack() as stack:
         with mock.patch.dict(os.environ, clock.environment):
             broker = stack.enter_context(embedded_broker(directory, DRIVEN_SETTINGS))
+        work.servers.add(broker.process.pid)
         yield broker, clock
 
 
