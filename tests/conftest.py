@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support import rate_limits
 from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
+from support.left_threads import left_since, running
 from support.waiting import HANG_S
 
 from rmq import pytest_plugin
@@ -43,6 +45,7 @@ for _parameters in (
 CommandClient.__init__.__defaults__ = (HANG_S,)
 CommandClient.ask.__defaults__ = (HANG_S,)
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
+rate_limits.watch()
 
 
 # What pytest makes of 7,000 tests stays to the end, and a collection of garbage would walk through
@@ -58,11 +61,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _log_as_before() -> Iterator[None]:
-    """A test that changes where lines of the log go ends as it began."""
+def _as_before() -> Iterator[None]:
+    """A test ends as it began: where lines of the log go, which of them are held back, and what
+    threads there are. One that is left would go by the clock that the next test drives."""
     root = logging.getLogger()
-    before = root.handlers[:]
+    before, threads = root.handlers[:], running()
     yield
+    rate_limits.forget()
+    assert left_since(threads) == [], "the test has left these threads"
     assert [each for each in root.handlers if each not in before] == []
 
 

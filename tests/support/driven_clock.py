@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
-from support import work
+from support import rate_limits, work
 from support.work import Work
 
 from rmq.base import clock as rmq_clock
@@ -177,6 +177,7 @@ def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
         yield clock
     finally:
         _drive(None)
+        rate_limits.forget()  # its times are others
 
 
 def _drive(clock: DrivenClock | None) -> None:

@@ -400,6 +400,7 @@ def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBrok
     with consumer_of(broker, "pull-between") as consumer:
         instance = consumer.instance
         submit = instance.submit
+        asking: list[threading.Thread] = []
 
         def ask(address: str, code: int, *more: Any) -> None:
             if code != RequestCode.GET_MAX_OFFSET:
@@ -410,11 +411,14 @@ def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBrok
                 send(broker, [Message("pull-between", b"1")])
                 submit(address, code, *more)
 
-            threading.Thread(target=ask_when_it_has_come).start()
+            asking.append(threading.Thread(target=ask_when_it_has_come))
+            asking[-1].start()
 
         instance.submit = ask  # type: ignore[method-assign]
         consumer.subscribe("pull-between")
         assert bodies(gather(consumer, 1)) == [1]
+        for each in asking:
+            each.join(HANG_S)
 
 
 def test_a_killed_broker_is_read_on_after_its_restart(tmp_path: Path) -> None:
