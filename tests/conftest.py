@@ -16,6 +16,7 @@ from support.left_threads import left_since, running
 from support.waiting import HANG_S
 
 from rmq import pytest_plugin
+from rmq.broker import siblings
 from rmq.client.blocking import connection
 from rmq.client.parameters.base import ClientParameters
 from rmq.client.parameters.consumer import (
@@ -44,6 +45,8 @@ for _parameters in (
             _parameters.__init__.__kwdefaults__[_name] = int(HANG_S * 1000)
 CommandClient.__init__.__defaults__ = (HANG_S,)
 CommandClient.ask.__defaults__ = (HANG_S,)
+# What a broker of this process answers its name servers know.
+siblings.ROUTE_WAIT_S = HANG_S
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 rate_limits.watch()
 

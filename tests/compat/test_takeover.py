@@ -19,6 +19,7 @@ import msgspec
 from compat.replica_pairs import COMMON, ApacheSlave, ends, log_of, send_all, wait
 from compat.runner import ScenarioRunner
 from compat.targets import ApacheTarget
+from support.topics import make_topic
 from support.waiting import HANG_S
 
 from rmq import Admin, Message, Producer
@@ -76,8 +77,8 @@ def test_java_clients_work_through_it(
     old.start()
     try:
         with Admin(namesrv_addr=old.name_server) as admin:
-            admin.create_topic("t", 4)
-            admin.create_topic("later", 1)
+            make_topic(admin, "t", 4)
+            make_topic(admin, "later", 1)
         soon_ms = int(time.time() * 1000) + 2000
         with Producer("p", namesrv_addr=old.name_server, send_msg_timeout=60_000) as producer:
             for number in range(TIMED):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
@@ -57,7 +58,7 @@ def group(broker: BrokerProcess) -> str:
     """Of six messages it has consumed two, sent two back and given two up; it is offline."""
     name, topic = "ill", "of-ill"
     with Admin(namesrv_addr=broker.namesrv) as admin:
-        admin.create_topic(topic, 1)
+        make_topic(admin, topic, 1)
     queue = MessageQueue(topic, "broker-a", 0)
 
     def decide(messages: list[Any], context: Any) -> Any:

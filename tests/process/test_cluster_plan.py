@@ -19,6 +19,7 @@ import pytest
 from support.command_line import rmq
 from support.replica_set import Server
 from support.stopping import stand_still
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer
@@ -90,7 +91,7 @@ def writable(view: Cluster, topic: str) -> set[str]:
 
 def test_a_broker_is_added_and_another_drained_under_load(brokers: Brokers) -> None:
     with Cluster(brokers.namesrv) as view:
-        admin.create_topic(view, TOPIC, 3, attributes={"message.type": "NORMAL"})
+        make_topic(view, TOPIC, 3, attributes={"message.type": "NORMAL"})
         admin.create_group(view, "late", {"retryMaxTimes": 3})
         admin.commit_offset(view, "late", MessageQueue(TOPIC, "broker-a", 0), 0)
         traffic = Traffic(brokers.namesrv)
@@ -183,8 +184,12 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
     brokers.start("broker-b")
     order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "pay"}
     with Cluster(brokers.namesrv) as view:
+
+        def found() -> list[set[str]]:
+            return [writable(view, each) for each in ("pay", "alone", "new")]
+
         wait_until(lambda: len(view.brokers()) == 2)
-        admin.create_topic(view, "pay", 2, order=True)
+        make_topic(view, "pay", 2, order=True)
         conf = {**order, "value": "broker-a:2;broker-b:2"}
         view.name_server_call(RequestCode.PUT_KV_CONFIG, conf)
         alone = {"topic": "alone", "defaultTopic": "TBW102", "readQueueNums": 1,
@@ -206,13 +211,13 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
         assert view.name_server_call(RequestCode.GET_KV_CONFIG, order).fields["value"] == (
             "broker-a:0;broker-b:2"
         )
-        admin.create_topic(view, "new", 1)
-        assert [writable(view, each) for each in ("pay", "alone", "new")] == [{"broker-b"}] * 3
+        make_topic(view, "new", 1)
+        wait_until(lambda: found() == [{"broker-b"}] * 3)
 
         done = brokers.rmq("apply", "undrain", "broker-a", "--yes")
         assert done.returncode == 0, done.stderr
         both = {"broker-a", "broker-b"}
-        assert [writable(view, each) for each in ("pay", "alone", "new")] == [both] * 3
+        wait_until(lambda: found() == [both] * 3)
         assert brokers.steps("plan", "undrain", "broker-a") == []
 
 
@@ -228,7 +233,7 @@ def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> 
     assert "broker-b: order of mixed: it needs topic mixed" in done.stderr
     reply = view.name_server_call(RequestCode.GET_KV_CONFIG, order)
     assert reply.fields["value"] == "broker-a:1"
-    assert writable(view, "alone") == {"broker-a", "broker-b"}
+    wait_until(lambda: writable(view, "alone") == {"broker-a", "broker-b"})
     view.name_server_call(RequestCode.DELETE_KV_CONFIG, order)
 
 
@@ -236,7 +241,7 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Broker
     brokers.start("broker-b")
     with Cluster(brokers.namesrv) as view:
         wait_until(lambda: len(view.brokers()) == 2)
-        admin.create_topic(view, "t", 1)
+        make_topic(view, "t", 1)
         admin.create_group(view, "g", {})
         queue = MessageQueue("t", "broker-a", 0)
         with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
@@ -271,7 +276,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
     brokers.start("broker-b")
     with Cluster(brokers.namesrv) as view:
         wait_until(lambda: len(view.brokers()) == 2)
-        admin.create_topic(view, "t", 1)
+        make_topic(view, "t", 1)
         admin.create_group(view, "late", {})
         queue = MessageQueue("t", "broker-a", 0)
         admin.commit_offset(view, "late", queue, 0)

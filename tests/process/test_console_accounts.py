@@ -16,8 +16,8 @@ from support.broker_process import BrokerProcess, broker_process
 from support.console import Browser, served_console, text_of
 from support.console_process import console_process
 from support.secured_broker import secured_broker
+from support.topics import make_topic
 
-from rmq.client.blocking import admin
 from rmq.client.blocking.accounts import Accounts, entry
 from rmq.client.blocking.cluster import Cluster
 from rmq.console.login import FAILURES_MAX
@@ -43,8 +43,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
                 entry("Group:*", ["Sub", "Get"]),
                 entry("Cluster:*", ["Get"]),
             ])  # fmt: skip
-            admin.create_topic(cluster, "orders", 1)
-            admin.create_topic(cluster, "secret", 1)
+            make_topic(cluster, "orders", 1)
+            make_topic(cluster, "secret", 1)
         yield process
 
 

@@ -19,6 +19,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.chromium import chromium, said
 from support.console import Browser, served_console
 from support.source_tree import ROOT
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Message, Producer
@@ -76,7 +77,7 @@ def _nothing_is_amiss(driver: Any) -> Iterator[None]:
 def fill(broker: BrokerProcess) -> None:
     with Cluster(broker.namesrv) as cluster:
         for topic in ("orders", "payments", "shipments"):
-            admin.create_topic(cluster, topic, 2)
+            make_topic(cluster, topic, 2)
         for group in ("billing", "warehouse"):
             admin.create_group(cluster, group, {})
         with Producer("shop", namesrv_addr=broker.namesrv) as producer:

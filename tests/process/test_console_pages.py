@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.console import Browser, served_console, text_of
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Message, Producer, PushConsumer
@@ -62,7 +63,7 @@ def shown(console: Browser, path: str, **parameters: str) -> str:
 
 
 def test_the_overview_has_the_cluster_at_a_glance(console: Browser, cluster: Cluster) -> None:
-    admin.create_topic(cluster, "glance", 1)
+    make_topic(cluster, "glance", 1)
     admin.create_group(cluster, "slow", {})
     with Producer("P", namesrv_addr=cluster.name_servers[0]) as producer:
         for number in range(7):
@@ -130,7 +131,7 @@ def test_a_topic_is_created_changed_sent_to_and_deleted(console: Browser, cluste
 
 def test_topics_are_listed_by_kind(console: Browser, cluster: Cluster) -> None:
     admin.create_group(cluster, "kinds", {})
-    admin.create_topic(cluster, "%RETRY%kinds", 1)
+    make_topic(cluster, "%RETRY%kinds", 1)
     wait_until(lambda: "%RETRY%kinds" in shown(console, "/topics", kind="retry"))
     assert "%RETRY%kinds" not in shown(console, "/topics")
     assert "rmq_sys_wheel_timer" in shown(console, "/topics", kind="system")
@@ -139,7 +140,7 @@ def test_topics_are_listed_by_kind(console: Browser, cluster: Cluster) -> None:
 def test_messages_are_found_by_place_time_tag_expression_key_and_id(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "find", 2)
+    make_topic(cluster, "find", 2)
     results = send(
         broker, "find",
         *(Message("find", f"body-{n}", tags="odd" if n % 2 else "even", keys=f"k{n}",
@@ -174,7 +175,7 @@ def test_messages_are_found_by_place_time_tag_expression_key_and_id(
 def test_a_tail_shows_what_comes_and_nothing_twice(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "tail", 2)
+    make_topic(cluster, "tail", 2)
     send(broker, "tail", Message("tail", b"before"))
 
     def following(answer: Any) -> str:
@@ -203,7 +204,7 @@ def test_a_tail_shows_what_comes_and_nothing_twice(
 def test_what_strangers_write_is_shown_and_never_run(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "evil", 1)
+    make_topic(cluster, "evil", 1)
     [sent] = send(broker, "evil", Message(
         "evil", EVIL, tags=EVIL, keys="k", properties={"p": EVIL, SCRIPT: "x", "__rtl": "\u202ex"}
     ))  # fmt: skip
@@ -240,7 +241,7 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
     """A consumer fails once, and has it again."""
-    admin.create_topic(cluster, "traced", 1)
+    make_topic(cluster, "traced", 1)
     tries: list[int] = []
 
     def take(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
@@ -280,7 +281,7 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
 def test_what_strangers_trace_is_drawn_and_never_run(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "traced", 1)
+    make_topic(cluster, "traced", 1)
     [sent] = send(broker, "traced", Message("traced", b"x"))
     message_id = str(sent.message_id)
     evil = f"</title></svg>{EVIL}\u202e"
@@ -307,7 +308,7 @@ def test_what_strangers_trace_is_drawn_and_never_run(
 def test_a_message_with_who_has_passed_it(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "passed", 1)
+    make_topic(cluster, "passed", 1)
     send(broker, "passed", Message("passed", b'{"order":7}'), Message("passed", b"\xff\x00"))
     for group, offset in (("ahead", 2), ("behind", 0)):
         admin.create_group(cluster, group, {})
@@ -325,7 +326,7 @@ def test_a_message_with_who_has_passed_it(
 def test_a_group_is_created_moved_skipped_changed_and_deleted(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "moving", 1)
+    make_topic(cluster, "moving", 1)
     send(broker, "moving", *(Message("moving", b"%d" % n) for n in range(10)))
     settings = {"consumeEnable": "yes", "consumeBroadcastEnable": "yes", "retryMaxTimes": "3",
                 "retryQueueNums": "1", "consumeTimeoutMinute": "15"}  # fmt: skip
@@ -361,7 +362,7 @@ def test_a_group_is_created_moved_skipped_changed_and_deleted(
 def test_a_groups_members_and_what_one_says_of_itself(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "live", 1)
+    make_topic(cluster, "live", 1)
     got: list[bytes] = []
 
     def take(messages: list[Any], context: Any) -> None:
@@ -390,7 +391,7 @@ def test_a_groups_members_and_what_one_says_of_itself(
 def test_dead_letters_are_searched_sent_again_and_exported(
     console: Browser, cluster: Cluster, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin.create_topic(cluster, "deadly", 1)
+    make_topic(cluster, "deadly", 1)
     send(broker, "deadly", *(Message("deadly", f"dead-{n}", keys=f"d{n}") for n in range(3)))
 
     def give_up(messages: list[Any], context: Any) -> Any:
@@ -421,7 +422,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     link = f"/dead-letters/resend?group=deaf&amp;id={first}"
     assert link in console.get("/dead-letters/group", group="deaf").text
     assert "1 chosen one" in shown(console, "/dead-letters/resend", group="deaf", id=first)
-    admin.create_topic(cluster, "repaired", 1)
+    make_topic(cluster, "repaired", 1)
     needs = console.ask("/dead-letters/resend", group="deaf", id=[first], to="topic")
     assert needs.status_code == 422
     one = console.change(
@@ -442,7 +443,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
 def test_what_waits_for_a_delay_or_a_moment(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    admin.create_topic(cluster, "waiting", 1)
+    make_topic(cluster, "waiting", 1)
     send(broker, "waiting", Message("waiting", b"x", properties={"DELAY": "18"}),
          Message("waiting", b"y", properties={"TIMER_DELAY_MS": "3600000"}))  # fmt: skip
     wait_until(lambda: "18 2h 1 0 1" in shown(console, "/later"))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, PopConsumer, Producer, PushConsumer
@@ -57,7 +58,7 @@ class Group:
     def __init__(self, namesrv: str, name: str) -> None:
         self.namesrv, self.name, self.topic = namesrv, name, f"of-{name}"
         with Admin(namesrv_addr=namesrv) as admin:
-            admin.create_topic(self.topic, 1)
+            make_topic(admin, self.topic, 1)
         with Producer("P", namesrv_addr=namesrv) as producer:
             for number in range(3):
                 message = Message(self.topic, b"%d" % number, tags="t", keys=f"k{number}",
@@ -114,7 +115,7 @@ def test_they_are_seen_and_sent_again_to_the_group_alone_once(namesrv: str) -> N
 def test_the_chosen_ones_go_where_they_came_from_or_elsewhere(namesrv: str, tmp_path: Path) -> None:
     group = Group(namesrv, "elsewhere")
     with Admin(namesrv_addr=namesrv) as admin:
-        admin.create_topic("repaired", 1)
+        make_topic(admin, "repaired", 1)
     rows = lines(done("show", "elsewhere", "--json"))
     done("resend", "elsewhere", "--id", rows[0]["id"], "--to", "repaired", "--yes")
     done("resend", "elsewhere", "--from", "1", "--to", "origin", "--yes")
@@ -146,7 +147,7 @@ def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: s
     """Whoever sends to %RETRY%shop_orders makes a group shop_orders, and has sent to that one."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
         for topic in ("%DLQ%shop", "%RETRY%shop_orders", "orders"):
-            admin.create_topic(topic, 1)
+            make_topic(admin, topic, 1)
         came = {"RETRY_TOPIC": "%RETRY%shop_orders"}
         producer.send(Message("%DLQ%shop", b"1", properties=came))
         refusal = refused_resend("came by %RETRY%shop_orders, and what others than brokers send")
@@ -170,7 +171,7 @@ def test_what_is_sent_instead_of_what_somebody_else_sent_is_looked_at_too(namesr
     """Of two letters the first one is chosen; meanwhile it goes out, and the second one is next."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
         for topic in ("%DLQ%next", "%RETRY%next", "%RETRY%next_orders", "orders"):
-            admin.create_topic(topic, 1)
+            make_topic(admin, topic, 1)
         for came in ("orders", "%RETRY%next_orders"):
             producer.send(Message("%DLQ%next", b"1", properties={"RETRY_TOPIC": came}))
         with Cluster(namesrv) as cluster:
@@ -213,8 +214,8 @@ def test_many_are_shown_and_sent_without_all_of_them_in_memory(
     count = 1200  # more than a page
     topic = "%DLQ%many"
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
-        admin.create_topic(topic, 2)
-        admin.create_topic("swept", 1)
+        make_topic(admin, topic, 2)
+        make_topic(admin, "swept", 1)
         for queue_id in (0, 1):
             queue = MessageQueue(topic, "broker-a", queue_id)
             producer.send_batch(
@@ -252,8 +253,8 @@ def test_letters_keep_their_sharding_key_and_when_they_were_to_come(
 ) -> None:
     topic, due_ms = "%DLQ%timed", 1763726400123
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
-        admin.create_topic(topic, 1)
-        admin.create_topic("resharded", 4)
+        make_topic(admin, topic, 1)
+        make_topic(admin, "resharded", 4)
         message = Message(topic, b"x", sharding_key="eu", properties={"TIMER_OUT_MS": str(due_ms)})
         producer.send(message)
         producer.send(Message(topic, b"y"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support import command_line
 from support.broker_process import BrokerProcess, broker_process
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
@@ -42,7 +43,7 @@ class Group:
             Admin(namesrv_addr=self.namesrv) as admin,
             Producer("P", namesrv_addr=self.namesrv) as producer,
         ):
-            admin.create_topic(self.topic, 2)
+            make_topic(admin, self.topic, 2)
             admin.create_group(name)
             for queue in self.queues:
                 for number in range(10):

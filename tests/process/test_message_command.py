@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
@@ -34,7 +35,7 @@ def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> str:
 def sent(namesrv: str, topic: str, *bodies: bytes) -> list[str]:
     """Their unique ids."""
     with Admin(namesrv_addr=namesrv) as admin:
-        admin.create_topic(topic, 1)
+        make_topic(admin, topic, 1)
     queue = MessageQueue(topic, "broker-a", 0)
     with Producer("P", namesrv_addr=namesrv) as producer:
         return [

@@ -18,13 +18,13 @@ import pytest
 from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.rights import REQUESTS, WITH_BODY, Rights
+from support.topics import make_topic
 
 from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.accounts import Accounts
 from rmq.auth.permissions import CLOSED
 from rmq.auth.policy import Action
 from rmq.broker.tables.groups import GroupConfig
-from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
@@ -202,7 +202,7 @@ def test_offsets_of_all_topics_are_cloned_by_who_may_change_each(broker: BrokerP
     asked = {**place, "consumerGroup": "cloned-to", "setZeroIfNotFound": "false"}
     with Cluster(broker.namesrv, account=ADMIN) as cluster:
         for name in ("cloned", *pop_retry_topics("cloned-from", "cloned")):
-            admin.create_topic(cluster, name, 1)
+            make_topic(cluster, name, 1)
     with Asking(broker.address) as server:
 
         def answer(who: Credentials, code: int, fields: dict[str, Any], body: bytes = b"") -> int:

@@ -22,6 +22,7 @@ import msgspec
 import pytest
 from support.command_line import rmq
 from support.scripted_broker import ScriptedBroker
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
@@ -118,8 +119,8 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
     with Admin(namesrv_addr=machine.namesrv, mq_client_api_timeout=60_000) as admin:
-        admin.create_topic(TOPIC, 4)
-        admin.create_topic("later", 1)
+        make_topic(admin, TOPIC, 4)
+        make_topic(admin, "later", 1)
     # Due close after each other around the switch, and up to minutes later: whenever it comes on a
     # busy machine, some are due soon after it.
     now_ms = int(time.time() * 1000)

@@ -17,6 +17,7 @@ import pytest
 from support.command_line import rmq
 from support.machine import Machine, machine
 from support.secured_broker import SecuredBroker, secured_broker
+from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer
@@ -53,7 +54,7 @@ def done(*words: str, code: int = 0, text: str = "") -> str:
 def make(namesrv: str, name: str) -> None:
     """A delayed topic with messages in each of its queues, in their order."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
-        admin.create_topic(name, 3, attributes={"message.type": "DELAY"})
+        make_topic(admin, name, 3, attributes={"message.type": "DELAY"})
         for broker in ("broker-a", "broker-a-1"):
             for queue_id in range(3):
                 queue = MessageQueue(name, broker, queue_id)

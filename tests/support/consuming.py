@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, MessageExt, Producer, PushConsumer
@@ -26,14 +27,13 @@ PARAMETERS: dict[str, Any] = {
 
 def create(address: str, topic: str, queues: int = 1) -> list[MessageQueue]:
     with Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
-        admin.create_topic(topic, queues)
-        return admin.route(topic).readable()
+        return make_topic(admin, topic, queues).readable()
 
 
 def send(address: str, messages: Sequence[Message]) -> None:
-    with Producer("push-tests", namesrv_addr=address, send_msg_timeout=200_000) as producer:
+    with Producer("push-tests", namesrv_addr=address, send_msg_timeout=API_TIMEOUT_MS) as producer:
         for future in [producer.send_async(each) for each in messages]:
-            assert future.result(60).is_ok
+            assert future.result(HANG_S).is_ok
 
 
 def numbers(topic: str, begin: int, end: int) -> list[Message]:

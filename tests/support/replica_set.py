@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from support.rmq_process import start_rmq
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
@@ -83,7 +84,7 @@ class Servers:
         self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more)
         wait_until(self.are_whole)
         with Admin(namesrv_addr=self.namesrv, mq_client_api_timeout=60_000) as admin:
-            admin.create_topic("t", 1)
+            make_topic(admin, "t", 1)
             admin.create_group("g")
 
     def _broker(self, folder: Path, name: str, *settings: str, port: int = 0) -> Server:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.broker_process import BrokerProcess
+from support.topics import make_topic
 from support.waiting import HANG_S
 
 from rmq import Message, Producer
 from rmq.arrow.access import Access
 from rmq.arrow.options import write_options
 from rmq.arrow.sender import Sender
-from rmq.client.blocking.admin import create_topic, delete_topic
+from rmq.client.blocking.admin import delete_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
@@ -23,7 +24,7 @@ from rmq.format.fastjson import MessageQueue
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
     with Cluster(broker.namesrv) as cluster:
-        patiently(lambda: create_topic(cluster, topic, queues))
+        patiently(lambda: make_topic(cluster, topic, queues))
 
 
 def remove(broker: BrokerProcess, topic: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 from support.driven_clock import DrivenClock
 from support.reading import read_all
 from support.scripted_cluster import Cluster, refused, stored
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
@@ -130,7 +131,7 @@ def test_asynchronous_sends_keep_order_in_their_queue_and_miss_nothing(
         return callback
 
     with Admin(namesrv_addr=broker.namesrv_addr) as admin:
-        admin.create_topic(topic, 4)
+        make_topic(admin, topic, 4)
     with Producer(
         "many", namesrv_addr=broker.namesrv_addr, auto_batch=gathered, send_msg_timeout=30_000
     ) as producer:

@@ -17,6 +17,7 @@ from support.consuming import API_TIMEOUT_MS, moment_ms
 from support.consuming import create as create_topic
 from support.consuming import send as send_all
 from support.driven_clock import DrivenClock
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from rmq import (
@@ -426,7 +427,7 @@ def test_a_killed_broker_is_read_on_after_its_restart(tmp_path: Path) -> None:
     address = broker.namesrv
     try:
         with Admin(namesrv_addr=address) as admin:
-            admin.create_topic("pull-kill", 2)
+            make_topic(admin, "pull-kill", 2)
         with PullConsumer(
             "pull-kill", namesrv_addr=address, poll_name_server_interval=1_000
         ) as consumer:

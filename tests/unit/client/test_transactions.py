@@ -13,6 +13,7 @@ import pytest
 from support.consuming import API_TIMEOUT_MS
 from support.driven_clock import DrivenClock
 from support.reading import read_all
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
 from cext.client.message import decode_messages
@@ -85,7 +86,7 @@ def test_committed_messages_are_seen_and_rolled_back_ones_never(
     driven_broker: RunningBroker,
 ) -> None:
     with Admin(namesrv_addr=driven_broker.namesrv_addr, **PATIENT) as admin:
-        admin.create_topic("tx1", 2)
+        make_topic(admin, "tx1", 2)
     listener = Listener()
     with TransactionProducer(
         "txg1", listener, namesrv_addr=driven_broker.namesrv_addr, **PATIENT
@@ -107,7 +108,7 @@ def test_brokers_ask_about_open_transactions_until_they_know(driven_broker: Runn
     listener = Listener({b"open": [state.UNKNOWN, state.COMMIT], b"undo": [state.ROLLBACK],
                          b"raise": [state.COMMIT]})  # fmt: skip
     with Admin(namesrv_addr=driven_broker.namesrv_addr, **PATIENT) as admin:
-        admin.create_topic("tx2", 2)
+        make_topic(admin, "tx2", 2)
     with TransactionProducer(
         "txg2", listener, namesrv_addr=driven_broker.namesrv_addr, **PATIENT
     ) as producer:
@@ -141,7 +142,7 @@ def test_a_check_that_does_not_return_is_left_behind_at_the_close(
 
     address = driven_broker.namesrv_addr
     with Admin(namesrv_addr=address, **PATIENT) as admin:
-        admin.create_topic("tx-stuck", 1)
+        make_topic(admin, "tx-stuck", 1)
     producer = TransactionProducer("txg-stuck", Stuck(), namesrv_addr=address, **PATIENT).start()
     producer.send_in_transaction(Message("tx-stuck", b"open"), "UNKNOWN")
     wait_until(asked.is_set)
@@ -164,7 +165,7 @@ def test_a_check_may_close_its_producer(driven_broker: RunningBroker) -> None:
 
     address = driven_broker.namesrv_addr
     with Admin(namesrv_addr=address, **PATIENT) as admin:
-        admin.create_topic("tx-closing", 1)
+        make_topic(admin, "tx-closing", 1)
     producer = TransactionProducer("txg-closing", Closing(), namesrv_addr=address, **PATIENT)
     producer.start().send_in_transaction(Message("tx-closing", b"open"), "UNKNOWN")
     wait_until(ended.is_set)
@@ -181,7 +182,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(
     clock: DrivenClock, broker: RunningBroker
 ) -> None:
     with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
-        admin.create_topic("rpc", 1)
+        make_topic(admin, "rpc", 1)
 
     def answer() -> None:
         with Producer("answers", namesrv_addr=broker.namesrv_addr) as producer:
@@ -209,7 +210,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(
 
 def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
     with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
-        admin.create_topic("RMQ_TRACE_MINE", 1)
+        make_topic(admin, "RMQ_TRACE_MINE", 1)
         with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
                       trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
             sent = producer.send(Message("traced", b"12345", "tag", "key"))
@@ -269,7 +270,7 @@ def test_a_timed_message_is_taken_back_by_the_handle_of_its_send(broker: Running
 def test_admin_finds_messages_offsets_and_groups(broker: RunningBroker) -> None:
     before = int(time.time() * 1000)
     with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
-        admin.create_topic("kept", 1)
+        make_topic(admin, "kept", 1)
         assert "kept" in admin.topics()
         with Producer("keeper", namesrv_addr=broker.namesrv_addr) as producer:
             sent = [producer.send(Message("kept", f"{i}", keys=f"k{i}")) for i in range(3)]

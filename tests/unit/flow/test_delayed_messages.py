@@ -144,7 +144,7 @@ async def test_an_entry_that_points_into_apaches_extension_is_due_by_its_record(
     async with live_broker(tmp_path, messageDelayLevel="3s") as broker:
         await until(lambda: bool(records(broker, "t")))
         waited_ms = records(broker, "t")[0].store_timestamp_ms - sent_ms
-        assert 2900 <= waited_ms < 60_000
+        assert 2900 <= waited_ms < HOUR_MS
 
 
 @in_loop
@@ -214,6 +214,7 @@ async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
     tmp_path: Path, by_ms: int
 ) -> None:
     async with served(tmp_path, messageDelayLevel="1s 2s") as (broker, client):
+        began_ms = now_ms()  # the turn of the next send may have begun before, that after it not
         await client.send("t", b"make")
         began = clock.monotonic()
         await client.send("t", b"before", i="DELAY\x012\x02")
@@ -221,8 +222,9 @@ async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
         broker.core.set_option("clock_skew_ms", by_ms)
         await pass_seconds(broker.core, 0.02)
         await client.send("t", b"after", i="DELAY\x012\x02")
+        passed_ms = now_ms() - began_ms
         skewed = entries(broker, SCHEDULE, 1)[1][2] - entries(broker, SCHEDULE, 1)[0][2]
-        assert abs(skewed - by_ms) < 1000
+        assert 0 <= skewed - by_ms <= passed_ms
         await until(lambda: len(records(broker, "t")) >= 2)
         assert clock.monotonic() - began >= 2.0 - TICK
         await until(lambda: len(records(broker, "t")) >= 3)
