@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.faults import Faults
 from support.faulty_shard import Start
-from support.shard import Client, Shard, bodies, pull, request, send, send_batch
+from support.shard import HELD_MS, Client, Shard, bodies, pull, request, send, send_batch
 from support.waiting import HANG_S
 from support.wire_frames import batch_body
 
@@ -243,7 +243,7 @@ def test_a_full_disk_refuses_sends_and_serves_pulls_and_resumes_by_itself(
         reply = client.ask(send("t", bytes(100_000), 1))
     assert reply.code == 14 and "disk is full" in (reply.remark or "")
     assert len(everything(client)) == acked
-    held.put(pull("g", "t", acked, 9, 20_000))
+    held.put(pull("g", "t", acked, 9, HELD_MS))
     faults.clear()
     end = time.monotonic() + HANG_S
     while (reply := client.ask(send("t", b"again"))).code != 0:

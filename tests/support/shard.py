@@ -35,6 +35,7 @@ from rmq.format.remoting import JSON, Command, decode, encode, field_texts
 MIB = 1 << 20
 TIMEOUT_S = HANG_S
 REQUEST, CLOSED, OPENED, EVENT = range(4)
+HELD_MS = 3_600_000  # of a pull that ends by something else: it is not over before, however slow
 SMALL = {
     "segment_bytes": 64 * MIB,
     "queue_file_entries": 3000,
@@ -49,6 +50,7 @@ SMALL = {
     "send_wait_ms": 1_200_000,
     "page_cache_busy_ms": 1_200_000,
     "sync_flush_timeout_ms": 600_000,
+    "suspend_max_ms": HELD_MS,
 }
 
 

@@ -19,6 +19,7 @@ from support.live_broker import live_broker
 from support.live_replicas import SYNC, slave_of, until_same_log
 from support.name_server import Client, in_loop, name_server
 from support.queue_mappings import FAR, detail, item
+from support.shard import HELD_MS
 from support.unwritable import not_saved
 from support.waiting import until
 from support.wire_frames import batch_body
@@ -336,7 +337,7 @@ async def test_a_held_pull_is_woken_in_logical_offsets(tmp_path: Path) -> None:
         await client.call(200, b'{"groupName":"g"}')
         held = client.post(
             11, consumerGroup="g", topic="s", queueId=1, queueOffset=FAR, maxMsgNums=32,
-            commitOffset=0, suspendTimeoutMillis=15_000, **{**OWN, "sysFlag": 6},
+            commitOffset=0, suspendTimeoutMillis=HELD_MS, **{**OWN, "sysFlag": 6},
         )  # fmt: skip
         await until(lambda: broker.core.stats()["pulls_held"] == 1)
         assert (await other.send("s", b"new", 1)).fields["queueOffset"] == str(FAR)
@@ -362,7 +363,7 @@ async def test_a_moved_queue_is_read_from_both_brokers_as_one(tmp_path: Path) ->
         # The older messages are broker a's, which b asks for them.
         old = await pull(pair.b, 0, 1)
         assert (old.code, texts(old), numbers(old)) == (0, [b"old1", b"old2"], (3, 0, FAR, 0))
-        end = await pull(pair.b, 0, 3, hold_ms=15_000)
+        end = await pull(pair.b, 0, 3, hold_ms=HELD_MS)
         assert (end.code, numbers(end)[0]) == (AT_ONCE, FAR)
         new = await pull(pair.b, 0, FAR)
         assert (texts(new), numbers(new)) == ([b"new"], (FAR + 1, FAR, FAR + 1, FAR))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.shard import (
     CLOSED,
+    HELD_MS,
     MIB,
     OPENED,
     REQUEST,
@@ -197,7 +198,8 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
         shard.topic("t")
         shard.group("g", "t")
         client = shard.connect()
-        client.put(*(send("t", b"%d" % n, n) for n in range(500)), pull("g", "t", 500, 900, 9000))
+        client.put(*(send("t", b"%d" % n, n) for n in range(500)))
+        client.put(pull("g", "t", 500, 900, HELD_MS))
         shard.until(lambda counters: counters["messages_in"] == 500)
         shard.stop()
         answers: dict[int, int] = {}  # the pull's may come before those that wait for the sync

@@ -10,7 +10,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.live_broker import served
 from support.name_server import in_loop
-from support.shard import Shard, pull, send, send_batch
+from support.shard import HELD_MS, Shard, pull, send, send_batch
 from support.waiting import until
 
 from rmq.observe.sample import TopicSample
@@ -62,7 +62,7 @@ def test_what_a_group_was_given_counts_for_it_alone(shard: Shard) -> None:
 def test_counters_of_a_removed_group_do_not_come_back(shard: Shard) -> None:
     """A pull that waits keeps the address of its group's counters: they outlive the group."""
     client = shard.connect()
-    client.put(pull("g", "t", 0, 1, hold_ms=9000))
+    client.put(pull("g", "t", 0, 1, hold_ms=HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     shard.core.remove_group(b"g")
     client.put(send("t", b"x", 2))

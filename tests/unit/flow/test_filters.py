@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.driven_clock import DrivenClock
 from support.page_cache import drop_from_page_cache, drop_page_cache, kept_in_memory
-from support.shard import REQUEST, Client, Shard, bodies, messages, pull, send
+from support.shard import HELD_MS, REQUEST, Client, Shard, bodies, messages, pull, send
 from support.waiting import HANG_S
 
 from rmq.filters.sql92 import compile_expression
@@ -145,7 +145,7 @@ def test_what_only_control_may_answer_goes_to_it(shard: Shard) -> None:
 def test_a_newer_subscription_replaces_the_filter_and_held_pulls_keep_theirs(shard: Shard) -> None:
     subscribe(shard, "s", "n = 1")
     waiting, other = shard.connect(), shard.connect()
-    waiting.put(pull("s", "t", hold_ms=9000))
+    waiting.put(pull("s", "t", hold_ms=HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     subscribe(shard, "s", "n = 2", version=2)
     shard.core.remove_subscriptions(b"s")
@@ -162,7 +162,7 @@ def test_a_held_pull_waits_for_a_message_that_passes(shard: Shard, by: str) -> N
     else:
         shard.group("s", "t", tags=["five"])
     waiting = shard.connect()
-    waiting.put(pull("s", "t", hold_ms=9000, opaque=7))
+    waiting.put(pull("s", "t", hold_ms=HELD_MS, opaque=7))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     fill(shard, 5)
     assert waiting.is_silent()
@@ -376,7 +376,7 @@ def test_a_pull_with_a_function_is_left_to_control_with_its_records(shard: Shard
     assert client.is_silent()
     nothing = client.ask(pull("f", "t", 10))
     assert (nothing.code, nothing.fields["nextBeginOffset"]) == (19, "10")
-    client.put(pull("f", "t", 10, opaque=78, hold_ms=9000))
+    client.put(pull("f", "t", 10, opaque=78, hold_ms=HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     fill(shard, 2, first=10)
     ((_, payload),) = shard.reports(FUNCTION_PULL)

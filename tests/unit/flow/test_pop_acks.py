@@ -308,7 +308,7 @@ async def test_a_group_with_too_many_in_its_hands_gets_no_more_of_the_queue(
         assert len(await pop(client, "other", "t", **few)) == 6
         await ack(client, "g", some[0])
         assert await pop(client, "g", "t", **few) == []
-        waiting = client.post(POP, **pop_fields("g", "t", **few, pollTime=20_000))
+        waiting = client.post(POP, **pop_fields("g", "t", **few, pollTime=3_600_000))
         async with BrokerClient(client.port) as other:
             await pass_seconds(broker.core, 0.1)
             await ack(other, "g", some[1])

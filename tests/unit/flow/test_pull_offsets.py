@@ -7,6 +7,7 @@ from support.broker_client import BrokerClient
 from support.live_broker import served
 from support.name_server import in_loop
 from support.page_cache import drop_page_cache
+from support.shard import HELD_MS
 from support.waiting import until
 
 from rmq.format import fastjson
@@ -56,7 +57,7 @@ async def test_a_held_pull_counts_when_it_is_answered(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client), BrokerClient(broker.core.port) as other:
         await client.send("t", b"make", 1)
         await client.heartbeat("g", "t")
-        held = asyncio.create_task(other.pull("g", "t", queue=1, offset=1, hold_ms=20_000))
+        held = asyncio.create_task(other.pull("g", "t", queue=1, offset=1, hold_ms=HELD_MS))
         while (await offsets(client))[1] != 1:
             pass
         await client.send("t", b"new", 1)

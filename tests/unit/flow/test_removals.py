@@ -22,7 +22,7 @@ from support.driven_clock import DrivenClock
 from support.live_broker import served
 from support.name_server import in_loop
 from support.popping import POP, REVIVE_LOG, pop, pop_fields
-from support.shard import Client, Shard, bodies, pull, request, send
+from support.shard import HELD_MS, Client, Shard, bodies, pull, request, send
 from support.waiting import pass_seconds, until, wait_until
 
 from rmq.broker.broker import Broker
@@ -32,7 +32,6 @@ pytestmark = pytest.mark.still_clock
 
 NOTIFICATION, DELETE_TOPIC, DELETE_GROUP = 200054, 215, 207
 SUCCESS, NO_TOPIC, NOTHING, NO_GROUP = 0, 17, 19, 26
-HELD_MS = 3_600_000
 
 
 class MallocInfo(ctypes.Structure):

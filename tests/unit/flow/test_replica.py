@@ -16,7 +16,7 @@ from support.followers import log_of, pieces, queues_of
 from support.live_broker import records, served
 from support.name_server import in_loop
 from support.popping import pop
-from support.shard import EVENT, MIB, Shard, bodies, pull, send
+from support.shard import EVENT, HELD_MS, MIB, Shard, bodies, pull, send
 from support.waiting import until
 
 from rmq.errors import StoreCorruptError, StoreError
@@ -120,7 +120,7 @@ async def test_a_replica_takes_its_leaders_place(tmp_path: Path) -> None:
         be_replica(replica)
         feed(replica, log, 9)
         producer, consumer = replica.connect(), replica.connect()
-        consumer.put(pull("g", "t", offset=ends[2], queue=2, hold_ms=60_000))
+        consumer.put(pull("g", "t", offset=ends[2], queue=2, hold_ms=HELD_MS))
         replica.until(lambda stats: stats["pulls_waiting"] == 1)
         assert replica.core.promote()
         for queue in range(4):
@@ -147,7 +147,7 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
         replica.until(lambda stats: stats["log_dispatched"] == ends[0])
         consumer = replica.connect()
         assert bodies(consumer.ask(pull("g", "t", queue=1))) == [b"0"]
-        consumer.put(pull("g", "t", offset=1, queue=1, hold_ms=60_000))
+        consumer.put(pull("g", "t", offset=1, queue=1, hold_ms=HELD_MS))
         replica.until(lambda stats: stats["pulls_waiting"] == 1)
         replica.core.set_visible(ends[1] + 1)  # not where a record ends: up to the one before
         assert bodies(consumer.reply()) == [b"1"]
@@ -203,7 +203,7 @@ def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
         be_replica(replica)
         feed(replica, log[:deleted_at], 0)
         consumer = replica.connect()
-        consumer.put(pull("g", "t", offset=3, queue=1, hold_ms=60_000))
+        consumer.put(pull("g", "t", offset=3, queue=1, hold_ms=HELD_MS))
         replica.until(lambda stats: stats["pulls_waiting"] == 1)
         feed(replica, log, 1, deleted_at)
         assert consumer.reply().code != 0, "its offset is none any more"

@@ -12,7 +12,7 @@ from support.followers import copy_tables, feed, log_of
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ack, ack_fields, now_ms, pop, pop_all, pop_fields
-from support.shard import REQUEST, Shard, bodies, pull, request, send
+from support.shard import HELD_MS, REQUEST, Shard, bodies, pull, request, send
 from support.waiting import pass_seconds, until
 
 from rmq.errors import StoreError
@@ -99,7 +99,7 @@ def test_pulls_are_served_and_no_offset_is_reset(shard: Shard) -> None:
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
     beyond = client.ask(pull("g", "t", offset=7))
     assert (beyond.code, beyond.fields["nextBeginOffset"]) == (NOT_FOUND, "7")
-    client.put(pull("g", "t", offset=7, hold_ms=60_000))
+    client.put(pull("g", "t", offset=7, hold_ms=HELD_MS))
     shard.until(lambda stats: stats["pulls_waiting"] == 1)
 
 

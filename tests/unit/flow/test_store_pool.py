@@ -6,7 +6,7 @@ NEVER keeps the committer from writing until it must, so that a test sees the ti
 from pathlib import Path
 
 import pytest
-from support.shard import MIB, Shard, bodies, pull, send, send_batch
+from support.shard import HELD_MS, MIB, Shard, bodies, pull, send, send_batch
 
 from rmq.broker.core_options import core_options, make_core, pool_bytes
 from rmq.config import load_properties
@@ -46,7 +46,7 @@ def test_a_send_is_acked_in_the_pool_and_seen_once_it_is_written(tmp_path: Path)
 def test_a_held_pull_is_answered_when_the_committer_has_written(tmp_path: Path) -> None:
     with pooled(tmp_path, commit_thorough_ms=100, commit_interval_ms=20) as shard:
         puller = prepared(shard).connect()
-        puller.put(pull("g", "t", hold_ms=20_000))
+        puller.put(pull("g", "t", hold_ms=HELD_MS))
         shard.until(lambda stats: stats["pulls_waiting"] == 1)
         shard.connect().ask(send("t", b"news"))
         assert bodies(puller.reply()) == [b"news"]

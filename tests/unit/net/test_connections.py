@@ -13,6 +13,7 @@ from support.driven_clock import DrivenClock
 from support.shard import (
     CLOSED,
     EVENT,
+    HELD_MS,
     MIB,
     OPENED,
     REQUEST,
@@ -257,7 +258,7 @@ def test_a_late_answer_never_reaches_another_client(shard: Shard) -> None:
 def test_a_held_pull_of_a_gone_client_is_not_answered_to_the_next(shard: Shard) -> None:
     for n in range(20):
         client = shard.connect()
-        client.put(pull("g", "t", n, 100 + n, hold_ms=10_000))
+        client.put(pull("g", "t", n, 100 + n, hold_ms=HELD_MS))
         shard.until(lambda counters: counters["pulls_waiting"] == 1)
         client.close() if n % 2 else client.reset()
         shard.until(lambda counters: counters["pulls_waiting"] == 0)
