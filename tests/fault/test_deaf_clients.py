@@ -74,7 +74,7 @@ def create_topics(port: int, count: int) -> None:
     topics = [{"topicName": f"table-{n:05d}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
               for n in range(count)]  # fmt: skip
     with Connection(f"127.0.0.1:{port}") as connection:
-        connection.call(18, body=json.dumps({"topicConfigList": topics}).encode(), timeout=60)
+        connection.call(18, body=json.dumps({"topicConfigList": topics}).encode(), timeout=HANG_S)
 
 
 def test_who_asks_for_tables_and_reads_nothing_starves_nobody(tmp_path: Path) -> None:

@@ -81,15 +81,17 @@ def test_with_more_idle_clients_than_files_others_are_served(
             asyncio.run(exchange(broker))
             for address in (broker.namesrv, broker.address):
                 crowd(s, address, idle)
-            lines, used, began = broker.log().count("\n"), cpu_seconds(broker), time.monotonic()
+            lines, came = broker.log().count("\n"), time.monotonic()
             asyncio.run(exchange(broker))
+            used, began = cpu_seconds(broker), time.monotonic()
             while time.monotonic() - began < 3:
                 time.sleep(0.1)
-            assert cpu_seconds(broker) - used < 1.5  # of three seconds, all on: it does not spin
-            assert broker.log().count("\n") - lines < 30
+            used = cpu_seconds(broker) - used
+            assert used < (time.monotonic() - began) / 2  # of all threads: it does not spin
+            assert broker.log().count("\n") - lines < 10 * (time.monotonic() - came)
             assert "Traceback" not in broker.log()
             # Who came last and asks is served, at the name server too: the silent make room.
-            wait_until(lambda: cluster_list(broker).returncode == 0, 60)
+            wait_until(lambda: cluster_list(broker).returncode == 0)
             asyncio.run(exchange(broker))
             files = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
             assert files < limit, "nothing is left for files"

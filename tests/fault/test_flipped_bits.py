@@ -214,7 +214,7 @@ async def make_tables(client: BrokerClient, store: Path) -> None:
         offset = {"first": 1000, "second": 2000}[name]
         assert (await client.call(UPDATE_OFFSET, commitOffset=offset, **place)).code == 0
         wanted = {"0": offset}
-        await until(lambda wanted=wanted: stored_offsets(store).get("first@g-first") == wanted, 60)
+        await until(lambda wanted=wanted: stored_offsets(store).get("first@g-first") == wanted)
 
 
 def test_a_flipped_bit_in_a_config_file_gives_way_to_the_content_before(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     faults.clear()
     began = time.monotonic()
     while worker.append(1)["offsets"][-1] < 0:
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < HANG_S
         time.sleep(0.01)
     answer = worker("wait")
     assert answer["durable"] == SEGMENT_BYTES + 1000

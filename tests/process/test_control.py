@@ -306,7 +306,7 @@ def test_tables_survive_a_stop_and_a_kill(tmp_path: Path, kill: bool) -> None:
             reply = await client.call(36, offset=0, group="keepers", delayLevel=2)
             assert reply.code == 0
             store = tmp_path / "store"
-            await until(lambda: "kept@keepers" in stored_offsets(store), 60)  # every 100 ms
+            await until(lambda: "kept@keepers" in stored_offsets(store))  # every 100 ms
 
     @in_loop
     async def look(port: int) -> None:

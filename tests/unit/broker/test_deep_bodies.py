@@ -68,7 +68,7 @@ async def ask_all(directory: Path, codes: list[int]) -> None:
                 replies = {c.opaque for _, c in core.sent if c.is_response and c.opaque >= FIRST}
                 return replies | {c.opaque for _, c in core.resubmitted}
 
-            await core.until(lambda: len(answered()) == len(made), 30.0)
+            await core.until(lambda: len(answered()) == len(made))
             for _, reply in core.sent:
                 name = (reply.remark or "").partition(":")[0]
                 assert not name.endswith(("Error", "Exception", "Interrupt")), (

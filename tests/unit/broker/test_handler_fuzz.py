@@ -139,7 +139,7 @@ async def put_all(seed: int, directory: Path) -> None:
             replies = {c.opaque for _, c in core.sent if c.is_response and c.opaque >= FIRST}
             return replies | {c.opaque for _, c in core.resubmitted}
 
-        await core.until(lambda: len(answered()) == AT_ONCE, 30.0)
+        await core.until(lambda: len(answered()) == AT_ONCE)
         replies = [c for _, c in core.sent if c.is_response and c.opaque >= FIRST]
         assert len(replies) == len({c.opaque for c in replies})
         for reply in replies:

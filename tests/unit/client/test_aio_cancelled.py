@@ -66,7 +66,7 @@ def test_a_cancelled_start_leaves_nothing_behind(client_at: Callable[[str], Any]
             with pytest.raises(asyncio.CancelledError):
                 await starting
             assert not client._client.is_open
-            await until(lambda: set(threads_of_clients()) <= set(before), 60)
+            await until(lambda: set(threads_of_clients()) <= set(before))
             with pytest.raises(ClosedError):
                 await client.start()
 
@@ -86,7 +86,7 @@ def test_a_consumer_that_is_closed_while_it_starts_does_not_open() -> None:
         with pytest.raises(ClosedError):
             starting.result(HANG_S)
         assert not consumer.is_open
-        wait_until(lambda: set(threads_of_clients()) <= set(before), 60)
+        wait_until(lambda: set(threads_of_clients()) <= set(before))
 
 
 def test_a_close_that_is_cancelled_goes_on_and_may_be_waited_for_again() -> None:
@@ -113,6 +113,6 @@ def test_a_close_that_is_cancelled_goes_on_and_may_be_waited_for_again() -> None
             assert sending.done()
             assert sending.result().is_ok
             assert not producer._client.is_open
-            await until(lambda: set(threads_of_clients()) <= set(before), 60)
+            await until(lambda: set(threads_of_clients()) <= set(before))
 
     asyncio.run(main())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.calm_clock import calm_seconds
 from support.consuming import PARAMETERS, committed, create, numbers, once_each, send
+from support.waiting import HANG_S
 
 from rmq import ClosedError, ConsumeConcurrentlyStatus, MessageExt, aio
 from rmq.pytest_plugin import RunningBroker
@@ -33,12 +34,12 @@ def test_a_poll_hands_out_what_lies_there_and_waits_for_what_comes(broker: Runni
             assert await consumer.poll(300) == []
             assert time.monotonic() - began > 0.25
             assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
-            waiting = asyncio.create_task(consumer.poll(60_000))
+            waiting = asyncio.create_task(consumer.poll(3_600_000))
             for _ in range(100):
                 await asyncio.sleep(0)  # the loop goes on meanwhile
             assert not waiting.done()
             await asyncio.to_thread(send, address, numbers("aio-poll", 500, 501))
-            assert [each.body for each in await asyncio.wait_for(waiting, 60)] == [b"500"]
+            assert [each.body for each in await asyncio.wait_for(waiting, HANG_S)] == [b"500"]
             queue = consumer.assignment()[0]
             await consumer.seek_to_begin(queue)
             assert (await consumer.poll(9_000, 1))[0].queue_offset == 0
@@ -121,7 +122,7 @@ def test_coroutines_are_called_in_the_loop_many_at_once(broker: RunningBroker) -
         async with aio.PushConsumer("aio-push", listener, namesrv_addr=address,
                                     **changes) as consumer:  # fmt: skip
             await consumer.subscribe("aio-push")
-            await asyncio.wait_for(enough.wait(), 60)
+            await asyncio.wait_for(enough.wait(), HANG_S)
             assert len(consumer.assignment()) == 2
         assert state["threads"] == {threading.get_ident()}
 
@@ -154,7 +155,7 @@ def test_coroutines_in_order_one_at_a_time(broker: RunningBroker) -> None:
         async with aio.PushConsumer("aio-order", listener, namesrv_addr=address,
                                     consume_orderly=True, **PARAMETERS) as consumer:  # fmt: skip
             await consumer.subscribe("aio-order")
-            await asyncio.wait_for(enough.wait(), 60)
+            await asyncio.wait_for(enough.wait(), HANG_S)
 
     asyncio.run(main())
     assert found == list(range(30))

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from support.scripted_cluster import Cluster, refused, stored
-from support.waiting import wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, RemoteError, RequestTimeoutError
 from rmq.format.remoting import Command
 
-LONG = {"send_msg_timeout": 60_000}
+HOUR_MS = 3_600_000
+LONG = {"send_msg_timeout": HOUR_MS}
 WAYS = ["send", "send_batch", "send_async", "auto_batch"]
 
 
@@ -28,7 +29,7 @@ def send(producer: Producer, way: str) -> Any:
         return producer.send(one)
     if way == "send_batch":
         return producer.send_batch([one, one])
-    return producer.send_async(one).result(90)
+    return producer.send_async(one).result(HANG_S)
 
 
 def settings(way: str, **changes: Any) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_tries_do_not_count_while_there_is_no_master(
     way: str, patience: Callable[[float], None]
 ) -> None:
-    patience(60_000)
+    patience(HOUR_MS)
     with Cluster(refusing(7)) as cluster, cluster.producer(**settings(way)) as producer:
         assert send(producer, way)
         assert len(cluster.sends(0)) == 8
@@ -79,7 +80,7 @@ def test_patience_ends_long_before_the_time_for_the_send(
 def test_patience_ends_with_the_time_for_the_send(
     way: str, patience: Callable[[float], None]
 ) -> None:
-    patience(60_000)
+    patience(HOUR_MS)
     short = settings(way, send_msg_timeout=100)
     with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
         with pytest.raises((RemoteError, RequestTimeoutError)):  # how the last try ended
@@ -109,20 +110,20 @@ def test_messages_that_waited_are_sent_in_their_order(
     patience: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several threads are told of them at the same time; the pause ends when all have failed."""
-    patience(60_000)
+    patience(HOUR_MS)
     monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 300_000)
     bodies = [b"%d" % number for number in range(1000)]
     with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
         ends = [producer.send_async(Message("t", body)) for body in bodies]
         wait_until(lambda: len(producer.later) == len(bodies))
         producer.later._try_again()
-        assert producer.flush(90_000)  # those that wait are waited for
+        assert producer.flush(HANG_S * 1000)  # those that wait are waited for
         assert all(end.done() and end.result() for end in ends)
         assert [each.body for each in cluster.sends(0)] == bodies * 2
 
 
 def test_a_producer_that_closes_tells_what_still_waits(patience: Callable[[float], None]) -> None:
-    patience(60_000)
+    patience(HOUR_MS)
     told: list[Exception | None] = []
     came = threading.Event()
 
@@ -134,7 +135,7 @@ def test_a_producer_that_closes_tells_what_still_waits(patience: Callable[[float
         producer.send_async(Message("t", b"x"), end)
         assert not producer.flush(50)
         producer.close()
-        assert came.wait(30)
+        assert came.wait(HANG_S)
     assert len(told) == 1
     assert isinstance(told[0], RemoteError)
     assert told[0].code == 14

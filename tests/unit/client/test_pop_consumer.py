@@ -23,7 +23,7 @@ def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
     return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **{**given, **changes})
 
 
-def gather(consumer: PopConsumer, count: int, timeout_s: float = 60) -> list[MessageExt]:
+def gather(consumer: PopConsumer, count: int, timeout_s: float = HANG_S) -> list[MessageExt]:
     """Polls and acknowledges until so many have come."""
     found: list[MessageExt] = []
     until = time.monotonic() + timeout_s

@@ -52,7 +52,7 @@ def send(broker: RunningBroker, messages: list[Message]) -> None:
     send_all(broker.namesrv_addr, messages)
 
 
-def gather(consumer: PullConsumer, count: int, timeout_s: float = 60) -> list[MessageExt]:
+def gather(consumer: PullConsumer, count: int, timeout_s: float = HANG_S) -> list[MessageExt]:
     """Polls until so many have come; fails when they do not, or when there are more."""
     found: list[MessageExt] = []
     until = time.monotonic() + timeout_s
@@ -442,7 +442,7 @@ def test_a_killed_broker_is_read_on_after_its_restart(tmp_path: Path) -> None:
             with Producer("p", namesrv_addr=address) as producer:
                 for i in range(100, 200):
                     producer.send(Message("pull-kill", f"{i}"))
-            assert sorted(bodies(gather(consumer, 100, 30))) == list(range(100, 200))
+            assert sorted(bodies(gather(consumer, 100))) == list(range(100, 200))
             assert len(consumer.assignment()) == 2
     finally:
         broker.kill()

@@ -458,7 +458,7 @@ def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
         consumer.suspend()
         send(address, numbers("push-suspend", 1, 2))
         kept.wait(2)  # of the pull that was under way
-        wait_until(lambda: state.pull_offset == 2 and not state.pulling, 60)
+        wait_until(lambda: state.pull_offset == 2 and not state.pulling)
         send(address, numbers("push-suspend", 2, 3))
         assert not state.pulling
         assert len(kept.messages) == 2
