@@ -15,18 +15,20 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import zmq
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
 from support.command_line import rmq
+from support.driven_clock import DrivenClock, process_clock
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
 from support.popping import pop
 from support.stopping import stand_still
 from support.stored_table import stored
-from support.waiting import HANG_S, TOLD_S, wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
@@ -45,6 +47,7 @@ from shards.messages import (
 
 TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
 NO_TOPIC = 17
+SILENT_S = 30
 
 
 LIMITS = ("--set", "rmqShardFailuresMax=3", "--set", "rmqShardCrashesMax=3",
@@ -60,10 +63,22 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """The same, and a shard that says nothing is soon replaced."""
-    silence = ("--set", "rmqShardSilentSeconds=5")
-    with machine(tmp_path_factory.mktemp("hasty"), 2, silence) as broker:
+def hasty_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenClock]:
+    with process_clock(tmp_path_factory.mktemp("clock")) as clock:
+        yield clock
+
+
+@pytest.fixture(scope="module")
+def hasty(
+    tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock
+) -> Iterator[Machine]:
+    """The same, and a shard that says nothing is replaced after SILENT_S by the tests' clock: a
+    machine that others use does not keep one silent for so long."""
+    silence = ("--set", f"rmqShardSilentSeconds={SILENT_S}")
+    with contextlib.ExitStack() as stack:
+        with patch.dict(os.environ, hasty_clock.environment):
+            folder = tmp_path_factory.mktemp("hasty")
+            broker = stack.enter_context(machine(folder, 2, silence))
         yield broker
 
 
@@ -163,7 +178,9 @@ def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
     asyncio.run(run(two))
 
 
-def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
+def test_shard_that_says_nothing_for_long_is_replaced(
+    hasty: Machine, hasty_clock: DrivenClock
+) -> None:
     broker = hasty
     pid = broker.pids[1]
     stand_still(pid)
@@ -171,6 +188,9 @@ def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
 
     def replaced(shards: list[ShardStatus]) -> bool:
         states.add(shards[1].state)
+        if shards[1].pid == pid:
+            asyncio.run(has_topic(broker.ports[0], "t"))  # its sibling has its turn, and says so
+            hasty_clock.advance(0.5)  # by more the supervisor would seem to have stood still
         return shards[1].state == "serving" and shards[1].pid != pid
 
     broker.until(replaced)
@@ -179,16 +199,22 @@ def test_shard_that_says_nothing_for_long_is_replaced(hasty: Machine) -> None:
     asyncio.run(sends(broker.ports[1], "t", 1))
 
 
-def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(hasty: Machine) -> None:
+def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(
+    hasty: Machine, hasty_clock: DrivenClock
+) -> None:
     broker = hasty
     pids = broker.pids
     stand_still(broker.process.pid)
-    asyncio.run(sends(broker.ports[0], "t", 5))
-    time.sleep(6)
+    asyncio.run(sends(broker.ports[0], "meanwhile", 5))
+    before = broker.log()
+    hasty_clock.advance(SILENT_S + 10)
     broker.process.send_signal(signal.SIGCONT)
-    asyncio.run(eventually_topic(broker.ports[1], "t"))
-    time.sleep(1.5)
+    asyncio.run(eventually_topic(broker.ports[1], "meanwhile"))
+    # It says so before it looks at shards, and answers nobody in between.
+    stalls = before.count("the supervisor itself stood still")
+    wait_until(lambda: broker.log().count("the supervisor itself stood still") > stalls)
     assert broker.pids == pids
+    assert broker.log().count("and is killed") == before.count("and is killed")
 
 
 def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: Path) -> None:
@@ -306,7 +332,7 @@ def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_pa
     with machine(tmp_path, 2) as broker:
         for topic in ("gone", "kept"):
             asyncio.run(sends(broker.ports[1], topic, 1))
-        wait_until(lambda: has(broker.ports[0]) == ["gone", "kept"], TOLD_S)
+        wait_until(lambda: has(broker.ports[0]) == ["gone", "kept"])
         pid = broker.pids[1]
         stand_still(pid)
         asyncio.run(delete(broker.ports[0], "gone"))

@@ -19,8 +19,9 @@ from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.machine import Machine, machine
 from support.sanitized import SLOWNESS
+from support.told_topics import ToldTopics
 from support.topics import make_topic
-from support.waiting import HANG_S, TOLD_S, wait_until
+from support.waiting import HANG_S, wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking.cluster import Cluster
@@ -65,11 +66,12 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
                 reply = await client.send(f"t{number}")
                 assert reply.code == 0, reply.remark
 
-    with machine(tmp_path, 3) as broker:
+    with ToldTopics() as told, machine(tmp_path, 3, told.options) as broker:
         asyncio.run(send(broker.ports[1]))
         expected = {"broker-a": 4, "broker-a-1": 4, "broker-a-2": 4}
         for number in range(3):
-            wait_until(lambda topic=f"t{number}": route(broker, topic) == expected, TOLD_S)
+            wait_until(lambda topic=f"t{number}": told.brokers(topic) == set(expected))
+            wait_until(lambda topic=f"t{number}": route(broker, topic) == expected)
 
 
 def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
@@ -285,8 +287,9 @@ def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None
             producer.send(Message("kept", b"before"))
         assert not (broker.store / "bus").exists()  # one shard pays nothing
         assert broker.stop() == 0
-    with machine(tmp_path, 2) as broker:
-        wait_until(lambda: route(broker, "kept") == {"broker-a": 2, "broker-a-1": 2}, TOLD_S)
+    with ToldTopics() as told, machine(tmp_path, 2, told.options) as broker:
+        wait_until(lambda: told.brokers("kept") == {"broker-a", "broker-a-1"})
+        wait_until(lambda: route(broker, "kept") == {"broker-a": 2, "broker-a-1": 2})
         with Cluster(broker.namesrv) as cluster:
             assert [m.body for m in tail(cluster, "kept", start=Start("first"))] == [b"before"]
         assert broker.stop() == 0
