@@ -239,7 +239,8 @@ class Relay:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
         self.passed = bytearray()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         while True:
@@ -247,7 +248,11 @@ class Relay:
                 taken = self._listening.accept()[0]
             except OSError:
                 return
-            made = socket.create_connection(self._target)
+            try:
+                made = socket.create_connection(self._target)
+            except OSError:  # it has ended
+                taken.close()
+                continue
             for one, other in ((taken, made), (made, taken)):
                 threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
 
@@ -261,7 +266,11 @@ class Relay:
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        # shutdown, not close alone: that would leave the thread inside accept() holding the port
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+        self._accepting.join()
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enforcing"])

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from support.broker_pair import SMALL, Pair
@@ -57,11 +58,15 @@ def spark(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     from rmq.spark.jdk import find_java_home
     from rmq.spark.session import build_session
 
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_HOME"] = str(spark_home)
     assert find_java_home() is not None, "Spark needs a JDK of 17 or later: tools/need.sh jdk17"
-    with ahead_of_others():
+    given = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(spark_home),
+    }
+    # What the session sets, too, is for the JVM that it starts: with another PYTHONPATH than that
+    # of the beginning no broker of later tests would be a fork (support/rmq_process.py).
+    with patch.dict(os.environ, given), ahead_of_others():
         session = build_session(
             "tests",
             master="local[2]",

@@ -118,19 +118,23 @@ def test_a_broker_killed_while_a_batch_commits_costs_no_row_and_repeats_none(pai
     sink = sink_of(pair.broker, "killed")
     halves = send_batch(sink, 1)
     ends, lock = [0], threading.Lock()
-    submit = transactions.Connection.submit
+    submit, restart = transactions.Connection.submit, threading.Timer(0.5, pair.start)
 
     def kill_within(self: transactions.Connection, code: int, *rest: object) -> int:
         with lock:
             ends[0] += code == 37
             if ends[0] == 100 and code == 37:
                 pair.kill()
-                threading.Timer(0.5, pair.start).start()
+                restart.start()
         return submit(self, code, *rest)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions.Connection, "submit", kill_within)
-        sink.commit(list(halves), 1)
+        try:
+            sink.commit(list(halves), 1)
+        finally:
+            if restart.is_alive():  # it is killed at the end of the test, once it has started
+                restart.join()
     assert ends[0] > TASKS * ROWS  # some were asked for again
     assert found(pair.broker, "killed") == expected(1)
 

@@ -8,6 +8,7 @@ are kept.
         connect(broker.address)
 """
 
+import contextlib
 import socket
 import struct
 import threading
@@ -26,15 +27,18 @@ class ScriptedBroker:
         self._connections: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> "ScriptedBroker":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        # shutdown, not close alone: that would leave the thread inside accept() holding the port
+        _end(self._listener)
+        self._accepting.join()
         for connection in self._connections:
-            connection.close()
+            _end(connection)
 
     def _accept(self) -> None:
         while True:
@@ -60,3 +64,9 @@ class ScriptedBroker:
                     connection.sendall(remoting.encode(reply))
         except (OSError, ValueError, struct.error):
             return
+
+
+def _end(each: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
+    each.close()

@@ -18,6 +18,7 @@ BURN_IN_THREAD = """
 import threading, time
 def burn():
     while time.thread_time() < 0.3: pass
+print("ready", flush=True)
 input()
 thread = threading.Thread(target=burn)
 thread.start()
@@ -27,6 +28,7 @@ input()
 """
 BURN = """
 import time
+print("ready", flush=True)
 input()
 began = time.process_time()
 while time.process_time() - began < 0.3: pass
@@ -82,6 +84,7 @@ def test_the_meter_sees_what_a_child_burns(program):
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
+        assert child.stdout.readline() == "ready\n"  # what its start burns is not known
         meter = CpuMeter([child.pid])
         child.stdin.write("burn\n")
         child.stdin.flush()
@@ -96,6 +99,7 @@ def test_what_an_ended_process_has_spent_is_not_known():
     with subprocess.Popen(
         [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
+        assert child.stdout.readline() == "ready\n"
         child.stdin.write("burn\n")
         child.stdin.flush()
         assert child.stdout.readline() == "done\n"  # more than 0 s at the start
