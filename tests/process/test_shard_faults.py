@@ -69,9 +69,7 @@ def hasty_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenCloc
 
 
 @pytest.fixture(scope="module")
-def hasty(
-    tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock
-) -> Iterator[Machine]:
+def hasty(tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock) -> Iterator[Machine]:
     """The same, and a shard that says nothing is replaced after SILENT_S by the tests' clock: a
     machine that others use does not keep one silent for so long."""
     silence = ("--set", f"rmqShardSilentSeconds={SILENT_S}")

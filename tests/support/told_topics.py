@@ -5,8 +5,8 @@
         wait_until(lambda: told.brokers("t") == {"broker-a", "broker-a-1", "broker-a-2"})
 
 A shard tells a topic alone (217), or with all topics (103) under a new version. Each 60 s it says
-all of them again under the version of before, and that does not count: so a test need not be over by
-then to show that nobody waited for it.
+all of them again under the version of before, and that does not count: so a test need not be over
+by then to show that nobody waited for it.
 """
 
 from __future__ import annotations

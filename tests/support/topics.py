@@ -4,7 +4,8 @@
         make_topic(admin, "orders", 4)              # or of a view: make_topic(cluster, ..)
 
 A broker answers when its name servers know the topic, and waits half a second for them, which is
-soon over on a machine that others use: a producer that comes then sends to queues of its own making.
+soon over on a machine that others use: a producer that comes then sends to queues of its own
+making.
 """
 
 from __future__ import annotations
