@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from support.broker_process import broker_process
 from support.command_line import rmq
+from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
-from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.replicas import Replicas
 from rmq.demo.cluster import DemoCluster
@@ -113,7 +113,7 @@ def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool
         cluster.start(lambda _: None)
         wait_until(lambda: in_sync(cluster) == [1, 2, 3])
         with Cluster(cluster.namesrv) as view:
-            create_topic(view, TOPIC, 4)
+            make_topic(view, TOPIC, 4)
         traffic.start()
         for master in (2, 3):
             before = traffic.sent

@@ -14,6 +14,7 @@ import pytest
 from support.broker_pair import SMALL
 from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill
+from support.topics import make_topic
 
 from rmq.arrow import range_reader
 from rmq.arrow.access import Access, GuardedConnection
@@ -21,7 +22,6 @@ from rmq.arrow.options import read_options
 from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import Queues
 from rmq.arrow.range_reader import read_ranges
-from rmq.client.blocking.admin import create_topic
 from rmq.format.client_tls import ClientTls
 from rmq.spark.columns import default_schema, plan_of
 
@@ -122,7 +122,7 @@ def test_rows_are_written_and_read_back_over_tls(spark, topic, tmp_path: Path) -
         )
         opened.enter_context(tls_proxy(tmp_path, started.port, (front, started.port)))
         with Access(namesrv, tls=ClientTls(cert, verify_name=False)).cluster() as cluster:
-            create_topic(cluster, topic, 2)
+            make_topic(cluster, topic, 2)
         given = {"nameserver": namesrv, "topic": topic, "tls": "true"}
         frame = spark.range(500).selectExpr("repeat(cast(id as string), 300) as body")
         frame.write.format("rmq").mode("append").options(**given, tlsCaFile=cert).save()

@@ -103,6 +103,7 @@ class Registration:
             wanted.append(part.strip())
         for address in [each for each in self._members if each not in wanted]:
             self._members.pop(address).stop()
+        self.progressed()  # who is left out is not waited for either
         for address in wanted:
             if address not in self._members:
                 self._members[address] = _Member(address, self)
@@ -141,6 +142,7 @@ class Registration:
 
     async def stop(self) -> None:
         members, self._members = list(self._members.values()), {}
+        self.progressed()
         await asyncio.gather(*(member.unregister() for member in members))
 
     def wanted(self) -> int:

@@ -362,6 +362,26 @@ async def test_who_is_silent_is_waited_for_once(
 
 
 @in_loop
+async def test_who_is_left_out_is_not_waited_for(tmp_path: Path) -> None:
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address) as broker:
+            heard = threading.Event()
+            answer = peer.answers[217]
+
+            def late(request: Command) -> Command:
+                heard.wait(HANG_S)
+                return answer(request)
+
+            peer.answers[217] = late
+            changing = asyncio.create_task(broker.topics.update(TopicConfig("t", 1, 1)))
+            await broker.core.until(lambda: peer.requests[-1].code == 217)
+            assert not changing.done()
+            assert (await broker.core.client().call(25, b"namesrvAddr=\n")).code == 0
+            await changing
+            heard.set()
+
+
+@in_loop
 async def test_a_name_server_that_comes_later_or_again_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
