@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.scripted_peer import ScriptedPeer
+from support.scripted_peer import Answer, ScriptedPeer
 
 from rmq.codes import RequestCode as Code
 from rmq.format.remoting import Command
@@ -24,12 +24,12 @@ class ToldTopics(ScriptedPeer):
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()  # broker name, topic
         self._versions: dict[str, Any] = {}  # of the last table, by broker name
-        answers = {
+        answers: dict[int, Answer] = {
             Code.REGISTER_BROKER: self._take_table,
             Code.REGISTER_TOPIC_IN_NAMESRV: self._take_topic,
             Code.UNREGISTER_BROKER: lambda request: request.reply(),
         }
-        super().__init__({int(code): answer for code, answer in answers.items()})
+        super().__init__(answers)
 
     @property
     def options(self) -> tuple[str, str]:
