@@ -15,7 +15,6 @@ from support import driven_clock
 HANG_S = 600.0
 # A thread that a test has left behind would drive the clocks of those after it.
 OVER = "the test that waited is over"
-TOLD_S = 50.0  # for what comes by being told: shards of tests say all they know each 60 s
 
 
 async def until(
