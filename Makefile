@@ -45,7 +45,7 @@ help:
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-stages  each stage of the core: ns, and instructions against the file (UPDATE=1)'
 	@echo 'make bench-replicas  against an Apache pair; failovers, planned switches, catching up; accounts and TLS; 12 minutes'
-	@echo 'make bench-peers  beside Apache RocketMQ, NATS and Kafka (downloads them); 90 minutes; a page'
+	@echo 'make bench-peers  beside Apache RocketMQ, NATS and Kafka (downloads them); 110 minutes; a page'
 	@echo 'make bench-growth  what a message costs as queues, connections, backlog .. grow; 30 minutes; a page'
 	@echo 'make bench-topics  10,000 topics created and found at a restart; 1,000,000 offsets; 2 minutes'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
@@ -192,11 +192,12 @@ bench-replicas: tools
 	@tools/need.sh java17 jdk maven etcd iproute
 	PYTHONPATH=.:tests $(BIN)/python bench/replicas.py
 
-# PUBLISH=1 puts the page into bench/results and the table into README.md.
+# PUBLISH=1 puts the page into bench/results and the table into README.md; GO_ON=1 measures what a
+# run that was ended lacks.
 bench-peers: tools
 	@tools/need.sh jdk maven go
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
-	$(BIN)/python bench/peers.py $(if $(PUBLISH),--publish)
+	$(BIN)/python bench/peers.py $(if $(PUBLISH),--publish) $(if $(GO_ON),--go-on)
 
 # PUBLISH=1 puts the page into bench/results.
 bench-growth: tools

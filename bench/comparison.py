@@ -79,6 +79,11 @@ class Row(msgspec.Struct):
     load: dict[str, int | float | bool | str]  # of the shape: connections, window, body_bytes ...
     cells: dict[str, Cell] = {}
     pace: float = 0.0  # messages a second of what had a schedule; 0: nothing had
+    measured: str = ""  # when and at which commit, where that was in a run before
+
+    @property
+    def has_error(self) -> bool:
+        return any(cell.error for cell in self.cells.values())
 
 
 class Server(msgspec.Struct):

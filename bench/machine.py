@@ -23,6 +23,9 @@ KERNEL_FILES = {
     "dirty_ratio": "/proc/sys/vm/dirty_ratio",
     "dirty_expire_centisecs": "/proc/sys/vm/dirty_expire_centisecs",
     "frequency governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    # There is one: free blocks of so many pages (2^order) go back to the host, and are touched first
+    # again, whatever was touched before.
+    "free pages go to the host, order": "/sys/module/page_reporting/parameters/page_reporting_order",
     "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 }
 

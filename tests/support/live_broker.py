@@ -34,8 +34,8 @@ SMALL = {
     "brokerIP1": "127.0.0.1",
     "syncFlushTimeout": "600000",
     "brokerSuspendMaxTimeMillis": "3600000",
-    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a minute
-    # while a test waits and its clock goes on.
+    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a
+    # minute while a test waits and its clock goes on.
     "waitTimeMillsInSendQueue": "1200000",
     "osPageCacheBusyTimeOutMills": "1200000",
 }

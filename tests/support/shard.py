@@ -45,8 +45,8 @@ SMALL = {
     "pulls_max": 256,
     "queue_chunks": 4096,
     "disk_readers": 1,
-    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a minute
-    # while a test waits and its clock goes on.
+    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a
+    # minute while a test waits and its clock goes on.
     "send_wait_ms": 1_200_000,
     "page_cache_busy_ms": 1_200_000,
     "sync_flush_timeout_ms": 600_000,

@@ -7,8 +7,10 @@ tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
 import re
 from pathlib import Path
 
+import page
+import peers
 import pytest
-from comparison import Turn
+from comparison import Cell, Comparison, Row, Server, Turn
 from peer import Foreign, Load, NotOffered, Peer, Shape, without_paths
 from peer_rows import SHAPES, measured
 from rows import Bench
@@ -177,3 +179,20 @@ def test_names_of_rows_can_be_topics_and_titles_tell_them_apart() -> None:
         assert shape.sync == shape.title.startswith("SYNC_FLUSH")
     with pytest.raises(TypeError):
         Shape("x", "y")  # type: ignore[misc]
+
+
+def test_a_run_that_goes_on_keeps_rows_without_an_error() -> None:
+    before = Comparison({"time": "2026-01-02T03:04:05+0000"}, "abcdef012345", 5, 3.0)
+    before.servers = {"rmq": Server("rmq", "1", "C", "none")}
+    before.rows = [
+        Row("single-256", "1 x 64", {}, {"rmq": Cell([Turn(1.0, 9, 0.1, 1)])}),
+        Row("many-256", "64 x 1", {}, {"rmq": Cell(error="gone")}),
+        Row("one-256", "1 x 1", {}, {"rmq": Cell()}, measured="earlier, commit 123"),
+    ]
+    found = Comparison({}, "fedcba543210", 5, 3.0)
+    peers.keep(found, before)
+    assert [row.name for row in found.rows] == ["single-256", "one-256"]
+    assert found.rows[0].measured == "2026-01-02T03:04, commit abcdef012345"
+    assert found.rows[1].measured == "earlier, commit 123"
+    assert found.servers == before.servers
+    assert "Measured 2026-01-02T03:04, commit abcdef012345:\n1 x 64." in page.html(found)

@@ -56,6 +56,7 @@ final class KafkaLoad extends Turns {
     private final List<KafkaConsumer<byte[], byte[]>> consumers = new ArrayList<>();
     private final AtomicInteger sending = new AtomicInteger();
     private final AtomicInteger stored = new AtomicInteger();
+    private final int[] taken;    // by each reader since it began anew; turns go on where others ended
 
     private KafkaLoad(Map<String, String> told) throws Exception {
         this.told = told;
@@ -67,6 +68,7 @@ final class KafkaLoad extends Turns {
         body = "x".repeat(number("bytes", 256)).getBytes(StandardCharsets.US_ASCII);
         topics = Stream.iterate(0, i -> i + 1).limit(number("topics", 1))
             .map(i -> i == 0 ? told.get("topic") : told.get("topic") + "-" + i).toList();
+        taken = new int[connections];
         createTopics();
         if (number("fill", 0) > 0 && number("once", 0) == 0) {
             fill();
@@ -196,7 +198,7 @@ final class KafkaLoad extends Turns {
     @Override
     void work(int thread, Schedule schedule, Count count) throws Exception {
         if (mode.equals("read")) {
-            read(consumers.get(thread), schedule, count);
+            read(thread, schedule, count);
         } else if (thread == connections) {
             follow(consumers.get(0), schedule, count);
         } else {
@@ -251,20 +253,20 @@ final class KafkaLoad extends Turns {
         return value;
     }
 
-    private void read(KafkaConsumer<byte[], byte[]> consumer, Schedule schedule, Count count) {
-        int taken = 0;
+    private void read(int thread, Schedule schedule, Count count) {
+        KafkaConsumer<byte[], byte[]> consumer = consumers.get(thread);
         while (schedule.has(System.nanoTime())) {
             int some = consumer.poll(POLL).count();
             count.addMany(some);
-            taken += some;
-            if (taken < number("fill", 0)) {
+            taken[thread] += some;
+            if (taken[thread] < number("fill", 0)) {
                 continue;
             }
             if (number("once", 0) != 0) {
                 return;
             }
             consumer.seekToBeginning(consumer.assignment());
-            taken = 0;
+            taken[thread] = 0;
         }
     }
 
