@@ -17,15 +17,16 @@ from typing import Any
 from servers import ROOT
 
 MEMORY_LINES = ("MemTotal", "MemFree", "Cached", "Dirty", "Writeback", "SwapTotal")
+PAGE_REPORTING = "/sys/module/page_reporting"
 KERNEL_FILES = {
     "transparent huge pages": "/sys/kernel/mm/transparent_hugepage/enabled",
     "dirty_background_ratio": "/proc/sys/vm/dirty_background_ratio",
     "dirty_ratio": "/proc/sys/vm/dirty_ratio",
     "dirty_expire_centisecs": "/proc/sys/vm/dirty_expire_centisecs",
     "frequency governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    # There is one: free blocks of so many pages (2^order) go back to the host, and are touched first
-    # again, whatever was touched before.
-    "free pages go to the host, order": "/sys/module/page_reporting/parameters/page_reporting_order",
+    # Where there is one: blocks of 2^order free pages go back to the host, and are touched first
+    # once more, whatever was touched before.
+    "free pages go to the host": f"{PAGE_REPORTING}/parameters/page_reporting_order",
     "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 }
 
