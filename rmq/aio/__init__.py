@@ -5,8 +5,8 @@
     async with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"paid"))
 
-Names, parameters, results and exceptions are those of `rmq`; what asks brokers is awaited. `send`
-is there, and no `send_async`; there is no Admin; TransactionProducer sends in transactions alone.
+Names, parameters, results and exceptions are those of `rmq`; what asks brokers is awaited, so that
+there is one `send`. There is no Admin; TransactionProducer sends in transactions alone.
 Answers reach the loop through one descriptor; no thread stands between the engine and a coroutine
 that waits for a send.
 
