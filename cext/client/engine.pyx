@@ -604,8 +604,7 @@ cdef class Engine(EngineBase):
 
     def give(self, int number, int fd):
         """Makes an open descriptor (non-blocking) the link's connection; the engine owns it. From
-        now on the link never connects by itself. Of two that were made at once one is closed: it
-        would lie beside until the other is lost, and be dead by then."""
+        now on the link never connects by itself. Of two that were made at once one is closed."""
         cdef Link* link = self.link_of(number)
         lock_take(&self.state.lock)
         if link.given_fd >= 0:

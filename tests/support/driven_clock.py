@@ -79,7 +79,7 @@ class DrivenClock:
         found = work.under_way()
         with self._lock:
             if found is Work.DISK:
-                self._quiet = 0
+                self._quiet = self._looks = 0
                 return
             self._quiet += BUSY_LOOKS if found is Work.NONE else 1
             if self._quiet >= enough:
