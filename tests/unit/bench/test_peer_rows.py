@@ -189,7 +189,8 @@ def test_a_run_that_goes_on_keeps_rows_without_an_error() -> None:
         Row("many-256", "64 x 1", {}, {"rmq": Cell(error="gone")}),
         Row("one-256", "1 x 1", {}, {"rmq": Cell()}, measured="earlier, commit 123"),
     ]
-    found = Comparison({}, "fedcba543210", 5, 3.0)
+    machine = {"time": "2026-01-03T03:04:05+0000", "cpus": 2, "cpu": "one"}
+    found = Comparison(machine, "fedcba543210", 5, 3.0)
     peers.keep(found, before)
     assert [row.name for row in found.rows] == ["single-256", "one-256"]
     assert found.rows[0].measured == "2026-01-02T03:04, commit abcdef012345"
