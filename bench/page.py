@@ -174,12 +174,12 @@ def section(found: Comparison) -> str:
     ]  # fmt: skip
     table = [f"| {' | '.join(cells)} |" for cells in lines]
     table.insert(1, "|---" * len(lines[0]) + "|")
+    earlier = ", some rows before" if any(row.measured for row in found.rows) else ""
     text = (
-        f"Messages a second and the server's {CPU.unit} (CPU seconds for a million), medians of "
-        f"{found.rounds} rounds in which the peers\ntook turns. {made(found)}, commit "
-        f"{found.commit}. All {len(found.rows)} loads, latencies,\nsettings: "
-        "[bench/results](bench/results); what is unfair in it: "
-        "[bench](bench/README.md#beside-its-peers).\n"
+        f"Messages a second, and the server's CPU seconds for a million ({CPU.unit}): medians of "
+        f"{found.rounds} rounds, peers in turns.\n{made(found)}, commit {found.commit}{earlier}. "
+        f"[All {len(found.rows)} loads](bench/results/peers.html), "
+        "[how to read them](bench/README.md#beside-its-peers).\n"
     )
     return "\n".join([HEADING, "", text, *table, "", ""])
 
