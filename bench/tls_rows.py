@@ -52,7 +52,7 @@ from rmq.load.run import connect, measure, open_producer
 
 SENDS_S = 1_000.0  # a second, whatever the answers take
 SENDERS = 4
-AT_ONCE = 8  # as when clients come back: one alone would pay for its threads' sleep, too
+AT_ONCE = 8  # as when clients come back
 
 
 @contextmanager
