@@ -86,11 +86,8 @@ def _pass_damage(segment: Segment, scan: SegmentScan, what: str, followed: bool)
     behind = next_record(segment, at + 1)
     if behind < 0 and not followed:
         return False
-    try:
-        record_at(segment.data, at, segment.start + at)
+    if _found_at(segment, at) is not None:
         return True  # it was being written
-    except ProtocolError:
-        pass
     scan.end = behind if behind >= 0 else segment.size
     scan.damaged.append(DamagedPlace(at, scan.end - at, what))
     return True

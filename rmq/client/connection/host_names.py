@@ -12,8 +12,8 @@ server, holds up other look-ups and no other chore. What is an address itself is
 
 from __future__ import annotations
 
+import ipaddress
 import logging
-import socket
 import threading
 
 from cext.client.engine import Engine
@@ -25,13 +25,11 @@ log = logging.getLogger("rmq.client")
 
 def is_name(host: str) -> bool:
     """Whether it is no address itself."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host.partition("%")[0])
-        except (OSError, ValueError):
-            continue
-        return False
-    return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 class HostNames:
