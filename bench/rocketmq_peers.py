@@ -9,6 +9,7 @@ sends. Of both the broker and the name server count; those of ours are one proce
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from follow_load import Follow
@@ -18,7 +19,7 @@ from servers import Ours
 
 import rmq
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.load import control
@@ -29,6 +30,7 @@ from tools.peers.cache import APACHE_VERSION
 
 LIST_TOPICS = 200  # of a request that creates them
 FILL_BATCH = 32
+ROUTE_PATIENCE_S = 180.0
 
 
 class RocketmqPeer(Peer):
@@ -55,6 +57,7 @@ class RocketmqPeer(Peer):
     def load(self, shape: Shape) -> Load:
         names = [shape.name if n == 0 else f"{shape.name}-{n}" for n in range(shape.topics)]
         self.create_topics(names, shape.queues)
+        self.await_route(names[-1])
         queues = [target.queue for target in
                   control.find_queues(self.name_server, names, shape.queues)]  # fmt: skip
         if shape.filled and not shape.once:
@@ -72,6 +75,22 @@ class RocketmqPeer(Peer):
                 ]  # fmt: skip
                 body = fastjson.dumps({"topicConfigList": items})
                 broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body, timeout=60)
+
+    def await_route(self, topic: str) -> None:
+        """Apache's name server takes whole tables of 10,000 topics one after the other, and
+        answers nobody meanwhile: longer than a client would wait for it."""
+        with Connection(self.name_server) as name_server:
+            fields = {"topic": topic}
+            until = time.monotonic() + ROUTE_PATIENCE_S
+            while True:
+                reply = name_server.ask(
+                    RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, timeout=ROUTE_PATIENCE_S
+                )
+                if reply.code == ResponseCode.SUCCESS:
+                    return
+                if time.monotonic() > until:
+                    raise TimeoutError(f"no route to {topic} in {ROUTE_PATIENCE_S:.0f} s")
+                time.sleep(0.1)
 
     def fill(self, queues: list[Queue], shape: Shape) -> None:
         frames = send_frames(queues, SendShape(shape.body_bytes, batch=FILL_BATCH))
