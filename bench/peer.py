@@ -48,6 +48,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     beside: float = 0.0  # messages a second that a producer sends beside the reads
     ordered: bool = False  # all messages of a queue are read in the order they were sent
     sync: bool = False  # an answer says that the message is on the disk
+    free: bool = False  # load and servers share all processors, where a client wants more than one
     paced: bool = True  # there are latencies, too
     pace: float = 0.0  # messages a second of those; 0: half of what the slowest can do
 

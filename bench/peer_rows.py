@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 import msgspec
 from cold import Cold
@@ -20,6 +21,7 @@ from comparison import Cell, Row, Server, Turn, common_pace
 from peer import Load, NotOffered, Peer, Shape
 from rounds import in_turns
 from rows import Bench
+from servers import placed_on
 
 PACE_SHARE = 0.5  # of the slowest peer's rate: what all of them can keep
 TAIL_PACE = 10_000.0
@@ -56,8 +58,9 @@ def send_shapes() -> list[Shape]:
         *sends("large", "1 connection, 4 open sends", 1, 4, (64 * KIB, MEGABYTE)),
         Shape(name="topics", title="10,000 topics, 1 connection, 64 open sends, 256 B", window=64,
               topics=10_000, queues=1),
-        *[Shape(name=f"java-{size}", title=f"Java client, 64 threads, 1 connection, {size} B",
-                kind="java", window=64, body_bytes=size) for size in (256, KIB)],
+        *[Shape(name=f"java-{size}", kind="java", window=64, body_bytes=size, free=True,
+                title=f"Java client, 64 threads, 1 connection, shared processors, {size} B")
+          for size in (256, KIB)],
     ]  # fmt: skip
 
 
@@ -181,6 +184,9 @@ def measured(
     """The row, and what the peers were when it was measured."""
     row = Row(shape.name, shape.title, msgspec.to_builtins(shape))
     with ExitStack() as until:
+        if shape.free:
+            until.enter_context(placed_on(bench.all_cpus))
+            bench = replace(bench, cpus=bench.all_cpus)
         found = [Contender(make(bench, shape.sync), shape, until) for make in peers]
         for each in found if shape.kind != "cold" else ():  # whose turns warm by themselves
             each.warm(bench.warm_s_max)

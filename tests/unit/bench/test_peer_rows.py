@@ -4,9 +4,11 @@ The peers are made here, of no server: what is looked at is the order of a row. 
 tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
 """
 
+import os
 import re
 from pathlib import Path
 
+import msgspec
 import page
 import peers
 import pytest
@@ -14,6 +16,7 @@ from comparison import Cell, Comparison, Row, Server, Turn
 from peer import Foreign, Load, NotOffered, Peer, Shape, without_paths
 from peer_rows import SHAPES, measured
 from rows import Bench
+from servers import placed_on
 
 
 class Made(Load):
@@ -197,3 +200,26 @@ def test_a_run_that_goes_on_keeps_rows_without_an_error() -> None:
     assert found.rows[1].measured == "earlier, commit 123"
     assert found.servers == before.servers
     assert "Measured 2026-01-02T03:04, commit abcdef012345:\n1 x 64." in page.html(found)
+
+
+def test_a_free_shape_gives_load_and_servers_all_processors(tmp_path: Path) -> None:
+    everywhere = os.sched_getaffinity(0)
+    first, *others = sorted(everywhere)
+    found: list[set[int]] = []
+
+    class Seen(Fake):
+        def start(self) -> None:
+            super().start()
+            found.append(set(self.bench.places(self.sync)))
+
+        def load(self, shape: Shape) -> Load:
+            found.append(os.sched_getaffinity(0))
+            return super().load(shape)
+
+    bench = Bench(tmp_path, 1, 1.0, cpus=others or [first], all_cpus=sorted(everywhere))
+    shape = Shape(name="x", title="X", paced=False)
+    with placed_on([first]):
+        for is_free in (False, True):
+            measured(msgspec.structs.replace(shape, free=is_free), bench, [peer([], "one", Seen)])
+        assert os.sched_getaffinity(0) == {first}
+    assert found == [set(others) or {first}, {first}, everywhere, everywhere]
