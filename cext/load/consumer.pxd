@@ -1,5 +1,10 @@
 # Consumer: pulls, a resting loop (resting_loop.pxd). One open pull per queue, as a RocketMQ client
-# has it; queues spread over connections.
+# has it. Connections are given the queues in turn: a client has one to a broker, on which the
+# pulls of all its queues are open, told apart by their opaques (peer.pxd). What is asked after the
+# answers of one recv leaves with one send.
+#
+# Example, 2 groups that read queues x and y, each over a connection of its own: frames of x by
+# group 0, x by 1, y by 0, y by 1, and two connections.
 #
 # After an answer the same queue is asked again from nextBeginOffset. What ends a queue's round:
 #   first_offset .. end_offset given and reached   rewind: starts over; else done

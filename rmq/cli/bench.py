@@ -120,7 +120,10 @@ def latency(**given: Any) -> None:
 @click.option("--loop", is_flag=True, help="Start over when all is read (measures cached reads).")
 @click.option("--check-crc", is_flag=True, help="Compute the checksum of every body.")
 def consumer(**given: Any) -> None:
-    """Pull: one open pull per queue, every answer walked record by record."""
+    """Pull: one open pull per queue, every answer walked record by record.
+
+    One connection has all of them, as that of a client; several are given the queues in turn.
+    """
     try:
         run_pulls(given)
     except (OSError, ValueError) as error:

@@ -107,6 +107,16 @@ def test_what_was_sent_is_popped_and_acknowledged(tmp_path):
     assert (again["messages"], again["failures"]) == (0, {})
 
 
+def test_what_was_sent_is_pulled_on_one_connection_or_as_many_as_are_asked_for(tmp_path):
+    with broker_process(tmp_path, ["--set", "mappedFileSizeCommitLog=16777216"]) as broker:
+        where = ("-n", broker.namesrv, "--duration", 60, "--warmup", 0, "--json", "--count", 2000)
+        rmq_bench("batch", *where, "--batch", 10)
+        for more, connections in (((), 1), (("-c", 3), 3), (("--connections", 20), 8)):
+            pulled = json.loads(rmq_bench("consumer", *where, *more).stdout)
+            assert (pulled["messages"], pulled["failures"], pulled["skipped"]) == (2000, {}, 0)
+            assert pulled["live_connections"] == connections
+
+
 @pytest.mark.parametrize("command", ["producer", "batch", "latency", "consumer", "pop"])
 def test_a_broker_that_is_not_there_is_named(command):
     port = free_port()

@@ -5,6 +5,8 @@ refused, doubled, cut off. What this cannot show: speed.
 """
 
 import re
+import select
+import socket
 import time
 
 import pytest
@@ -277,6 +279,47 @@ def test_every_queue_is_read_to_its_end(binary, connections):
     assert (stats["failures"], stats["skipped"]) == ({}, 0)
     assert stats["body_bytes"] == stats["messages"] * 4
     assert loop.next_offsets() == [100, 100, 64]
+
+
+def sent(loop, broker):
+    """What the loop's next send brings, whose socket keeps sends apart."""
+    until = time.monotonic() + HANG_S
+    while not select.select([broker], [], [], 0)[0]:
+        assert loop.run(1000) and time.monotonic() < until, loop.stats()
+    frames, commands = broker.recv(1 << 16), []
+    while frames:
+        end = 4 + int.from_bytes(frames[:4], "big")
+        commands.append(remoting.decode(frames[4:end]))
+        frames = frames[end:]
+    return commands
+
+
+def test_a_connection_has_the_pulls_of_its_queues_open_and_what_is_due_at_once_is_one_send():
+    script = QueueOfRecords(40)
+    ours, broker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, broker:
+        ours.setblocking(False)
+        loop = Consumer(pull_frames(QUEUES), [ours], [(0, None)] * 3, stop_at_tail=True)
+        for offset in (0, 32, 40):
+            pulls = sent(loop, broker)
+            assert len({pull.opaque for pull in pulls}) == 3
+            replies = [reply for pull in reversed(pulls) for reply in script(pull)]
+            assert set(script.asked) == {(q.topic, str(q.queue_id), offset) for q in QUEUES}
+            script.asked.clear()
+            broker.send(b"".join(map(remoting.encode, replies)))
+        stats = run_out(loop)
+    assert (stats["messages"], stats["requests"], stats["failures"]) == (120, 9, {})
+
+
+def test_connections_are_given_the_queues_in_turn():
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    queues = [Queue("a", number) for number in range(5)]
+    with pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]:
+        for ours, _ in pairs:
+            ours.setblocking(False)
+        loop = Consumer(pull_frames(queues), [ours for ours, _ in pairs], [(0, None)] * 5)
+        asked = [[pull.fields["queueId"] for pull in sent(loop, broker)] for _, broker in pairs]
+    assert asked == [["0", "2", "4"], ["1", "3"]]
 
 
 def unique_key(due_ns: int) -> bytes:
