@@ -107,9 +107,9 @@ def groups(bench: Bench, size: int) -> Iterator[Sliced]:
         for name in names:
             control.subscribe(control_connection, name, [queues[0].topic])
         ranges = [control.queue_range(control_connection, queue) for queue in queues]
-        frames = pull_frames(queues, names, suspend_ms=0)
+        frames = pull_frames(queues * size, [name for name in names for _ in queues], suspend_ms=0)
         sockets = [connect(ours.address) for _ in range(READ_CONNECTIONS)]
-        offsets = [each for _ in names for each in ranges]
+        offsets = ranges * size
         yield Sliced(bench, ours, Consumer(frames, sockets, [*offsets], rewind=True))
 
 

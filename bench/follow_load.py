@@ -4,9 +4,9 @@
     load.turn(3.0, rate=10_000.0)      a Turn; its latencies are from when a message was due until
                                        its pull's answer is there
 
-The consumer has a connection and an open pull for each queue, which the broker holds until there is
-something. In a row of order it holds the lock of its queues, as a client does that consumes in
-order. A turn ends when all that was stored has come; each has a connection and a place of its own.
+The consumer has one connection, and on it an open pull for each queue, which the broker holds until
+there is something. In a row of order it holds the lock of its queues, as one does that consumes
+in order. A turn ends when all that was stored has come; each has a place of its own.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Follow(Read):
                 self.lock(connection, group)
             ends = [control.queue_range(connection, queue)[1] for queue in self.queues]
             frames = pull_frames(self.queues, group, PULL_BATCH, suspend_ms=SUSPEND_MS)
-            sockets = [connect(self.peer.address) for _ in ends]
+            sockets = [connect(self.peer.address)]
             yield Consumer(frames, sockets, [(end, None) for end in ends], end_to_end=end_to_end)
 
     def lock(self, connection: Connection, group: str) -> None:

@@ -15,7 +15,7 @@ from tools.peers.nats import VERSION, Nats
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ()),
     "follow": ("follow", ("an ordered consumer",)),
-    "pull": ("read", ("an ordered consumer for each connection reads all of the stream",)),
+    "pull": ("read", ("ordered consumers on one connection, as many as queues, each reads all",)),
     "pop": ("work", ("one consumer for all connections; an ack for each message, not answered",)),
 }
 NO_SUCH = {
@@ -49,16 +49,19 @@ class NatsPeer(Foreign):
         mode, notes = MODES[shape.kind]
         if mode == "send" and shape.batch > 1:
             mode, notes = "batch", ("atomic batches: all of it is stored or nothing",)
-        connections, window = shape.connections, shape.window
+        connections, consumers, window = shape.connections, 1, shape.window
         if shape.ordered:
             window = ORDERED_OPEN
             notes = (f"{window} are open: a stream keeps the order of a connection",)
         if mode == "read" and shape.groups > 1:
             connections = shape.groups
+            notes = ("an ordered consumer for each group, with a connection of its own",)
         elif shape.once:  # a second one would find in memory what the first one has read
-            connections, notes = 1, ("one ordered consumer reads the stream",)
+            notes = ("one ordered consumer reads the stream",)
+        elif mode == "read":
+            consumers = shape.queues
         process = self.program.load(
-            shape.name, mode=mode, connections=connections,
+            shape.name, mode=mode, connections=connections, consumers=consumers,
             window=window, bytes=shape.body_bytes, batch=shape.batch,
             subjects=shape.topics * shape.queues, once=int(shape.once),
             fill=0 if shape.once else shape.filled,

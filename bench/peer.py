@@ -37,12 +37,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     kind: str = "send"  # of rocketmq_loads.py, "follow" or "cold"
     body_bytes: int = 256
-    connections: int = 1
+    connections: int = 1  # that send, or pop; who pulls has one for each group
     window: int = 1  # open requests of a connection
     batch: int = 1  # messages of a request, or of an answer to a pull; 0: as many as are usual
     topics: int = 1
     queues: int = QUEUES  # of a topic
-    groups: int = 1  # that read, each of them all
+    groups: int = 1  # that read, each of them all, by one consumer
     filled: int = 0  # messages that are there before
     once: bool = False  # they have been there for long, and are read once
     beside: float = 0.0  # messages a second that a producer sends beside the reads

@@ -20,7 +20,7 @@ from cold import Cold
 from comparison import Cell, Row, Server, Turn, common_pace
 from peer import Load, NotOffered, Peer, Shape
 from rounds import in_turns
-from rows import Bench
+from rows import QUEUES, Bench
 from servers import placed_on
 
 PACE_SHARE = 0.5  # of the slowest peer's rate: what all of them can keep
@@ -64,13 +64,16 @@ def send_shapes() -> list[Shape]:
     ]  # fmt: skip
 
 
+CONSUMER = f"one consumer of {QUEUES} queues"  # with one connection
+
+
 def reads(size: int) -> list[Shape]:
     """Of what is in memory, and of what comes."""
     memory = Shape(
-        name=f"pull-{size}", title=f"pulls of 32 from memory, 8 connections, {size} B", kind="pull",
-        connections=8, batch=32, body_bytes=size, filled=200_000, paced=False,
+        name=f"pull-{size}", title=f"pulls of 32 from memory, {CONSUMER}, {size} B", kind="pull",
+        batch=32, body_bytes=size, filled=200_000, paced=False,
     )  # fmt: skip
-    usual = f"reads from memory, fetches of the client's own size, {size} B"
+    usual = f"reads from memory, fetches of the client's own size, {CONSUMER}, {size} B"
     return [
         memory,
         msgspec.structs.replace(memory, name=f"read-{size}", title=usual, batch=0),
@@ -87,11 +90,10 @@ def read_shapes() -> list[Shape]:
         *reads(KIB),
         Shape(name="ordered", title="sends in order to 1 queue, a consumer follows in order, 256 B",
               kind="follow", queues=1, ordered=True),
-        Shape(name="fan-out", title="4 groups pull all of it, from memory, 256 B", kind="pull",
-              connections=8, groups=4, batch=32, filled=200_000, paced=False),
-        Shape(name="cold", title="reads from cold pages, a producer beside them, 1024 B",
-              kind="cold", connections=8, batch=0, body_bytes=KIB, filled=1_000_000,
-              beside=1000.0, paced=False),
+        Shape(name="fan-out", title=f"pulls of 32 from memory, 4 groups, each {CONSUMER}, 256 B",
+              kind="pull", groups=4, batch=32, filled=200_000, paced=False),
+        Shape(name="cold", title=f"reads from cold pages, {CONSUMER}, a producer beside it, 1024 B",
+              kind="cold", batch=0, body_bytes=KIB, filled=1_000_000, beside=1000.0, paced=False),
         Shape(name="pop", title="pops of 32 with acks, 8 connections, 256 B", kind="pop",
               connections=8, batch=32, filled=1_000_000, paced=False),
     ]  # fmt: skip

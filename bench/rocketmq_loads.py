@@ -1,7 +1,7 @@
 """Loads of a broker that speaks RocketMQ's protocol: the C loop of `rmq bench`, and a Java program.
 
 send          as many as go, or on a schedule
-pull          all that is there, by one group or several, over and over
+pull          all that is there, by one group or several of a consumer each, over and over
 pop           all that is there, each turn by a new group, with an ack for each pop
 delay         delay level 1; a turn ends when all of its messages have come
 transaction   half messages, then their commits; likewise
@@ -131,16 +131,19 @@ class Read(Looped):
 
 
 class Pulls(Read):
-    """A connection for each queue and group."""
+    """A consumer in each group: one connection, on which a pull of each queue is open."""
 
     @contextmanager
     def loop(self, rate: float, seconds: float) -> Iterator[Consumer]:
         groups = [f"{GROUP}-{number}" for number in range(self.shape.groups)]
         with self.subscribed(groups) as connection:
             ranges = [control.queue_range(connection, queue) for queue in self.queues]
-            frames = pull_frames(self.queues, groups, self.shape.batch or PULL_BATCH, suspend_ms=0)
-            offsets = [each for _ in groups for each in ranges]
-            sockets = [connect(self.peer.address) for _ in offsets]
+            # The loop deals what it reads out to the connections in turn: a group gets its own.
+            queues = [queue for queue in self.queues for _ in groups]
+            offsets = [each for each in ranges for _ in groups]
+            batch = self.shape.batch or PULL_BATCH
+            frames = pull_frames(queues, groups * len(self.queues), batch, suspend_ms=0)
+            sockets = [connect(self.peer.address) for _ in groups]
             yield Consumer(frames, sockets, [*offsets], rewind=not self.shape.once)
 
 

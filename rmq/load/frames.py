@@ -120,12 +120,12 @@ def pull_frames(
     tags: str = "*",
     credentials: Credentials | None = None,
 ) -> FrameSet:
-    """One pull template per queue, of each group in turn; the queue offset is inserted when a frame
-    is rendered, and the frame is signed then."""
+    """One pull template per queue, by one group or a group each; the queue offset is inserted when
+    a frame is rendered, and the frame is signed then."""
+    groups = [group] * len(queues) if isinstance(group, str) else group
     made = [
         _pull_frame(queue, each, batch, suspend_ms, binary, tags, credentials)
-        for each in ([group] if isinstance(group, str) else group)
-        for queue in queues
+        for queue, each in zip(queues, groups, strict=True)
     ]
     return _signed_set(made, binary, batch, credentials)
 

@@ -144,6 +144,16 @@ def test_a_pull_offset_of_any_length_keeps_the_frame_well_formed(binary, offset)
     assert command.fields["queueOffset"] == str(offset) and command.fields["queueId"] == "7"
 
 
+def test_a_pull_has_the_group_that_is_given_for_it():
+    frames = pull_frames([Queue("a", 0), Queue("a", 0), Queue("b", 7)], ["x", "y", "x"])
+    found = [remoting.decode(frames.render_one(at, 10_000_000, 0)[4:]) for at in range(3)]
+    assert [(each.fields["topic"], each.fields["consumerGroup"]) for each in found] == [
+        ("a", "x"), ("a", "y"), ("b", "x"),
+    ]  # fmt: skip
+    with pytest.raises(ValueError):
+        pull_frames([Queue("a", 0)], ["x", "y"])
+
+
 @pytest.mark.parametrize(
     ("frame", "unique"),
     [

@@ -1,7 +1,7 @@
 // nats_load: messages into a JetStream stream, or out of it, by the official client, in turns.
 //
 //	nats_load -url nats://127.0.0.1:4222 -stream bench -connections 1 -window 64 -bytes 256
-//	nats_load -url nats://127.0.0.1:4222 -stream bench -mode read -connections 8 -fill 200000
+//	nats_load -url nats://127.0.0.1:4222 -stream bench -mode read -consumers 8 -fill 200000
 //
 // It makes the stream, writes a line, and then does a turn for each line "SECONDS RATE" it reads,
 // and writes what it counted as a line of JSON. The end of its input ends it.
@@ -12,7 +12,8 @@
 // batch: of so many messages (-batch), which are stored together or not at all; one answer for all.
 // follow: sends, and an ordered consumer that reads them as they come; latencies are from when a
 // message was due until it is there.
-// read: the stream from its first message on, over and over, by ordered consumers.
+// read: the stream from its first message on, over and over, by ordered consumers, of which each
+// connection has -consumers.
 // work: the same by one consumer for all connections, which ask for -batch messages at a time and
 // acknowledge each.
 package main
@@ -46,11 +47,11 @@ const answerWait = 30 * time.Second
 const threads = 4
 
 type options struct {
-	url, stream, mode                                       string
-	connections, window, bytes, batch, subjects, fill, once int
+	url, stream, mode                                                  string
+	connections, consumers, window, bytes, batch, subjects, fill, once int
 }
 
-// One connection's share of a turn.
+// What one connection, or one consumer of several, has in a turn.
 type share struct {
 	messages  int
 	failures  map[string]int
@@ -87,6 +88,7 @@ func run() error {
 	flag.StringVar(&o.stream, "stream", "bench", "its subjects are STREAM.0, STREAM.1 ...")
 	flag.StringVar(&o.mode, "mode", "send", "send, batch, follow, read or work")
 	flag.IntVar(&o.connections, "connections", 1, "of one client each")
+	flag.IntVar(&o.consumers, "consumers", 1, "of a connection that reads")
 	flag.IntVar(&o.window, "window", 1, "open messages, or batches, of a connection")
 	flag.IntVar(&o.bytes, "bytes", 256, "of a body")
 	flag.IntVar(&o.batch, "batch", 32, "messages of a batch")
@@ -158,7 +160,11 @@ func open(o options) (*load, error) {
 // ---- a turn
 
 func (l *load) turn(seconds, rate float64) result {
-	shares := make([]share, len(l.streams))
+	loops := len(l.streams)
+	if l.mode == "read" {
+		loops *= l.consumers
+	}
+	shares := make([]share, loops)
 	queue, err := l.workQueue()
 	if err != nil {
 		return result{Failures: map[string]int{err.Error(): 1}}
@@ -170,7 +176,7 @@ func (l *load) turn(seconds, rate float64) result {
 	begin := time.Now()
 	end := begin.Add(time.Duration(seconds * float64(time.Second)))
 	var all sync.WaitGroup
-	for i := range l.streams {
+	for i := range shares {
 		shares[i].failures = map[string]int{}
 		all.Add(1)
 		go func() {
@@ -184,7 +190,7 @@ func (l *load) turn(seconds, rate float64) result {
 			}
 			switch l.mode {
 			case "read":
-				l.read(i, end, &shares[i])
+				l.read(i%len(l.streams), end, &shares[i])
 			case "work":
 				l.work(i, queue, end, &shares[i])
 			case "batch":
