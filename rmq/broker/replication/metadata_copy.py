@@ -8,8 +8,9 @@ RocketMQ's all is asked for each syncControllerMetadataPeriod.
     accounts: of a master of rmq, by 906 once more; not in plain text to another machine
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
-request; what this slave cannot read stays as it is here, as the master has it. Offsets are taken
-also where they are lower than ours: a reset at the master is one here.
+request; what this slave cannot read stays as it is here, as the master has it: of a topic that was
+never read its queues, which make it should this slave lead. Offsets are taken also where they are
+lower than ours: a reset at the master is one here.
 """
 
 from __future__ import annotations
@@ -320,7 +321,8 @@ class MetadataCopy:
         end = max((end for end, _ in unseen.values()), default=0)
         in_queues = await _up_to(self._dispatched, end)
         seen = {topic: mark for topic, mark in unseen.items() if mark[0] <= in_queues}
-        await self._context.topics.copy(table, self._asked_at, seen)
+        unread = {str(name) for name in content["topicConfigTable"]} - table.keys()
+        await self._context.topics.copy(table, self._asked_at, seen, unread)
         if len(seen) < len(unseen):
             raise Unreached(
                 f"a topic was deleted when the master's log ended at {end}, which the queues here "

@@ -81,6 +81,7 @@ class TopicTable:
         self._created: set[str] = set()  # made by this shard itself, and not known everywhere yet
         self._kept_from: dict[str, int] = {}  # of those that a slave deletes: see copy()
         self._copied_at = 0  # where the log ended when a master's table was copied last
+        self._unread: frozenset[str] = frozenset()  # of the master's, and none here: see copy()
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
@@ -194,13 +195,15 @@ class TopicTable:
         from the master; they are saved when this returns, which says whether there were any. Else
         nobody could read their messages, and the old master, once it is back, would delete its own
         copy with the topic. What ends below where this log was when the table was copied last, or
-        the topic deleted, is of one that the master had deleted: replay makes queues of all."""
+        the topic deleted, is of one that the master had deleted: replay makes queues of all. But
+        not of one that the master had and that could not be read here."""
         lone = self._lone()
         self._forget(lone)
         found = {
             name: queues
             for name, (queues, end) in lone.items()
-            if end >= max(self._copied_at, self._deleted.end_of(name))
+            if end >= self._deleted.end_of(name)
+            and (end >= self._copied_at or name in self._unread)
         }
         for name, queues in found.items():
             if name not in self._topics:  # else it could not be saved the last time
@@ -235,7 +238,7 @@ class TopicTable:
         self._deleted.add({
             name: self._copied_at
             for name, (_, end) in lone.items()
-            if self._deleted.end_of(name) <= end < self._copied_at
+            if self._deleted.end_of(name) <= end < self._copied_at and name not in self._unread
         })  # fmt: skip
 
     async def saved(self) -> None:
@@ -350,11 +353,13 @@ class TopicTable:
         topics: Mapping[str, TopicConfig],
         log_end: int,
         unseen: Mapping[str, tuple[int, int]] | None = None,
+        unread: Iterable[str] = (),
     ) -> None:
         """Makes this table, a slave's, the master's; returns when file and reactor have it.
         log_end: where the log here ended before the master was asked. What comes behind of a topic
         that is deleted can be of another one, made since under the name: it stays. unseen: the
-        log here has what they are about."""
+        log here has what they are about. unread: topics of the master's that are not among
+        `topics`, as what they are cannot be read here: their queues stay."""
         if unseen:
             lone = self._lone()
             for name, (end, _) in unseen.items():
@@ -374,7 +379,7 @@ class TopicTable:
                 log.info("topic as the master has it: %s", topic)
         await self._settled()
         is_first = self._copied_at == 0
-        self._copied_at = log_end
+        self._copied_at, self._unread = log_end, frozenset(unread)
         if is_first:  # later deletions are heard of
             self._forget(self._lone())
         await self._deleted.saved()

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from support.broker_client import BrokerClient
@@ -24,11 +25,13 @@ from support.name_server import in_loop, name_server
 from support.queue_mappings import detail, item
 from support.waiting import until
 
+from rmq.broker.replication import metadata_copy
 from rmq.broker.replication.ha_port import is_replica
 from rmq.broker.replication.master_search import MasterSearch
 from rmq.broker.replication.metadata_copy import MetadataCopy
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import load_properties
-from rmq.errors import ConfigError
+from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError
@@ -312,6 +315,41 @@ async def test_what_a_slave_cannot_read_of_a_table_is_not_deleted(tmp_path: Path
         assert [each.body for each in records(slave, "t")] == [b"kept"]
         assert slave.groups.all().get("t") == group and "u" not in slave.groups
         assert slave.queue_mappings.all() == mappings
+
+
+@in_loop
+async def test_a_topic_that_a_new_slave_never_could_read_is_there_when_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages are in the log here: it counts as deleted neither at the first copy nor then."""
+
+    class Reader:
+        @staticmethod
+        def of(members: Mapping[str, Any]) -> TopicConfig:
+            if members.get("topicName") == "t":
+                raise ProtocolError("it is of another release")
+            return TopicConfig.of(members)
+
+    monkeypatch.setattr(metadata_copy, "TopicConfig", Reader)
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+    ):
+        for name in ("t", "u"):
+            await client.call(17, topic=name, **TOPIC)
+            assert (await client.send(name, b"kept", queue=2)).code == SUCCESS
+        await client.call(215, topic="u")
+        async with slave_of(master, tmp_path / "s") as slave:
+            exchange = master.replication.exchange
+            for _ in range(2):
+                await until(lambda: exchange.has(1, exchange.counts(("topics",))))
+                assert "t" not in slave.topics and slave.topics.deleted().keys() == {"u"}
+                await client.call(17, topic="another", **TOPIC)
+            await until(lambda: "another" in slave.topics)
+            assert await slave.topics.make_for_queues()
+            assert slave.topics.all()["t"].read_queues == 3 and "u" not in slave.topics
+            assert slave.topics.deleted().keys() == {"u"}
+            assert [each.body for each in records(slave, "t", 2)] == [b"kept"]
 
 
 @in_loop
