@@ -7,8 +7,9 @@ Where no controller leads, nothing else tells two logs apart: what a master lost
 slave may have, and when the master's log is as long again, other bytes are at those offsets. The
 slave would acknowledge them unseen.
 
-The bytes are read from the file, at most TAIL_BYTES and of one segment. RocketMQ's brokers neither
-say nor look.
+The bytes are read from the file, at most TAIL_BYTES and of one segment. What fills a segment behind
+the head of its BLANK is no part of the log, and of either file what was there before: a log that
+ends with a segment is compared up to that head. RocketMQ's brokers neither say nor look.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import os
 import zlib
 
 from rmq.config import Settings
+from rmq.format.message import MAGIC_BLANK
 
 TAIL_BYTES = 4096
+RECORD_REST_MAX = 1 << 17  # of a record, beside its body
+_MAGIC = MAGIC_BLANK.to_bytes(4, "big")
 DIGITS_MAX = 19
 
 
@@ -27,9 +31,27 @@ def tail_of(settings: Settings, log_range: tuple[int, int]) -> str:
     start, end = log_range
     if start >= end:
         return ""
+    end = _end_of_data(settings, start, end)
     segment = settings.mappedFileSizeCommitLog
     first = max(start, (end - 1) // segment * segment, end - TAIL_BYTES)
     return f"{first} {end} {_crc(settings, first, end)}"
+
+
+def _end_of_data(settings: Settings, start: int, end: int) -> int:
+    """Behind the head of the BLANK that the log ends with, if it does. It begins less than a record
+    before the end, and says how far that is; of several the first: filler may be of a segment that
+    was used before, with its BLANK."""
+    segment: int = settings.mappedFileSizeCommitLog
+    if end % segment:
+        return end
+    first: int = max(start, end - segment, end - settings.maxMessageSize - RECORD_REST_MAX)
+    data = _read(settings, first, end)
+    magic = data.find(_MAGIC, 4)
+    while magic >= 0:
+        if int.from_bytes(data[magic - 4 : magic], "big") == len(data) - magic + 4:
+            return first + magic + 4
+        magic = data.find(_MAGIC, magic + 1)
+    return end
 
 
 def tail_fault(settings: Settings, log_range: tuple[int, int], text: str) -> str:
@@ -57,10 +79,15 @@ def tail_fault(settings: Settings, log_range: tuple[int, int], text: str) -> str
 
 
 def _crc(settings: Settings, first: int, end: int) -> int:
+    return zlib.crc32(_read(settings, first, end))
+
+
+def _read(settings: Settings, first: int, end: int) -> bytes:
+    """Of one segment."""
     segment = settings.mappedFileSizeCommitLog
     at = first // segment * segment
     descriptor = os.open(settings.commit_log_directory / f"{at:020d}", os.O_RDONLY)
     try:
-        return zlib.crc32(os.pread(descriptor, end - first, first - at))
+        return os.pread(descriptor, end - first, first - at)
     finally:
         os.close(descriptor)

@@ -6,12 +6,14 @@ With brokers: test_replicas.py.
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
 
 from rmq.broker.replication.log_tail import TAIL_BYTES, tail_fault, tail_of
 from rmq.config import Settings, load_properties
+from rmq.format.message import MAGIC_BLANK
 
 SEGMENT = 1 << 20
 BYTES = random.Random(1).randbytes(2 * SEGMENT)
@@ -36,6 +38,33 @@ def test_the_same_bytes_fit_and_others_do_not(tmp_path: Path, end: int) -> None:
     other[end - 1] ^= 1
     assert "has other bytes" in tail_fault(log(tmp_path / "o", bytes(other)), (0, end), text)
     assert "beyond the master's end" in tail_fault(master, (0, end - 1), text)
+
+
+def blank(left: int) -> bytes:
+    return struct.pack(">iI", left, MAGIC_BLANK)
+
+
+@pytest.mark.parametrize("at", [SEGMENT - 8, SEGMENT - 100, SEGMENT - 60_000])
+def test_what_fills_a_segment_is_not_compared(tmp_path: Path, at: int) -> None:
+    """Behind a BLANK's head each file has what was there: zeros, or records of a segment that was
+    used before, with the BLANK of that one."""
+    data = bytearray(BYTES[:at])
+    data[-500:-492] = blank(7)  # of a body, say
+    stale = bytearray(BYTES[: SEGMENT - 50] + blank(50) + BYTES[SEGMENT - 42 : SEGMENT])
+    fillers = bytes(SEGMENT - at - 8), bytes(stale[at + 8 :])
+    new, used = (
+        log(tmp_path / name, bytes(data) + blank(SEGMENT - at) + filler + BYTES[SEGMENT:])
+        for name, filler in zip("nu", fillers, strict=True)
+    )
+    for slave, master in ((new, used), (used, new)):
+        text = tail_of(slave, (0, SEGMENT))
+        assert text.split(" ")[1] == str(at + 8)
+        assert tail_fault(master, (0, SEGMENT), text) == ""
+        assert tail_fault(master, (0, 2 * SEGMENT), text) == ""
+        assert "beyond the master's end" in tail_fault(master, (0, at), text)
+    data[-1] ^= 1
+    other = log(tmp_path / "o", bytes(data) + blank(SEGMENT - at) + fillers[0] + BYTES[SEGMENT:])
+    assert "has other bytes" in tail_fault(other, (0, SEGMENT), text)
 
 
 def test_what_left_the_masters_log_is_compared_by_nobody(tmp_path: Path) -> None:
