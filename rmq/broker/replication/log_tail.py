@@ -21,7 +21,7 @@ from rmq.config import Settings
 from rmq.format.message import MAGIC_BLANK
 
 TAIL_BYTES = 4096
-RECORD_REST_MAX = 1 << 17  # of a record, beside its body
+REST_BYTES_MAX = 1 << 17  # of a record, beside its body
 _MAGIC = MAGIC_BLANK.to_bytes(4, "big")
 DIGITS_MAX = 19
 
@@ -44,7 +44,7 @@ def _end_of_data(settings: Settings, start: int, end: int) -> int:
     segment: int = settings.mappedFileSizeCommitLog
     if end % segment:
         return end
-    first: int = max(start, end - segment, end - settings.maxMessageSize - RECORD_REST_MAX)
+    first: int = max(start, end - segment, end - settings.maxMessageSize - REST_BYTES_MAX)
     data = _read(settings, first, end)
     magic = data.find(_MAGIC, 4)
     while magic >= 0:

@@ -8,9 +8,9 @@ RocketMQ's all is asked for each syncControllerMetadataPeriod.
     accounts: of a master of rmq, by 906 once more; not in plain text to another machine
 
 A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
-request; what this slave cannot read stays as it is here, as the master has it: of a topic that was
-never read its queues, which make it should this slave lead. Offsets are taken also where they are
-lower than ours: a reset at the master is one here.
+request; what this slave cannot read stays as it is here, as the master has it. Of a topic that it
+never could read the queues stay, and it is made for them should this slave lead. Offsets are taken
+also where they are lower than ours: a reset at the master is one here.
 """
 
 from __future__ import annotations
