@@ -6,6 +6,7 @@
     driven.gather(b"t", 0, 32, 1000)                # 1000 looks of a pull of 32 into queue 0
     driven.receive()                                # a turn up to its requests: nobody is answered
     driven.drain()                                  # turns as at a stop, until all is answered
+    driven.waits()["revive"]                        # ms that a step lets the reactor sleep
 
 DrivenCore.set_turn_records(core, 8) makes small turns, also of a core that runs.
 
@@ -78,6 +79,17 @@ cdef class DrivenCore:
         for i in range(self.core.loop.step_count):
             step = &self.core.loop.steps[i]
             out.append((step.name.decode(), step.next_wait != NULL, step.drained != NULL))
+        return out
+
+    def waits(self):
+        """How long steps let the poll sleep now, in ms, by their names; those that say so."""
+        cdef Step* step
+        cdef int i
+        out = {}
+        for i in range(self.core.loop.step_count):
+            step = &self.core.loop.steps[i]
+            if step.next_wait != NULL:
+                out[step.name.decode()] = step.next_wait(step.service)
         return out
 
     def receive(self):

@@ -48,6 +48,7 @@ cdef struct RecallTable:
 
 cdef struct TimerClock:
     int64_t now_ms
+    int64_t awaited_ms              # monotonic: what is due is not handed over since; 0: it is
     TimerHeap heap                  # owned
     RecallTable recalled
     TimerKey last                   # delivered last

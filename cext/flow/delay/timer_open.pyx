@@ -251,6 +251,7 @@ cdef void timers_resume(DelayService s) noexcept nogil:
         recall_close(&s.timers.clocks[i].recalled)      # the queue brings them again
         s.timers.clocks[i].parked_count = s.timers.clocks[i].unsealed = 0
         s.timers.clocks[i].parked.due_ms = TIMER_NEVER
+        s.timers.clocks[i].awaited_ms = 0
         s.timers.recovered.before[i] = s.timers.position.before[i]
     s.timers.recovered.fed = s.timers.position.fed
     s.timers.fed = 0

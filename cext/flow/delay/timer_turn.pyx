@@ -28,6 +28,7 @@ cdef enum:
     RETRY_MS = 100              # after the store refused
     SEAL_MS = 60000             # what was fed is in files after so long
     FETCH_POLL_MS = 2
+    LATE_LOOK_MS = 100          # at most, between two looks for what the keeper has not handed over
 
 
 cdef void set_clocks(DelayService s) noexcept nogil:
@@ -58,6 +59,7 @@ cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
         for i in range(batch.count):
             timer_heap_push(&clock.heap, &batch.entries[i])
         keeper.taken()
+        clock.awaited_ms = 0
         batch = keeper.next_batch()
 
 
@@ -221,17 +223,20 @@ cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil:
     return undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound).due_ms
 
 
-cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept nogil:
+cdef int64_t next_due(DelayService s, TimerClock* clock, const TimerKey* bound) noexcept nogil:
     """How long until the next is due, as far as is known."""
     cdef int64_t due_ms = bound.due_ms
     if clock.heap.count > 0 and clock.heap.entries[0].key.due_ms < due_ms:
         due_ms = clock.heap.entries[0].key.due_ms
     if due_ms == TIMER_NEVER:
         return TIMER_NEVER
-    # Due, but in no heap yet: the keeper is late.
+    # Due, but in no heap yet: the keeper is late. It may be so for long, where its disk is ill.
     if due_ms <= clock.now_ms and (
             clock.heap.count == 0 or not key_before(&clock.heap.entries[0].key, bound)):
-        return 1
+        if clock.awaited_ms == 0:
+            clock.awaited_ms = s.turn.now_ms
+        return min(<int64_t> LATE_LOOK_MS,
+                   max(<int64_t> 1, (s.turn.now_ms - clock.awaited_ms) // 8))
     return due_ms - clock.now_ms
 
 
@@ -246,8 +251,8 @@ cdef int32_t timer_wait(DelayService s) noexcept nogil:
         feed = max(<int64_t> 1, x.feed_again_ms - s.turn.now_ms)
         if feed == 1 or not x.ready:        # before that nothing is delivered
             return <int32_t> feed
-    left = min(next_due(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
-               next_due(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
+    left = min(next_due(s, &x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
+               next_due(s, &x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
     left = max(left, x.look_ms - s.turn.now_ms)
     return <int32_t> max(<int64_t> 0, min(left, feed))
 

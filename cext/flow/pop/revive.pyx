@@ -501,24 +501,32 @@ cdef void queue_turn(PopService s, Topic* topic, int32_t queue_id, int64_t deliv
     q.commit_offset = ring_oldest(q, q.next_offset) - 1
 
 
+cdef bint is_at_rest(PopService s) noexcept nogil:
+    """Nothing is read or revived, and an event ends that."""
+    # Control tells the delay levels last: topics, groups and offsets are there.
+    return (not s.delay.timers.started or s.delay.schedule.count == 0
+            or readahead_is_busy(&s.pops.readahead) or not s.turn.writable
+            or s.append.log.poisoned() or load_acquire_i32(&s.turn.stopping))
+
+
+cdef inline int32_t queue_count(const Topic* topic) noexcept nogil:
+    return min(topic.read_queues, <int32_t> REVIVE_QUEUES_MAX)
+
+
 cdef void revive_turn(PopService s) noexcept nogil:
     cdef Topic* topic
     cdef int64_t delivered_ms
     cdef int64_t bytes = REVIVE_BYTES
     cdef int32_t budget = READ_TURN, messages = REVIVE_TURN
     cdef int32_t count, first, i, _n
-    # Control tells the delay levels last: topics, groups and offsets are there.
-    if (not s.delay.timers.started or s.delay.schedule.count == 0
-        or readahead_is_busy(&s.pops.readahead)
-            or s.pops.look_ms > s.turn.now_ms or not s.turn.writable or s.append.log.poisoned()
-            or load_acquire_i32(&s.turn.stopping)):
+    if is_at_rest(s) or s.pops.look_ms > s.turn.now_ms:
         return
     topic = revive_topic(s)
     if topic == NULL:
         return
     s.pops.look_ms = 0
     delivered_ms = timer_delivered_ms(s.delay)
-    count = topic.read_queues if topic.read_queues < REVIVE_QUEUES_MAX else REVIVE_QUEUES_MAX
+    count = queue_count(topic)
     first = s.pops.first if s.pops.first < count else 0
     if s.pops.queues[first].again_ms != 0:
         first = first + 1 if first + 1 < count else 0   # it read last, in vain: the next one's turn
@@ -533,37 +541,46 @@ cdef void revive_turn(PopService s) noexcept nogil:
     readahead_end(&s.pops.readahead, s.fetch.pool)
 
 
-cdef int32_t revive_wait(PopService s) noexcept nogil:
-    cdef int32_t limit_ms = NO_WAIT
-    cdef Topic* topic
-    cdef ReviveQueue* q
-    cdef CheckPoint* point
+cdef int64_t queue_wait(PopService s, ReviveQueue* q, const Queue* queue,
+                        int64_t delivered_ms) noexcept nogil:
+    """How long until there is something to do in a revive queue. What waits for the timers waits
+    for no time of its own: the turn in which they catch up looks here behind them."""
+    cdef CheckPoint* point = ring_next(q)
+    cdef bint full = q.tail - q.head >= CHECK_POINTS_MAX
     cdef int64_t left
+    if q.commit_offset > q.told_offset:
+        return 0
+    if q.again_ms > s.turn.now_ms:
+        return q.again_ms - s.turn.now_ms
+    if q.next_offset < queue.max_offset and not full:
+        return 0
+    if point == NULL:
+        return NO_WAIT
+    # Where the clock was set back that of the timers is behind the turn's.
+    left = point.revive_ms - min(s.turn.wall_ms, s.delay.schedule.clock_ms)
+    if left < 0 and not full and point.revive_ms >= delivered_ms:
+        return NO_WAIT
+    return max(<int64_t> 1, left + 1)
+
+
+cdef int32_t revive_wait(PopService s) noexcept nogil:
+    cdef int64_t limit_ms = NO_WAIT
+    cdef int64_t delivered_ms
+    cdef Topic* topic
     cdef int32_t i
-    if not s.delay.timers.started or readahead_is_busy(&s.pops.readahead) or not s.turn.writable:
-        return limit_ms
+    if is_at_rest(s):
+        return NO_WAIT
     if s.pops.look_ms > s.turn.now_ms:
-        return <int32_t> min(<int64_t> limit_ms, s.pops.look_ms - s.turn.now_ms)
+        return <int32_t> min(limit_ms, s.pops.look_ms - s.turn.now_ms)
     topic = revive_topic(s)
     if topic == NULL:
-        return limit_ms
-    for i in range(topic.queue_slots if topic.queue_slots < REVIVE_QUEUES_MAX
-                   else REVIVE_QUEUES_MAX):
-        q = &s.pops.queues[i]
-        if not q.begun or topic.queues[i] == NULL:
-            continue
-        if q.commit_offset > q.told_offset:
-            return 0
-        if q.again_ms > s.turn.now_ms:
-            limit_ms = <int32_t> min(<int64_t> limit_ms, q.again_ms - s.turn.now_ms)
-            continue
-        if q.next_offset < topic.queues[i].max_offset:
-            return 0
-        point = ring_next(q)
-        if point != NULL:
-            left = point.revive_ms - s.turn.wall_ms + 1
-            limit_ms = <int32_t> max(<int64_t> 1, min(<int64_t> limit_ms, left))
-    return limit_ms
+        return NO_WAIT
+    delivered_ms = timer_delivered_ms(s.delay)
+    for i in range(min(queue_count(topic), topic.queue_slots)):
+        if s.pops.queues[i].begun and topic.queues[i] != NULL:
+            limit_ms = min(limit_ms, queue_wait(s, &s.pops.queues[i], topic.queues[i],
+                                                delivered_ms))
+    return <int32_t> limit_ms
 
 
 cdef Step revive_step(PopService s) noexcept:

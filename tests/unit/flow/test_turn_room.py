@@ -1,7 +1,7 @@
 """What one turn has no room for waits in its place, and nobody is answered in the middle of it.
 
 Turns are made small (DrivenCore.set_turn_records). Where the order of steps matters a test makes
-them itself (Driven).
+them itself (DrivenShard).
 """
 
 from __future__ import annotations
@@ -13,72 +13,26 @@ from typing import Any
 
 import pytest
 from cext.testing.driven_core import DrivenCore
+from support.driven_shard import DrivenShard
 from support.live_broker import records, served
 from support.name_server import in_loop
 from support.popping import POP, pop_fields
 from support.shard import (
     MIB,
     REQUEST,
-    Client,
     Shard,
     bodies,
     pull,
-    readable,
     request,
     send,
     send_batch,
 )
 from support.waiting import pass_seconds, until
 
-from rmq.format.remoting import Command, decode
+from rmq.format.remoting import Command
 
 SYSTEM_BUSY = 2
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-
-
-class Driven(Shard):
-    """A shard that makes its turns when a test says so. It speaks no TLS: a connection's first
-    turn would be one that looks at its first byte."""
-
-    def __init__(self, directory: Path, records: int, **options: Any) -> None:
-        super().__init__(directory, tls=None, **options)
-        self.records = records
-        self.unread: dict[Client, bytearray] = {}
-
-    def __enter__(self) -> Driven:
-        self.core.open()
-        self.driven = DrivenCore(self.core)
-        DrivenCore.set_turn_records(self.core, self.records)
-        self.topic("t")
-        self.group("g", "t")
-        self.stopped = True  # it was never started
-        return self
-
-    def connect(self, receive_buffer: int = 0) -> Client:
-        """A client that the shard has accepted."""
-        before = self.core.stats()["connections"]
-        client = super().connect(receive_buffer)
-        while self.core.stats()["connections"] == before:
-            self.driven.turn()
-        return client
-
-    def replies(self, client: Client, count: int) -> list[Command]:
-        """The next answers, in their order, with as many turns as they need."""
-        found: list[Command] = []
-        turns = 0
-        while True:
-            got = self.unread.setdefault(client, bytearray())
-            while readable(client.socket.fileno(), 0):
-                got += client.socket.recv(MIB)
-            while len(got) >= 4 and len(got) >= 4 + (length := int.from_bytes(got[:4], "big")):
-                found.append(decode(bytes(got[4 : 4 + length])))
-                del got[: 4 + length]
-            if len(found) >= count:
-                assert len(found) == count
-                return found
-            self.driven.turn()
-            turns += 1
-            assert turns < 1000, f"{len(found)} answers of {count}"
 
 
 class SmallTurns(Shard):
@@ -98,8 +52,8 @@ class SmallTurns(Shard):
 
 
 @pytest.fixture
-def driven(tmp_path: Path) -> Iterator[Driven]:
-    with Driven(tmp_path, 8) as shard:
+def driven(tmp_path: Path) -> Iterator[DrivenShard]:
+    with DrivenShard(tmp_path, 8) as shard:
         yield shard
 
 
@@ -115,7 +69,7 @@ def sends(count: int, first: int = 0, body: bytes = b"", **fields: Any) -> list[
 # ------------------------------------------------------------------- nobody else is answered
 
 
-def test_who_finds_no_room_waits_and_answers_nobody(driven: Driven) -> None:
+def test_who_finds_no_room_waits_and_answers_nobody(driven: DrivenShard) -> None:
     """Three clients, six sends each, eight to a turn: what a turn received it has not answered."""
     clients = [driven.connect() for _ in range(3)]
     for client in clients:
@@ -136,7 +90,7 @@ def test_who_finds_no_room_waits_and_answers_nobody(driven: Driven) -> None:
     assert sorted(chain.from_iterable(found)) == list(range(18))
 
 
-def test_sends_of_a_client_keep_their_order_over_turns(driven: Driven) -> None:
+def test_sends_of_a_client_keep_their_order_over_turns(driven: DrivenShard) -> None:
     client = driven.connect()
     client.put(*sends(50))
     replies = driven.replies(client, 50)
@@ -144,7 +98,7 @@ def test_sends_of_a_client_keep_their_order_over_turns(driven: Driven) -> None:
     assert offsets(replies) == list(range(50))
 
 
-def test_one_way_sends_keep_their_place_too(driven: Driven) -> None:
+def test_one_way_sends_keep_their_place_too(driven: DrivenShard) -> None:
     client = driven.connect()
     frames = sends(40, one_way=True)
     frames[30:30] = sends(1, 100)
@@ -153,7 +107,7 @@ def test_one_way_sends_keep_their_place_too(driven: Driven) -> None:
     assert driven.core.stats()["postponed"] == 0
 
 
-def test_others_are_served_while_a_client_fills_every_turn(driven: Driven) -> None:
+def test_others_are_served_while_a_client_fills_every_turn(driven: DrivenShard) -> None:
     greedy, modest = driven.connect(), driven.connect()
     frames = sends(2000, body=bytes(100))
     greedy.put(*frames)
@@ -168,7 +122,7 @@ def test_others_are_served_while_a_client_fills_every_turn(driven: Driven) -> No
 # ------------------------------------------------------------------- the largest requests
 
 
-def test_a_batch_is_in_one_turn_or_waits_whole(driven: Driven) -> None:
+def test_a_batch_is_in_one_turn_or_waits_whole(driven: DrivenShard) -> None:
     client = driven.connect()
     client.put(*sends(6), send_batch("t", [b"a"] * 5, 50), *sends(1, 51))
     appended, answered, full = driven.driven.receive()
@@ -178,7 +132,7 @@ def test_a_batch_is_in_one_turn_or_waits_whole(driven: Driven) -> None:
     assert [reply.opaque for reply in replies[6:]] == [50, 51]
 
 
-def test_what_no_turn_has_room_for_is_refused_and_stops_nobody(driven: Driven) -> None:
+def test_what_no_turn_has_room_for_is_refused_and_stops_nobody(driven: DrivenShard) -> None:
     client = driven.connect()
     client.put(*sends(3), send_batch("t", [b"a"] * 9, 50), *sends(20, 51))
     replies = driven.replies(client, 24)
@@ -217,7 +171,7 @@ def test_an_empty_turn_has_room_for_the_largest_record(tmp_path: Path) -> None:
 
 
 def test_what_control_gives_back_comes_next_though_connections_fill_every_turn(
-    driven: Driven,
+    driven: DrivenShard,
 ) -> None:
     greedy, waiting = driven.connect(), driven.connect()
     waiting.put(send("later", b"x", 9), send("later", b"y", 10))
@@ -255,7 +209,7 @@ def test_many_clients_and_small_turns(tmp_path: Path, sync_flush: bool) -> None:
         assert shard.core.stats()["turns"] < 600 // 3 + 1000
 
 
-def test_a_stop_answers_what_was_received(driven: Driven) -> None:
+def test_a_stop_answers_what_was_received(driven: DrivenShard) -> None:
     client = driven.connect()
     frames = sends(60)
     client.put(*frames)
@@ -336,7 +290,7 @@ async def test_pops_and_their_acks_wait_for_the_next_turn(tmp_path: Path) -> Non
 
 
 def test_a_turn_answers_more_clients_than_there_are_reply_buffers(tmp_path: Path) -> None:
-    with Driven(tmp_path, 1000, reply_buffers=32, connections_max=200) as shard:
+    with DrivenShard(tmp_path, 1000, reply_buffers=32, connections_max=200) as shard:
         clients = [shard.connect() for _ in range(60)]
         for number, client in enumerate(clients):
             client.put(send("t", b"x", number))
