@@ -200,13 +200,15 @@ cdef class ShardCore(ShardCalls):
         s.turn.net.busy_poll_us = given["busy_poll_us"]
         s.turn.net.halves.bytes = given["half_frame_bytes"]
         s.turn.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
+        s.turn.net.large.bytes_max = given["large_bytes"]
         s.turn.net.addresses.connections = given["connections_per_address"]
         s.turn.net.addresses.handshakes = given["handshakes_per_address"]
         s.turn.net.addresses.rate = given["handshake_rate_per_address"]
         if s.turn.net.open(s.turn.options.frame_max_bytes, given["connections_max"],
                            given["jumbo_buffers"], given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
-        s.fetch.pool.connect(s.fetch.readers, &s.turn.net.jumbo_pool, s.turn.net.jumbo_bytes)
+        s.fetch.pool.connect(s.fetch.readers, &s.turn.net.jumbo_pool, s.turn.net.jumbo_bytes,
+                             &s.turn.net.large)
         seal_memory(s.turn)
         s.append.preparer = Preparer(s.append.log)
         s.append.flusher = Flusher(s.append.log, sync_mode=given["sync_flush"],

@@ -57,6 +57,7 @@ cdef enum PieceKind:
     IN_JUMBO = 2                    # the piece owns the whole jumbo buffer
     ON_HEAP = 3                     # malloc'd by the control thread's side
     IN_JUMBO_HEAD = 4               # as IN_JUMBO, and beyond its keep_bytes nothing was touched
+    IN_LARGE = 5                    # the piece owns a block of the large pool
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written
@@ -66,7 +67,7 @@ cdef struct OutPiece:
     OutPiece* next
     uint8_t* bytes                  # first unsent byte
     uint64_t length                 # unsent bytes
-    void* owner                     # ReplyBuffer*, jumbo buffer, heap block, or NULL
+    void* owner                     # ReplyBuffer*, jumbo buffer, heap or large block, or NULL
     int32_t kind                    # PieceKind
 
 # Returns the bytes used up, or -1 to close. `needed`: size of the incomplete frame at the end of

@@ -21,6 +21,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.large_pool cimport LargePool
 from cext.net.address_table cimport AddressTable
 from cext.net.connection cimport UNREAD_REASONS, Connection, Protocol, Transport
 from cext.net.half_frames cimport HalfFrames
@@ -66,6 +67,7 @@ cdef class ConnectionTable:
     cdef BufferPool reply_pool
     cdef BufferPool piece_pool
     cdef uint64_t jumbo_bytes
+    cdef LargePool large            # answers beyond that; its bytes_max before open()
     cdef HalfFrames halves          # large frames that are not complete; its `bytes` before open()
     cdef AddressTable addresses     # its limits before open()
     cdef Connection refused         # of which nothing but the address of who was refused last

@@ -14,6 +14,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_release_head,
     buffer_pool_room,
 )
+from cext.memory.large_pool cimport LargeBlock, large_pool_release
 from cext.memory.list_ends cimport list_ends_check
 from cext.net.address_table cimport (
     NO_LIMIT, address_enter, address_leave, address_table_open, address_table_room,
@@ -25,6 +26,7 @@ from cext.net.connection cimport (
     HANDSHAKE_MS,
     IN_JUMBO,
     IN_JUMBO_HEAD,
+    IN_LARGE,
     IN_REPLY_BUFFER,
     ON_HEAP,
     REPLY_BYTES,
@@ -387,6 +389,8 @@ cdef class ConnectionTable:
             buffer_pool_release_head(&self.jumbo_pool, piece.owner)
         elif piece.kind == ON_HEAP:
             free(piece.owner)
+        elif piece.kind == IN_LARGE:
+            large_pool_release(&self.large, <LargeBlock*> piece.owner)
         buffer_pool_release(&self.piece_pool, piece)
 
     cdef void drop_output(self, Connection* c) noexcept nogil:

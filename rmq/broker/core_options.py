@@ -45,6 +45,7 @@ MIB = 1 << 20
 # Bytes received of large requests that are not complete, over all clients: the limit's own limits.
 # Half of the lower one is enough for the largest frame and another one that begins.
 HALF_FRAME_BYTES = (40 * MIB, 512 * MIB)
+LARGE_BYTES_MAX = 256 * MIB
 
 
 def make_core(settings: Settings, node: int = -1) -> ShardCore:
@@ -238,6 +239,8 @@ def _buffers(settings: Settings) -> dict[str, int]:
         ),
         # 16 MiB each, touched as far as used: large requests, batch replies, reads from disk.
         "jumbo_buffers": 128,
+        # Records beyond that, which only a store of another broker has: from the system.
+        "large_bytes": min(LARGE_BYTES_MAX, memory // 8),
         **_half_frames(settings),
         "pulls_max": min(PULLS_MAX, max(1024, memory // PULL_SHARE_BYTES)),
         "queue_chunks": QUEUE_CHUNKS,

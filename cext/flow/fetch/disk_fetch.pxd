@@ -1,6 +1,7 @@
 """Disk fetch: one read of the log or of a queue's file, done by a disk reader for a request.
 
-    take       a DiskFetch from the pool, with a jumbo buffer or for memory of the owner's
+    take       a DiskFetch from the pool, with a jumbo buffer or for memory of the owner's; for a
+               record that is larger than these with a block of its own
     describe   begin() and add() records, or one record of unknown size, or a page of a queue
     submit     from here on it is a disk reader's: the reactor touches neither it nor its buffer
     collect    once a turn: `done` of every fetch whose read is over is called, with its results
@@ -24,6 +25,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.large_pool cimport LargeBlock, LargePool
 from cext.store.log.disk_reader cimport READ_RECORDS_MAX, DiskReader, ReadJob
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.queues.queue_files cimport QUEUE_PATH_BYTES, QueueFiles
@@ -39,7 +41,9 @@ cdef struct DiskFetch:
     void* service
     void* owner                 # who asked
     bint under_way              # a disk reader has it
-    uint8_t* buffer             # owned jumbo buffer; NULL: the owner's memory, or given to a reply
+    # What read.buffer points to: owned; both NULL: the owner's memory, or given to a reply.
+    uint8_t* buffer             # a jumbo buffer
+    LargeBlock* large           # of the large pool
     uint64_t wanted_bytes       # of the records that were added
     int64_t queue_offsets[READ_RECORDS_MAX]     # of each record added
     char path[QUEUE_PATH_BYTES]                 # of the queue's file
@@ -61,16 +65,20 @@ cdef class FetchPool:
     cdef BufferPool fetches
     cdef BufferPool* buffers    # borrowed: the jumbo buffers of the network half
     cdef uint64_t buffer_bytes  # of each
+    cdef LargePool* large       # borrowed; the same half's
     cdef DiskReader readers
     cdef int64_t under_way      # submitted, `done` not called yet
     cdef uint64_t failed        # reads that ended with IO_ERROR
 
     # OK, or IO_ERROR: the arena has less left than fetch_pool_room(count).
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil
-    cdef void connect(self, DiskReader readers, BufferPool* buffers,
-                      uint64_t buffer_bytes) noexcept
+    cdef void connect(self, DiskReader readers, BufferPool* buffers, uint64_t buffer_bytes,
+                      LargePool* large) noexcept
     # A fetch with a buffer of `buffer_bytes`. NULL: none is free.
     cdef DiskFetch* take(self, FetchDone done, void* service, void* owner) noexcept nogil
+    # A fetch with a block of so many bytes. NULL: none is free, or too many bytes are out.
+    cdef DiskFetch* take_large(self, FetchDone done, void* service, void* owner,
+                               uint32_t bytes) noexcept nogil
     # A fetch for the owner's memory (fetch_into). NULL: none is free.
     cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil
     # OK | RING_FULL | CLOSED | MALFORMED (cext/store/log/disk_reader.pxd): then it is still the

@@ -9,6 +9,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_room,
     buffer_pool_take,
 )
+from cext.memory.large_pool cimport large_pool_release, large_pool_take
 from cext.store.log.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
 from cext.store.queues.consume_queue cimport QUEUE_ENTRY_BYTES
 from cext.store.queues.queue_files cimport QueueName, name_of
@@ -59,11 +60,12 @@ cdef class FetchPool:
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil:
         return buffer_pool_open(&self.fetches, arena, sizeof(DiskFetch), count, 0)
 
-    cdef void connect(self, DiskReader readers, BufferPool* buffers,
-                      uint64_t buffer_bytes) noexcept:
+    cdef void connect(self, DiskReader readers, BufferPool* buffers, uint64_t buffer_bytes,
+                      LargePool* large) noexcept:
         self.readers = readers
         self.buffers = buffers
         self.buffer_bytes = buffer_bytes
+        self.large = large
 
     cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil:
         cdef DiskFetch* fetch = <DiskFetch*> buffer_pool_take(&self.fetches)
@@ -73,6 +75,7 @@ cdef class FetchPool:
             fetch.owner = owner
             fetch.under_way = False
             fetch.buffer = NULL
+            fetch.large = NULL
             fetch.read.owner = fetch
             fetch.read.count = 0
             fetch.read.done_count = 0
@@ -87,6 +90,18 @@ cdef class FetchPool:
             self.release(fetch)
             return NULL
         fetch_into(fetch, fetch.buffer, <uint32_t> self.buffer_bytes)
+        return fetch
+
+    cdef DiskFetch* take_large(self, FetchDone done, void* service, void* owner,
+                               uint32_t bytes) noexcept nogil:
+        cdef DiskFetch* fetch = self.take_bare(done, service, owner)
+        if fetch == NULL:
+            return NULL
+        fetch.large = large_pool_take(self.large, bytes)
+        if fetch.large == NULL:
+            self.release(fetch)
+            return NULL
+        fetch_into(fetch, fetch.large.data, bytes)
         return fetch
 
     cdef int submit(self, DiskFetch* fetch) noexcept nogil:
@@ -105,6 +120,8 @@ cdef class FetchPool:
               fetch.read.kind, fetch.read.offsets[0])
         if fetch.buffer != NULL:
             buffer_pool_release(self.buffers, fetch.buffer)
+        if fetch.large != NULL:
+            large_pool_release(self.large, fetch.large)
         buffer_pool_release(&self.fetches, fetch)
 
     cdef void collect(self) noexcept nogil:

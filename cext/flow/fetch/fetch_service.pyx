@@ -36,7 +36,8 @@ cdef class FetchService:
 
     cdef dict stats(self):
         return {"fetches_under_way": self.pool.under_way, "fetches_failed": self.pool.failed,
-                "records_asked": self.parked.records}
+                "records_asked": self.parked.records,
+                "large_bytes": self.pool.large.bytes if self.pool.large != NULL else 0}
 
     cdef dict pools(self):
         return {"fetch": pool_numbers(&self.pool.fetches)}

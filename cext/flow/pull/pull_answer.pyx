@@ -13,7 +13,7 @@ from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold
 from cext.flow.tables.delivery_counters cimport delivery_counter_add, delivery_counter_pulled
 from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
-from cext.net.connection cimport IN_JUMBO
+from cext.net.connection cimport IN_JUMBO, IN_LARGE
 from cext.store.log.disk_reader cimport READ_RECORDS_MAX
 from cext.wire.codes cimport (
     PULL_NOT_FOUND,
@@ -215,6 +215,24 @@ cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
     answer_damage(s, job, &found)
 
 
+cdef void answer_too_large(PullService s, PullJob* job, const QueueEntry* entry) noexcept nogil:
+    cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
+    cdef char remark[384]
+    if queue == NULL or s.append.queues.mend(queue, job.offset) != OK:
+        answer_unreadable(s, job)           # it may be the entry that is damaged
+        return
+    snprintf(remark, sizeof(remark), b"the message at offset %lld of topic %.100s queue %d has %d "
+             b"bytes, and this broker reads %llu at once (an eighth of the memory, at most 256 "
+             b"MiB): rmq group reset GROUP TOPIC --queue %d --to %lld goes on behind it",
+             <long long> job.offset, job.topic.name, job.queue_id, entry.size,
+             <unsigned long long> s.turn.net.large.bytes_max, job.queue_id,
+             <long long> job.offset + 1)
+    log_event(s.turn, job.connection, remark)
+    if not refuse_job(s, job, SYSTEM_ERROR, remark):
+        s.turn.net.close_connection(job.connection)
+    free_job(s, job)
+
+
 cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """The queue has no message beyond job.offset: hold the pull, or say so."""
     if job.may_hold and not s.turn.stopping:
@@ -226,6 +244,21 @@ cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
 
 
+cdef bint hand_over(PullService s, PullJob* job, uint64_t bytes) noexcept nogil:
+    """The output piece owns what the fetch has filled then."""
+    cdef DiskFetch* fetch = job.fetch
+    if fetch.large != NULL:
+        if not s.turn.net.add_owned(job.connection, fetch.read.buffer, bytes, fetch.large,
+                                    IN_LARGE):
+            return False
+        fetch.large = NULL
+        return True
+    if not s.turn.net.add_owned(job.connection, fetch.buffer, bytes, fetch.buffer, IN_JUMBO):
+        return False
+    fetch.buffer = NULL
+    return True
+
+
 cdef void answer_fetched(PullService s, PullJob* job, uint64_t bytes) noexcept nogil:
     cdef DiskFetch* fetch = job.fetch
     cdef const uint8_t* records[READ_RECORDS_MAX]
@@ -233,16 +266,13 @@ cdef void answer_fetched(PullService s, PullJob* job, uint64_t bytes) noexcept n
     cdef int32_t i
     if job.sql != NULL and job.sql.function != 0:
         for i in range(fetch.read.done_count):
-            records[i] = fetch.buffer + at
+            records[i] = fetch.read.buffer + at
             at += fetch.read.sizes[i]
         ask_function(s, job, job.next_offset, records, fetch.read.sizes, fetch.read.done_count)
         return
     if not (write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes)
-            and s.turn.net.add_owned(
-            job.connection, fetch.buffer, bytes, fetch.buffer, IN_JUMBO)):
+            and hand_over(s, job, bytes)):
         s.turn.net.close_connection(job.connection)
-    else:
-        fetch.buffer = NULL                 # the output piece owns it now
     s.turn.counters.pulls_found += 1
     s.turn.counters.messages_out += fetch.read.done_count
     s.turn.counters.bytes_out += bytes

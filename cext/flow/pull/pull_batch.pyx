@@ -1,5 +1,5 @@
 """Batches of pulls. See pull_batch.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from cext.base.status cimport ABSENT, OK
@@ -11,13 +11,14 @@ from cext.flow.fetch.disk_fetch cimport (
     fetch_begin,
     fetch_entries,
 )
-from cext.flow.pull.held_pulls cimport free_job, is_outdated, make_ready
+from cext.flow.pull.held_pulls cimport drop_fetch, free_job, is_outdated, make_ready
 from cext.flow.pull.pull_answer cimport (
     answer_damage,
     answer_fetched,
     answer_following,
     answer_found,
     answer_nothing,
+    answer_too_large,
     answer_unreadable,
     nothing_new,
     refuse_busy,
@@ -70,10 +71,10 @@ cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
     return tag_filter_passes(&job.tags, tags_code)
 
 
-cdef bint add_records(PullService s, PullJob* job, const QueueEntry* entries,
-                      int32_t count) noexcept nogil:
+cdef int32_t add_records(PullService s, PullJob* job, const QueueEntry* entries,
+                         int32_t count) noexcept nogil:
     """Of the queue's next entries, from job.offset on, what the reply may hold; sets next_offset.
-    False: an entry is damaged, at job.offset then."""
+    Not -1: the first is larger than the buffer; which it is, at job.offset then."""
     cdef DiskFetch* fetch = job.fetch
     cdef int32_t limit = job.max_messages if job.max_messages > 0 else 1
     cdef int64_t offset = job.offset
@@ -93,20 +94,40 @@ cdef bint add_records(PullService s, PullJob* job, const QueueEntry* entries,
                 break
             if not fetch_add(fetch, entries[i].physical_offset, entries[i].size, offset):
                 if fetch.read.count == 0:
-                    job.offset = offset     # no record is that long
-                    return False
+                    job.offset = offset
+                    return i
                 break
         if entries[i].size > 0:
             job.last_physical = entries[i].physical_offset
         offset += 1
     job.next_offset = offset
-    return True
+    return -1
+
+
+cdef void read_large(PullService s, PullJob* job, const QueueEntry* entry) noexcept nogil:
+    """The record at job.offset, alone, into a block of its own: from a store of another broker."""
+    drop_fetch(s, job)
+    if <uint64_t> entry.size > s.turn.net.large.bytes_max:
+        answer_too_large(s, job, entry)
+        return
+    job.fetch = s.fetch.pool.take_large(<FetchDone> read_done, <void*> s, job,
+                                        <uint32_t> entry.size)
+    if job.fetch == NULL:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: too many "
+                    b"messages are read that are larger than a buffer")
+        return
+    fetch_begin(job.fetch, True)
+    fetch_add(job.fetch, entry.physical_offset, entry.size, job.offset)
+    job.last_physical = entry.physical_offset
+    job.next_offset = job.offset + 1
+    submit(s, job)
 
 
 cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int count
+    cdef int32_t large
     if job.fetch == NULL:
         job.fetch = s.fetch.pool.take(<FetchDone> read_done, <void*> s, job)
         job.entry_reads = 0
@@ -119,8 +140,13 @@ cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nog
         job.entry_reads += 1
         fetch_entries(job.fetch, s.append.queues.reader_files, queue, job.offset, ENTRIES_AT_ONCE)
         submit(s, job)
-    elif count <= 0 or not add_records(s, job, entries, count):
+        return
+    if count <= 0:
         answer_unreadable(s, job)
+        return
+    large = add_records(s, job, entries, count)
+    if large >= 0:
+        read_large(s, job, &entries[large])
     elif job.fetch.read.count > 0:
         submit(s, job)
     else:
@@ -138,7 +164,7 @@ cdef bint all_whole(PullJob* job, uint64_t* total, Found* found) noexcept nogil:
     found.corrupt_offset = -1
     found.corrupt_physical = -1
     for i in range(fetch.read.done_count):
-        if record_parse(fetch.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
+        if record_parse(fetch.read.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
                         &view) != OK or view.total_bytes != fetch.read.sizes[i] \
                 or not is_of_queue(&view, job, fetch.queue_offsets[i]):
             found.corrupt_offset = fetch.queue_offsets[i]
@@ -161,13 +187,13 @@ cdef uint64_t sieve(PullService s, PullJob* job) noexcept nogil:
     if job.max_messages < limit:
         limit = job.max_messages if job.max_messages > 0 else 1
     for i in range(fetch.read.done_count):
-        if record_parse(fetch.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
+        if record_parse(fetch.read.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
                         &view) == OK and record_passes(s, job, &view):
             if kept == limit:
                 job.next_offset = fetch.queue_offsets[i]
                 break
             if end != at:
-                memmove(fetch.buffer + end, fetch.buffer + at, fetch.read.sizes[i])
+                memmove(fetch.read.buffer + end, fetch.read.buffer + at, fetch.read.sizes[i])
             end += fetch.read.sizes[i]
             at += fetch.read.sizes[i]
             fetch.read.sizes[kept] = fetch.read.sizes[i]

@@ -4,6 +4,7 @@ from libc.string cimport memcmp
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CLOSED, CORRUPT, OK
+from cext.flow.pull.pull_job cimport NO_POP
 from cext.flow.pull.pull_service cimport SCAN_ENTRIES_AT_ONCE
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
@@ -125,8 +126,12 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
     cdef int64_t apart
     cdef bint passes = True
     cdef int status
-    if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
-        return False
+    if found.bytes + entry.size > <uint64_t> found.bytes_limit:
+        if found.count > 0:
+            return False
+        if <uint64_t> entry.size > s.fetch.pool.buffer_bytes and job.pop.kind == NO_POP:
+            found.absent_offset = offset    # wherever it is, a disk reader brings it (pull_batch)
+            return False
     status = s.append.log.view(entry.physical_offset, entry.size, &at)
     if status == ABSENT:
         found.absent_offset = offset
