@@ -7,17 +7,18 @@ JSON is {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..}
 tells, is a zlib stream of
 
     i32 length + data version as JSON
-    i32 number of topics, each i32 length + "name read write perm filterType[ attributes]"
+    i32 number of topics, each i32 length + "name read write perm filterType"
     i32 length + list of filter servers as JSON
     i32 number of queue maps, each i32 length + JSON
 
 It is far smaller, and is sent when compressedRegister is on or the JSON is larger than
 JSON_BYTES_MAX: a name server closes the connection at a frame of more than 16 MiB, and a broker
-that it cannot hear of is in no route. topicSysFlag and order have no place in it, as in RocketMQ.
+that it cannot hear of is in no route. topicSysFlag and order have no place in it, as in RocketMQ,
+and JSON, which has them, is sent as long as it fits.
 
-Name servers split a topic at its blanks, so those in an attribute are written as \\u0020. Those of
-4.x read a topic of exactly five parts, and of any other they know not even the name: attributes
-are written where a topic has some. So JSON, which all of them read, is sent as long as it fits.
+Brokers of 5.x write a topic's attributes as a sixth part, always. No name server looks at them, and
+those of 4.x take five parts: one topic of six and they take nothing of the whole table. So there
+are none here.
 """
 
 import zlib
@@ -74,11 +75,7 @@ class RegistrationBody(msgspec.Struct, frozen=True):
 
 def _line(topic: TopicConfig) -> bytes:
     numbers = f"{topic.read_queues} {topic.write_queues} {topic.perm}"
-    line = f"{topic.name} {numbers} {topic.filter_type}".encode()
-    if not topic.attributes:
-        return line
-    attributes = msgspec.json.encode(dict(topic.attributes)).replace(b" ", b"\\u0020")
-    return line + b" " + attributes
+    return f"{topic.name} {numbers} {topic.filter_type}".encode()
 
 
 def _list(items: list[bytes]) -> bytes:
