@@ -13,7 +13,7 @@
     clock               wall and monotonic time, which tests can drive
     waits               waits of threads, by that clock
     deadline            waiting with a limit
-    networks            blocks of addresses
+    networks            addresses and blocks of them
     rate_limited_log    at most one line a key and interval
 
 Of ours it imports errors, rmq.format, and of cext its clock and which build it is.

@@ -1,5 +1,5 @@
-"""Networks: blocks of addresses, as settings name them, and in the bytes that the reactor takes
-(cext/net/address_network.pxd).
+"""Networks: addresses and blocks of them, as settings name them, and in the bytes that the reactor
+takes (cext/net/address_network.pxd).
 
 Example: packed(network("10.0.0.0/8")) is 104, ten zeros, ff ff 0a 00 00 00.
 """
@@ -13,6 +13,15 @@ Network = IPv4Network | IPv6Network
 
 MAPPED_BITS = 96
 _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows, as an IPv6 one
+
+
+def is_name(host: str) -> bool:
+    """Whether it is to be looked up: it is no address itself."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 def network(text: str) -> Network:

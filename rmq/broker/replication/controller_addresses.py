@@ -13,12 +13,12 @@ Example: ControllerAddresses("controllers:9878") -> ["10.0.0.1:9878", "10.0.0.2:
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 
 from rmq.base import clock
 from rmq.base.deadline import within
+from rmq.base.networks import is_name
 from rmq.errors import ConfigError
 from rmq.serving.remoting_client import CallError, parse_address
 
@@ -52,7 +52,7 @@ class ControllerAddresses:
     async def all(self) -> list[str]:
         """Each once, in the order of controllerAddr. Empty while no name can be looked up."""
         parts = self._parts + self._leader
-        names = {host for host, _ in parts if not _is_ip(host)}
+        names = {host for host, _ in parts if is_name(host)}
         interval_s = LOOKUP_AGAIN_S if self._said else LOOKUP_S
         if names and clock.monotonic() - self._looked_s >= interval_s:
             await self._look_up(names)
@@ -60,7 +60,7 @@ class ControllerAddresses:
         found = [
             f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
             for host, port in parts
-            for ip in ([host] if _is_ip(host) else self._found.get(host, ()))
+            for ip in (self._found.get(host, ()) if is_name(host) else [host])
         ]
         return list(dict.fromkeys(found))[:ADDRESSES_MAX]
 
@@ -89,11 +89,3 @@ class ControllerAddresses:
             return f"{host} cannot be looked up: {error or 'no answer in time'}"
         self._found[host] = list(dict.fromkeys(str(each[4][0]) for each in found))
         return ""
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

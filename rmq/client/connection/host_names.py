@@ -12,24 +12,15 @@ server, holds up other look-ups and no other chore. What is an address itself is
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import threading
 
 from cext.client.engine import Engine
+from rmq.base.networks import is_name
 from rmq.client.connection.name_servers import split_address
 from rmq.client.connection.timers import Timers
 
 log = logging.getLogger("rmq.client")
-
-
-def is_name(host: str) -> bool:
-    """Whether it is no address itself."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return True
-    return False
 
 
 class HostNames:

@@ -16,7 +16,7 @@ from support.scripted_cluster import Cluster, stored
 from support.waiting import wait_until
 
 from rmq import Message, Producer, UnreachableError
-from rmq.client.connection.host_names import is_name
+from rmq.base.networks import is_name
 from rmq.client.connection.name_servers import split_address
 
 Hosts = dict[str, str]
