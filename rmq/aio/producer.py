@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
+from cext.client.sender import monotonic_ms
 from rmq.aio.base import LoopClient, threaded
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
@@ -27,7 +28,7 @@ from rmq.client.producer.producer import Producer as ThreadedProducer
 from rmq.client.producer.targets import Selector
 from rmq.client.producer.transaction import TransactionListener, TransactionResult
 from rmq.client.producer.transaction import TransactionProducer as ThreadedTransactionProducer
-from rmq.errors import BusyError, ClosedError, RequestTimeoutError
+from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -48,12 +49,6 @@ class _LoopProducer(ThreadedProducer):
         super()._connect(instance)
         self.loop_mailbox = Mailbox(instance.engine)
         self.connect_sender(instance.engine, self.loop_mailbox)
-
-    def chosen(
-        self, message: Message, queue: MessageQueue | None, selector: Selector | None, arg: Any
-    ) -> Chosen:
-        """`arg` may be what this has returned before."""
-        return arg if isinstance(arg, Chosen) else super().chosen(message, queue, selector, arg)
 
     @property
     def is_idle(self) -> bool:
@@ -171,22 +166,36 @@ class Producer(LoopClient[_LoopProducer]):
         loop, producer = self._open_loop, self._client
         if message.topic not in producer.topics:
             await loop.run_in_executor(None, producer.queues, message.topic)
-        chosen = None
-        if producer.parameters.use_tls:
-            arg = chosen = producer.chosen(message, queue, selector, arg)
-        size = len(message.body)
-        if chosen is not None or self._turn.locked() or not producer.has_room(size):
-            limit_ms = producer.timeout_ms if timeout_ms is None else timeout_ms
-            await self._ready(size, limit_ms, None if chosen is None else chosen.target.address)
+        limit_ms = producer.timeout_ms if timeout_ms is None else timeout_ms
         future: asyncio.Future[SendResult] = loop.create_future()
         ended = functools.partial(self._ended, loop, future)
-        if chosen is None and timeout_ms is None and queue is None and selector is None:
+        if producer.parameters.use_tls:
+            chosen = producer.chosen(message, queue, selector, arg)
+            await self._send_by_tls(chosen, message, ended, limit_ms)
+            return future
+        size = len(message.body)
+        if self._turn.locked() or not producer.has_room(size):
+            await self._room(size, limit_ms)
+        if timeout_ms is None and queue is None and selector is None:
             producer.send_async(message, ended)
         else:
             producer.send_async(
                 message, ended, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
             )
         return future
+
+    async def _send_by_tls(
+        self, chosen: Chosen, message: Message, ended: Callable[..., None], timeout_ms: float
+    ) -> None:
+        """The connection is made first. A broker that cannot be reached is tried again, as without
+        TLS: the end comes by `ended`."""
+        attempts, until_ms = self._client.attempts, monotonic_ms() + timeout_ms
+        try:
+            await self._ready(len(message.body), timeout_ms, chosen.target.address)
+        except UnreachableError as error:
+            attempts.unreached(chosen, message, ended, error, until_ms)
+        else:
+            attempts.begin(chosen, message, ended, timeout_ms)
 
     def _ended(
         self,
@@ -203,13 +212,13 @@ class Producer(LoopClient[_LoopProducer]):
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_settle, future, result, error)
 
-    async def _ready(self, size: int, timeout_ms: float, address: str | None) -> None:
-        """Returns when a send of so many bytes begins without a wait; with TLS, to this address."""
+    async def _ready(self, size: int, timeout_ms: float, address: str) -> None:
+        """Returns when a send of so many bytes to this address begins without a wait."""
         producer = self._client
         while True:
             if self._turn.locked() or not producer.has_room(size):
                 await self._room(size, timeout_ms)
-            if address is None or not producer.must_dial(address):
+            if not producer.must_dial(address):
                 return
             await self._dial(address, timeout_ms)
 

@@ -1,7 +1,8 @@
 """Attempts: the tries of an asynchronous send, each on another broker where there is one.
 
     attempts = Attempts(producer, targets, hooked, later)
-    attempts.submit(target, message, callback, timeout_ms, done_before)
+    attempts.begin(chosen, message, callback, timeout_ms)
+    attempts.unreached(chosen, message, callback, error, until_ms)     # rmq.aio has no connection
     attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
 
 A send that a broker could not take, or that got no answer because its connection broke, is tried
@@ -9,16 +10,19 @@ again; one that got no answer in time only with send_msg_max_timeout_per_request
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
 master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
 There, too, a try makes the connection that it wants with TLS: whoever tells ends waits for neither.
+The first one is made by who sends; that it cannot be made is an end like others, and raised nowhere.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
-from rmq.client.producer.base import NO_MORE, Completion, ProducerBase
+from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
 from rmq.client.producer.later_tries import LaterTries, LaterTry
 from rmq.client.producer.patience import Patience
@@ -38,6 +42,20 @@ class Waited:
 
     def __call__(self, result: object, error: Exception | None) -> None:
         self._producer.tell_callback(self._callback, result, error)
+
+
+class FailedTry(NamedTuple):
+    """A try that may be followed by another: of one message, or of those of a batch."""
+
+    target: Target
+    topic: str
+    number: int  # of the try (LaterTry)
+    attempts: int  # that count as behind it
+    until_ms: float  # the time for the send is over, by monotonic_ms()
+    patience: Patience
+    error: Exception | None  # None: it was stored, but not safely
+    resend: Callable[[Target, float, int], None]  # (target, timeout_ms, attempts behind it)
+    give_up: Callable[[], None]  # tells its end
 
 
 def _time_left(until_ms: float) -> float:
@@ -65,6 +83,51 @@ class Attempts:
         if isinstance(error, RemoteError):
             return error.code in TRY_ELSEWHERE
         return isinstance(error, UnreachableError)
+
+    def begin(
+        self, chosen: Chosen, message: Message, callback: Completion, timeout_ms: float
+    ) -> None:
+        """The first try."""
+        try:
+            self.submit(chosen.target, message, callback, timeout_ms, chosen.attempts)
+        except UnreachableError as error:  # by TLS, and no try is left
+            self._end_soon(message, callback, error)
+
+    def unreached(
+        self,
+        chosen: Chosen,
+        message: Message,
+        callback: Completion,
+        error: UnreachableError,
+        until_ms: float,
+    ) -> None:
+        """The first try had no connection: as a try that failed, but this thread, which may not
+        wait, sends nothing."""
+        target, attempts = chosen
+        if attempts < NO_MORE:
+            self._targets.note(target, 0.0, error)
+        late = isinstance(error, RequestTimeoutError)
+        if self._goes_on(None, error, attempts, until_ms, late):
+            failed = self._failed_send(
+                target, message, callback, None, error, attempts, until_ms,
+                next(self._hooked.numbers),
+            )  # fmt: skip
+            lasts = failed.patience.lasts(target, error)
+            if self._try_later(failed, attempts if lasts else attempts + 1):
+                return
+        self._end_soon(message, callback, error)
+
+    def _end_soon(self, message: Message, callback: Completion, error: UnreachableError) -> None:
+        """Tells it where later tries are told: who sends may hold a lock that the callback wants,
+        and a callback that sends again would be called by itself."""
+
+        def fail() -> None:
+            raise error
+
+        give_up = functools.partial(self._producer.tell_callback, callback, None, error)
+        number = next(self._hooked.numbers)
+        if not self._later.add(LaterTry(message.topic, number, fail, lambda _: False, give_up)):
+            give_up()
 
     def submit(
         self,
@@ -100,36 +163,35 @@ class Attempts:
         number: int,
     ) -> bool:
         """Notes how the broker did; True when the message is on its way to another one."""
-        targets = self._targets
         if attempts < NO_MORE:
-            targets.note(target, ms, error)
-        left = deadline_us / 1000 - monotonic_ms()
-        if left <= 0 or not self._goes_on(result, error, attempts, late):
+            self._targets.note(target, ms, error)
+        until_ms = deadline_us / 1000
+        if not self._goes_on(result, error, attempts, until_ms, late):
             return False
-        topic, until_ms = message.topic, deadline_us / 1000
-        waited = self._patient(callback, deadline_us)
-        lasts = functools.partial(waited.patience.lasts, target)
+        return self._tries_again(
+            self._failed_send(target, message, callback, result, error, attempts, until_ms, number)
+        )
 
-        def add_later(behind: int) -> bool:
-            def again() -> None:
-                left = _time_left(until_ms)
-                self.submit(targets.following(topic, target), message, waited, left, behind, True)
+    def _failed_send(
+        self,
+        target: Target,
+        message: Message,
+        callback: Completion,
+        result: SendResult | None,
+        error: Exception | None,
+        attempts: int,
+        until_ms: float,
+        number: int,
+    ) -> FailedTry:
+        waited = self._waited(callback, until_ms)
 
-            give_up = functools.partial(waited, result, error)
-            return self._later.add(LaterTry(topic, number, again, lasts, give_up))
+        def resend(following: Target, timeout_ms: float, behind: int) -> None:
+            self.submit(following, message, waited, timeout_ms, behind, True)
 
-        if error is not None and lasts(error) and add_later(attempts):
-            return True
-        try:
-            following = targets.following(topic, target)
-            if self._producer.must_dial(following.address):  # and the ends of others would wait
-                return add_later(attempts + 1)
-            self.submit(following, message, callback, left, attempts + 1)
-        except BusyError:  # who tells ends does not wait for room; who comes later does
-            return add_later(attempts + 1)
-        except Exception:  # a hook's, too: the end is that of the try before
-            return False
-        return True
+        return FailedTry(
+            target, message.topic, number, attempts, until_ms, waited.patience, error, resend,
+            functools.partial(waited, result, error),
+        )  # fmt: skip
 
     def batch_ended(
         self,
@@ -149,12 +211,6 @@ class Attempts:
         producer = self._producer
         if attempts < NO_MORE:
             self._targets.note(target, ms, error)
-        topic, until_ms = messages[0].topic, deadline_us / 1000
-
-        def again(completed: Completion = callback, behind: int = attempts + 1) -> None:
-            left = _time_left(until_ms)
-            following = self._targets.following(topic, target)
-            producer.submit_batch_to(following, messages, callbacks, completed, left, behind)
 
         def tell() -> None:
             if callback is not None:
@@ -162,38 +218,69 @@ class Attempts:
             for i, each in enumerate(callbacks):
                 producer.tell_callback(each, None if results is None else results[i], error)
 
-        is_in_time = until_ms > monotonic_ms()
-        if is_in_time and self._goes_on(results[0] if results else None, error, attempts, late):
-            waited = self._patient(callback, deadline_us)
-            lasts = functools.partial(waited.patience.lasts, target)
-            one_more = functools.partial(again, waited, attempts)
-            if (
-                error is not None
-                and lasts(error)
-                and self._later.add(LaterTry(topic, number, one_more, lasts, tell))
-            ):
+        until_ms = deadline_us / 1000
+        if self._goes_on(results[0] if results else None, error, attempts, until_ms, late):
+            waited = self._waited(callback, until_ms)
+
+            def resend(following: Target, timeout_ms: float, behind: int) -> None:
+                producer.submit_batch_to(
+                    following, messages, callbacks, waited, timeout_ms, behind
+                )
+
+            failed = FailedTry(
+                target, messages[0].topic, number, attempts, until_ms, waited.patience, error,
+                resend, tell,
+            )  # fmt: skip
+            if self._tries_again(failed):
                 return
-            try:
-                again()
-                return
-            except BusyError:
-                if self._later.add(LaterTry(topic, number, again, lasts, tell)):
-                    return
-            except Exception:
-                pass
         tell()
 
-    def _patient(self, callback: Completion, deadline_us: float) -> Waited:
+    def _tries_again(self, failed: FailedTry) -> bool:
+        """After a pause, or elsewhere at once."""
+        error, attempts = failed.error, failed.attempts
+        lasts = error is not None and failed.patience.lasts(failed.target, error)
+        if lasts and self._try_later(failed, attempts):
+            return True
+        try:
+            following = self._targets.following(failed.topic, failed.target)
+            if self._producer.must_dial(following.address):  # and the ends of others would wait
+                return self._try_later(failed, attempts + 1)
+            failed.resend(following, _time_left(failed.until_ms), attempts + 1)
+        except BusyError:  # who tells ends does not wait for room; who comes later does
+            return self._try_later(failed, attempts + 1)
+        except Exception:  # a hook's, too: the end is that of the try before
+            return False
+        return True
+
+    def _try_later(self, failed: FailedTry, attempts: int) -> bool:
+        """`attempts` are behind the later try. False: it is not to come."""
+
+        def again() -> None:
+            left_ms = _time_left(failed.until_ms)
+            following = self._targets.following(failed.topic, failed.target)
+            failed.resend(following, left_ms, attempts)
+
+        lasts = functools.partial(failed.patience.lasts, failed.target)
+        later = LaterTry(failed.topic, failed.number, again, lasts, failed.give_up)
+        return self._later.add(later)
+
+    def _waited(self, callback: Completion, until_ms: float) -> Waited:
         if isinstance(callback, Waited):
             return callback
-        patience = Patience(self._targets, deadline_us / 1000)
-        return Waited(self._producer, callback, patience)
+        return Waited(self._producer, callback, Patience(self._targets, until_ms))
 
     def _goes_on(
-        self, result: SendResult | None, error: Exception | None, attempts: int, late: bool
+        self,
+        result: SendResult | None,
+        error: Exception | None,
+        attempts: int,
+        until_ms: float,
+        late: bool,
     ) -> bool:
         producer = self._producer
-        if attempts >= producer.retries or late or not producer.is_open:
+        if until_ms <= monotonic_ms() or attempts >= producer.retries:
+            return False
+        if late or not producer.is_open:
             return False
         if error is None:
             return producer.retries_not_stored and result is not None and not result.is_ok

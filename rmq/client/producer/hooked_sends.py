@@ -33,7 +33,7 @@ class HookedSends:
         number): True when the send goes on elsewhere (Attempts.ended)."""
         self._producer = producer
         self._ended = ended
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()  # of tries
         self.tracer: Tracer | None = None  # with enable_trace
 
     def fields(self, target: Target, message: Message, sys_flag: int) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class HookedSends:
 
         producer.enter_gate(size)
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
-        number = next(self._numbers)
+        number = next(self.numbers)
         try:
             producer.instance.submit(
                 target.address, RequestCode.SEND_MESSAGE_V2, self.fields(target, message, sys_flag),

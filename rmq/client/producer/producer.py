@@ -258,9 +258,9 @@ class Producer(ProducerBase):
         timeout_ms: float | None,
     ) -> None:
         """An asynchronous send that is not plain."""
-        target, attempts = self.chosen(message, queue, selector, arg)
+        chosen = self.chosen(message, queue, selector, arg)
         timeout = float(self.timeout_ms if timeout_ms is None else timeout_ms)
-        self.attempts.submit(target, message, callback, timeout, attempts)
+        self.attempts.begin(chosen, message, callback, timeout)
 
     def chosen(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, arg: Any

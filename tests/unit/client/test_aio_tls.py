@@ -94,6 +94,39 @@ def test_a_send_waits_on_while_its_broker_cannot_be_reached(
     asyncio.run(main())
 
 
+def test_a_send_waits_on_where_its_first_connection_is_refused(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PATIENCE_MS, LONG_MS)
+
+    async def main() -> None:
+        with Cluster(stored, context=context) as cluster:
+            cluster.brokers[0].__exit__()
+            async with aio_producer(cluster, authority) as producer:
+                sending = await producer.send_soon(Message("t", b"x"))
+                assert len(producer._client.later) == 1
+                cluster.reopen(0, stored)
+                assert (await asyncio.wait_for(sending, HANG_S)).is_ok
+
+    asyncio.run(main())
+
+
+def test_the_future_has_the_refusal_where_no_other_broker_may_be_tried(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with Cluster(stored, stored, context=context) as cluster:
+            cluster.brokers[0].__exit__()
+            async with aio_producer(cluster, authority) as producer:
+                gone, _ = sorted(await producer.queues("t"), key=lambda each: each.broker_name)
+                sending = await producer.send_soon(Message("t", b"x"), queue=gone)
+                with pytest.raises(UnreachableError, match=cluster.addresses[0]):
+                    await asyncio.wait_for(sending, HANG_S)
+                assert not cluster.sends(1)
+
+    asyncio.run(main())
+
+
 async def deafened(cluster: Cluster, number: int, producer: aio.Producer) -> socket.socket:
     """In the broker's place one that accepts connections, and says nothing in their handshakes
     until it is closed."""

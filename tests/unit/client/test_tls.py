@@ -174,6 +174,46 @@ def test_a_broker_that_is_gone_leaves_sends_to_the_others(certificate: Path, way
                 assert result.broker_name == "b"
 
 
+@pytest.mark.parametrize("way", ["tries", "one try", "a queue"])
+def test_a_connection_that_is_refused_is_an_end_like_others(
+    certificate: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is made by who sends. It may hold a lock that its callback wants: another
+    thread calls that."""
+    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 100)
+    trusted = str(certificate / "certificate")
+    with cluster(certificate) as (address, peer), socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # it does not listen: who connects is refused
+        gone = f"127.0.0.1:{deaf.getsockname()[1]}"
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": gone}}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": 1,
+                            "writeQueueNums": 1}],
+        })  # fmt: skip
+        peer.answers[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: request.reply(
+            0, None, None, route
+        )
+        with Producer(
+            "g", namesrv_addr=address, use_tls=True, tls_ca_file=trusted, send_msg_timeout=60_000,
+            retry_times_when_send_async_failed=0 if way == "one try" else 2,
+        ) as producer:  # fmt: skip
+            queue = producer.queues("t")[0] if way == "a queue" else None
+            ends: list[tuple[threading.Thread, object, Exception | None]] = []
+            producer.send_async(
+                Message("t", b"x"),
+                lambda result, error: ends.append((threading.current_thread(), result, error)),
+                queue=queue,
+            )
+            future = producer.send_async(Message("t", b"x"), queue=queue)
+            assert producer.flush(60_000)
+            ((thread, result, error),) = ends
+            assert thread is not threading.current_thread()
+            assert result is None
+            assert isinstance(error, UnreachableError)
+            with pytest.raises(UnreachableError, match=gone):
+                future.result(60)
+
+
 def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
     """By TLS connections are made by who needs them: one to a broker that is gone fails at once, as
     after a master died. A consumer whose heartbeat ended with it stood still for ever."""
