@@ -1,19 +1,23 @@
 """StartOffsets: asks brokers where a group goes on in its queues, all at the same time.
 
     offsets = StartOffsets(instance, "billing", parameters, store=None)
-    offsets.ask(queue, completed)      # completed(offset, None) or (None, error), in any thread
+    offsets.ask(queue, completed)      # completed(Start, None) or (None, error), in any thread
     offsets.wait(3.0)                  # until nothing is under way
 
 Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only. A
 store that keeps the offsets instead is asked first, and has to answer at once.
 Topics are named as on the wire.
+
+Example: a group that never committed begins at the end of a queue, which is 100, and 50 messages
+come. A member that gets the queue before the first commit would begin at 150. So who begins where
+nobody has committed (is_kept is False) commits the 100.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from cext.client.reply import Reply
 from rmq.base import waits
@@ -25,8 +29,22 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 
-Completion = Callable[[int | None, Exception | None], object]
-Answered = Callable[[Reply], int | None]  # None: another question is under way
+
+class Start(NamedTuple):
+    """Where a group goes on in a queue."""
+
+    offset: int
+    is_kept: bool  # whoever asks next is told the same
+
+
+Completion = Callable[[Start | None, Exception | None], object]
+Answered = Callable[[Reply], Start | None]  # None: another question is under way
+
+
+def _committed(reply: Reply) -> Start:
+    """By a broker's word, which is 0 also for a young queue that nobody has read."""
+    offset = reply.check().int_field("offset")
+    return Start(offset, offset > 0)
 
 
 class StartOffsets:
@@ -49,12 +67,13 @@ class StartOffsets:
             self._ask_store(self._store, queue, end, first)
             return
 
-        def committed(reply: Reply) -> int | None:
+        def committed(reply: Reply) -> Start | None:
             if reply.code != ResponseCode.QUERY_NOT_FOUND:
-                return reply.check().int_field("offset")
-            if first is None:
-                self._first(queue, lambda last: self._at_last(queue, last, end), end)
-            return first
+                return _committed(reply)
+            if first is not None:
+                return Start(first, True)
+            self._first(queue, lambda last: self._at_last(queue, last, end), end)
+            return None
 
         self._ask_committed(queue, committed, end)
 
@@ -62,16 +81,16 @@ class StartOffsets:
         fields = {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
         self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, answered, end)
 
-    def _at_last(self, queue: MessageQueue, last: int, end: Completion) -> int | None:
+    def _at_last(self, queue: MessageQueue, last: int, end: Completion) -> Start | None:
         """A broker has groups begin a young queue at 0. Where it was empty a moment ago and is not
         any more, what has come between the two questions would be passed over."""
         if last == 0:
-            return last
+            return Start(last, False)
 
-        def committed(reply: Reply) -> int:
+        def committed(reply: Reply) -> Start:
             if reply.code == ResponseCode.QUERY_NOT_FOUND:
-                return last
-            return reply.check().int_field("offset")
+                return Start(last, False)
+            return _committed(reply)
 
         self._ask_committed(queue, committed, end)
         return None
@@ -87,9 +106,9 @@ class StartOffsets:
         if found is None or found < 0:
             found = first
         if found is None:
-            self._first(queue, lambda last: last, end)
+            self._first(queue, lambda last: Start(last, False), end)
         else:
-            end(found, None)
+            end(Start(found, True), None)
 
     def wait(self, timeout_s: float) -> None:
         with self._news:
@@ -99,9 +118,9 @@ class StartOffsets:
         with self._news:
             self._under_way += 1
 
-        def end(offset: int | None, error: Exception | None) -> None:
+        def end(start: Start | None, error: Exception | None) -> None:
             try:
-                completed(offset, error)
+                completed(start, error)
             finally:
                 with self._news:
                     self._under_way -= 1
@@ -110,14 +129,14 @@ class StartOffsets:
         return end
 
     def _first(
-        self, queue: MessageQueue, at_last: Callable[[int], int | None], end: Completion
+        self, queue: MessageQueue, at_last: Callable[[int], Start | None], end: Completion
     ) -> None:
         """at_last: what follows where it is the end of the queue that is asked for."""
         code, more = first_question(self._given)
 
-        def found(reply: Reply) -> int | None:
+        def found(reply: Reply) -> Start | None:
             offset = reply.check().int_field("offset")
-            return at_last(offset) if code == RequestCode.GET_MAX_OFFSET else offset
+            return at_last(offset) if code == RequestCode.GET_MAX_OFFSET else Start(offset, False)
 
         fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
         self._submit(queue, code, fields, found, end)
@@ -135,12 +154,12 @@ class StartOffsets:
                 end(None, error or RemoteError(ResponseCode.SYSTEM_ERROR, "no answer"))
                 return
             try:
-                offset = answered(reply)
+                start = answered(reply)
             except RmqError as problem:
                 end(None, problem)
                 return
-            if offset is not None:
-                end(offset, None)
+            if start is not None:
+                end(start, None)
 
         try:
             address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)

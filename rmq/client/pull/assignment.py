@@ -89,7 +89,8 @@ class Assignment:
         for queue in new:
             log.info("%s reads %s", self._instance.client_id, queue.queue)
             if pause_ms:
-                self._instance.timers.after(pause_ms, functools.partial(puller.put, queue))
+                begin = functools.partial(puller.put, queue)
+                self._instance.timers.after(pause_ms, begin, chore=True)
             else:
                 puller.put(queue)
         return bool(gone or new)

@@ -28,7 +28,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.pull_answers import is_reset, pause_ms
-from rmq.client.consumer.start_offsets import StartOffsets
+from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
@@ -82,16 +82,16 @@ class Puller:
         self.start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
     def _begun(
-        self, queue: PullQueue, life: int, offset: int | None, error: Exception | None
+        self, queue: PullQueue, life: int, start: Start | None, error: Exception | None
     ) -> None:
-        if offset is None:
+        if start is None:
             self._again(queue, error, self.put)
             return
         with self.news:
             if queue.life != life or queue.pull_offset is not None:
                 return
-            queue.begin(offset)
-            queue.committed = offset
+            queue.begin(start.offset)
+            queue.committed = start.offset if start.is_kept else -1
         self.pull(queue)
 
     def seek(self, queue: PullQueue, offset: int) -> None:

@@ -69,10 +69,12 @@ class ProcessQueue:
 
     # ---- both
 
-    def begin(self, offset: int) -> None:
+    def begin(self, offset: int, *, is_kept: bool = True) -> None:
+        """is_kept: it was committed before."""
         with self.lock:
             if self.pull_offset is None:
-                self.pull_offset = self.committed = self.first = offset
+                self.pull_offset = self.first = offset
+                self.committed = offset if is_kept else -1
 
     @property
     def progress(self) -> int:

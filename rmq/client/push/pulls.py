@@ -23,7 +23,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.pull_answers import is_reset, pause_ms
-from rmq.client.consumer.start_offsets import StartOffsets
+from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
@@ -106,11 +106,11 @@ class PushPulls:
         """Returns when it is known where the queues begin, or brokers do not say."""
         self._start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
-    def _begun(self, queue: ProcessQueue, offset: int | None, error: Exception | None) -> None:
-        if offset is None:
+    def _begun(self, queue: ProcessQueue, start: Start | None, error: Exception | None) -> None:
+        if start is None:
             self._later(queue, error, self.put)
             return
-        queue.begin(offset)
+        queue.begin(start.offset, is_kept=start.is_kept)
         self.go_on(queue)
 
     def go_on(self, queue: ProcessQueue) -> None:

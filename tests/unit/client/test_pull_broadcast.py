@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support.consuming import committed, create, numbers, once_each, send
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from rmq import MessageExt, PullConsumer
 from rmq.format.fastjson import MessageQueue
@@ -99,3 +99,18 @@ def test_a_store_of_ones_own_and_news_of_the_queues(broker: RunningBroker) -> No
     assert store.offsets == {queue: 20}
     assert store.loaded == 1
     assert committed(broker.namesrv_addr, "pull-store", [queue]) == [None]
+
+
+def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
+    """It polls nothing, and leaves; what comes then is the next one's."""
+    create(broker.namesrv_addr, "pull-start", 1)
+    send(broker.namesrv_addr, numbers("pull-start", 0, 10))
+    given = {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "offset_store": Store()}
+    with puller(broker, "pull-start", **given) as consumer:
+        consumer.subscribe("pull-start")
+        wait_until(lambda: len(consumer.assignment()) == 1)
+        assert consumer.position(consumer.assignment()[0]) == 10
+    send(broker.namesrv_addr, numbers("pull-start", 10, 15))
+    with puller(broker, "pull-start", **given) as consumer:
+        consumer.subscribe("pull-start")
+        assert gather(consumer, 5) == list(range(10, 15))

@@ -362,6 +362,32 @@ def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
         send(address, numbers("push-store", 10, 20))
 
 
+def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
+    """It reads nothing, and leaves; what comes then is the next one's. With a store, as the broker
+    sends groups without offsets to 0 while that is in memory."""
+    address = broker.namesrv_addr
+    create(address, "push-start")
+    send(address, numbers("push-start", 0, 10))
+    changes = {
+        "consume_from_where": "CONSUME_FROM_LAST_OFFSET", "offset_store": Forgetful(),
+    }  # fmt: skip
+    with consumer_of(address, "push-start", Kept(), **changes) as consumer:
+        consumer.subscribe("push-start")
+        wait_until(lambda: any(each.first == 10 for each in consumer.process_queues()))
+    send(address, numbers("push-start", 10, 15))
+    kept = Kept()
+    with consumer_of(address, "push-start", kept, **changes) as consumer:
+        consumer.subscribe("push-start")
+        assert sorted(kept.wait(5)) == list(range(10, 15))
+
+    (empty,) = create(address, "push-empty")
+    with consumer_of(address, "push-empty", Kept()) as consumer:
+        consumer.subscribe("push-empty")
+        wait_until(lambda: any(each.wire == empty and each.first == 0
+                               for each in consumer.process_queues()))  # fmt: skip
+    assert committed(address, "push-empty", [empty]) == [0]
+
+
 def test_a_call_that_does_not_end_is_sent_back(
     driven_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
