@@ -6,7 +6,8 @@
 Queues are named as on the wire. RemoteOffsets is for clustering: each broker keeps the offsets of
 its queues. LocalOffsets is for broadcasting, with RocketMQ's file
 <folder>/<client id>/<group>/offsets.json, {"offsetTable":{{queue}:offset,..}}, and the one before
-as offsets.json.bak. Any object with these methods may be given as offset_store.
+as offsets.json.bak. Any object with these methods may be given as offset_store; GivenOffsets is
+what stands between it and a consumer.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ class OffsetStore(Protocol):
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         """Keeps them; wait: returns when that is done. Failures are logged, not raised: the next
         call makes them good."""
+
+
+class KeptOffsets(OffsetStore, Protocol):
+    """The store as consumers have it; `persist` raises nothing."""
+
+    def owes(self, queue: MessageQueue) -> bool:
+        """Whether what was persisted last may not be kept: it is to be persisted again."""
 
 
 class RemoteOffsets:
@@ -151,6 +159,9 @@ class LocalOffsets:
         with self._lock:
             self._offsets = self._read()
 
+    def owes(self, queue: MessageQueue) -> bool:
+        return queue in self._owed
+
     def _read(self) -> dict[MessageQueue, int]:
         for path in (self.path, self._backup):
             try:
@@ -188,6 +199,38 @@ class LocalOffsets:
                 log.error("offsets are not kept in %s: %s", self.path, error)
 
 
+class GivenOffsets:
+    """A store of the user's. What it raises, of whatever kind, ends the call and nothing else: no
+    queue that is looked up there, and no consumer that closes."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+        self._owed: set[MessageQueue] = set()
+
+    def load(self) -> None:
+        self._store.load()
+
+    def owes(self, queue: MessageQueue) -> bool:
+        return queue in self._owed
+
+    def read(self, queue: MessageQueue) -> int | None:
+        try:
+            return self._store.read(queue)
+        except RmqError:
+            raise
+        except Exception as error:
+            raise RmqError(f"the offset_store: {error!r}") from error
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        try:
+            self._store.persist(offsets, wait=wait)
+        except Exception as error:
+            self._owed.update(offsets)
+            log.error("offsets are not kept by the offset_store: %r", error)
+            return
+        self._owed.difference_update(offsets)
+
+
 class Given(Protocol):
     """The parameters that say where offsets are kept."""
 
@@ -197,11 +240,10 @@ class Given(Protocol):
     local_offset_store_dir: str | None
 
 
-def offset_store(given: Given, instance: ClientInstance, group: str) -> OffsetStore:
+def offset_store(given: Given, instance: ClientInstance, group: str) -> KeptOffsets:
     """The one that is given; else a file in broadcasting, brokers in clustering."""
     if given.offset_store is not None:
-        store: OffsetStore = given.offset_store
-        return store
+        return GivenOffsets(given.offset_store)
     if given.message_model == BROADCASTING:
         name = instance.client_id
         if given.instance_name == "DEFAULT":  # the id of the next run has to be the same

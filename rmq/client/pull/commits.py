@@ -18,7 +18,7 @@ from typing import Any
 from cext.client.reply import Reply
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
-from rmq.client.consumer.offset_stores import OffsetStore, has_another_keeper
+from rmq.client.consumer.offset_stores import KeptOffsets, has_another_keeper
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
@@ -29,7 +29,7 @@ log = logging.getLogger("rmq.client")
 class Commits:
     """Of one consumer; any thread. `store`: None when brokers keep the offsets."""
 
-    def __init__(self, instance: ClientInstance, group: str, store: OffsetStore | None) -> None:
+    def __init__(self, instance: ClientInstance, group: str, store: KeptOffsets | None) -> None:
         self._instance = instance
         self._group = group
         self._store = store
@@ -47,6 +47,8 @@ class Commits:
     def now(self, queue: PullQueue, offset: int) -> None:
         if self._store is not None:
             self._store.persist({queue.wire: offset}, wait=True)
+            if self._store.owes(queue.wire):
+                raise RmqError(f"offset {offset} of {queue.queue} is not kept, the log says why")
             queue.committed = offset
             return
         replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
@@ -70,9 +72,9 @@ class Commits:
     def _is_news(self, queue: PullQueue) -> bool:
         if queue.done < 0 or queue.done != queue.committed:
             return queue.done >= 0
-        return self._store is None and has_another_keeper(
-            self._instance, queue.queue.broker_name, queue.taker
-        )
+        if self._store is not None:
+            return self._store.owes(queue.wire)
+        return has_another_keeper(self._instance, queue.queue.broker_name, queue.taker)
 
     def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
         taker: str | None = None

@@ -28,7 +28,7 @@ from rmq.client.consumer.listener import (
     is_coroutine,
 )
 from rmq.client.consumer.member import Member
-from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets, offset_store
+from rmq.client.consumer.offset_stores import KeptOffsets, offset_store
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters.consumer import (
     CLUSTERING,
@@ -83,7 +83,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     pops: PushPops
     workers: Workers
     sender: SendBack
-    store: OffsetStore
+    store: KeptOffsets
     service: ConcurrentService | OrderlyService
     rebalance: Rebalance
 
@@ -233,7 +233,6 @@ class PushConsumer(Member[PushConsumerParameters]):
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the queues are, where that is news."""
         news: dict[MessageQueue, int] = {}
-        remote = self.store if isinstance(self.store, RemoteOffsets) else None
         with self._commits:
             for queue in self.process_queues() if queues is None else queues:
                 progress = queue.progress
@@ -241,7 +240,7 @@ class PushConsumer(Member[PushConsumerParameters]):
                 is_news = (
                     progress != queue.committed
                     or (wait and progress > queue.first)
-                    or (remote is not None and remote.owes(queue.wire))
+                    or self.store.owes(queue.wire)
                 )
                 if progress >= 0 and is_news and not queue.released:
                     queue.committed = progress

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.consuming import committed, create, numbers, once_each, send
 from support.waiting import HANG_S, wait_until
 
-from rmq import MessageExt, PullConsumer
+from rmq import MessageExt, PullConsumer, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 
@@ -99,6 +100,47 @@ def test_a_store_of_ones_own_and_news_of_the_queues(broker: RunningBroker) -> No
     assert store.offsets == {queue: 20}
     assert store.loaded == 1
     assert committed(broker.namesrv_addr, "pull-store", [queue]) == [None]
+
+
+class AwayStore(Store):
+    """One that cannot be reached at its first look, and whenever the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = True
+
+    def _reach(self) -> None:
+        if self.is_away:
+            raise ConnectionError("of the store")
+
+    def read(self, queue: MessageQueue) -> int | None:
+        try:
+            self._reach()
+        finally:
+            self.is_away = False
+        return super().read(queue)
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        self._reach()
+        super().persist(offsets, wait=wait)
+
+
+def test_a_store_that_raises_is_asked_again(broker: RunningBroker) -> None:
+    (queue,) = create(broker.namesrv_addr, "pull-away", 1)
+    send(broker.namesrv_addr, numbers("pull-away", 0, 5))
+    store = AwayStore()
+    with puller(
+        broker, "pull-away", offset_store=store, auto_commit=False,
+        pull_time_delay_mills_when_exception=10,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe("pull-away")
+        assert gather(consumer, 5) == list(range(5))
+        store.is_away = True
+        with pytest.raises(RmqError, match="offset 5 of .* is not kept"):
+            consumer.commit()
+        store.is_away = False
+        consumer.commit()
+    assert store.offsets == {queue: 5}
 
 
 def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:

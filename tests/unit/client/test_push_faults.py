@@ -280,6 +280,50 @@ def test_a_start_that_fails_leaves_no_member(broker: RunningBroker) -> None:
     wait_until(lambda: set(threading.enumerate()) <= before)
 
 
+class FailingStore:
+    """A store of the user's: the first look at a topic fails, and the first word of its end."""
+
+    def __init__(self, topic: str, end: int) -> None:
+        self.offsets: dict[MessageQueue, int] = {}
+        self.is_away = False
+        self._fails_at: list[object] = [topic, end]
+
+    def load(self) -> None:
+        pass
+
+    def _fail(self, what: object) -> None:
+        if self.is_away or what in self._fails_at:
+            if not self.is_away:
+                self._fails_at.remove(what)
+            raise ConnectionError("of the store")
+
+    def read(self, queue: MessageQueue) -> int | None:
+        self._fail(queue.topic)
+        return self.offsets.get(queue)
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        for offset in offsets.values():
+            self._fail(offset)
+        self.offsets.update(offsets)
+
+
+def test_a_store_that_raises_is_asked_again_and_holds_no_consumer(broker: RunningBroker) -> None:
+    address, topic = broker.namesrv_addr, "push-store-away"
+    (queue,) = create(address, topic)
+    send(address, numbers(topic, 0, 5))
+    store, kept, before = FailingStore(topic, 5), Kept(), set(threading.enumerate())
+    consumer = consumer_of(
+        address, topic, kept, offset_store=store, persist_consumer_offset_interval=50,
+        pull_time_delay_mills_when_exception=10,
+    ).start()  # fmt: skip
+    consumer.subscribe(topic)
+    assert once_each(kept.wait(5), 0, 5)
+    wait_until(lambda: store.offsets.get(queue) == 5)
+    store.is_away = True
+    consumer.close()
+    wait_until(lambda: set(threading.enumerate()) <= before)
+
+
 def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     create(address, "push-fork")
