@@ -115,7 +115,7 @@ class Timers:
             return
         try:
             timer.function()
-        except Exception:
+        except BaseException:  # SystemExit, too, must end neither the thread nor what comes again
             log.exception("%s", timer.function)
         if timer.interval_ms is not None and not timer.cancelled:
             self._add(timer.interval_ms, timer)

@@ -34,7 +34,6 @@ from rmq.client.push.listener_call import CallOwner, ListenerCall
 from rmq.client.push.pop_queue import PopQueue
 from rmq.client.push.send_back import SendBack
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RmqError
 
 log = logging.getLogger("rmq.client")
 
@@ -137,7 +136,7 @@ class PopService:
                 self._instance.routes.address_of(handle.broker_name),
                 RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields, b"", self._timeout_ms, _changed,
             )  # fmt: skip
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: those behind it are postponed
             _changed(None, error)
 
     def _delay_s(self, message: MessageExt, level: int) -> int | None:

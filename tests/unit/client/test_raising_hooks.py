@@ -16,7 +16,15 @@ from support.scripted_cluster import Cluster, stored
 from support.waiting import wait_until
 
 from cext.client.reply import Reply
-from rmq import Admin, ConsumeOrderlyStatus, Message, MessageExt, PopConsumer, PullConsumer
+from rmq import (
+    Admin,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus,
+    Message,
+    MessageExt,
+    PopConsumer,
+    PullConsumer,
+)
 from rmq.codes import RequestCode
 from rmq.pytest_plugin import RunningBroker
 
@@ -30,6 +38,10 @@ class RaisingOnce:
         self._code, self._number, self._topic = code, number, topic
         self._lock = threading.Lock()
         self._seen = 0
+
+    @property
+    def seen(self) -> int:
+        return self._seen
 
     @property
     def has_raised(self) -> bool:
@@ -120,6 +132,27 @@ def test_a_push_consumer_pops_on(broker: RunningBroker) -> None:
         one_by_one(address, topic, lambda: len(kept.messages))
     assert hook.has_raised
     assert kept.bodies == [0, 1, 2, 3]
+
+
+def test_what_failed_is_postponed_beside_the_message_that_a_hook_refused(
+    broker: RunningBroker,
+) -> None:
+    address, topic = broker.namesrv_addr, "hook-postpone"
+    create(address, topic)
+    with Admin(namesrv_addr=address) as admin:
+        admin.create_group(topic)
+        admin.set_consume_mode(topic, topic, "POP", pop_share_queue_num=0)
+    send(address, numbers(topic, 0, 2))
+    hook = RaisingOnce(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, 1, topic)
+    changes: dict[str, Any] = {
+        "client_rebalance": False, "rpc_hook": hook, "consume_message_batch_max_size": 2,
+        "pop_invisible_time": 300_000,  # none comes again before
+    }  # fmt: skip
+    kept = Kept(lambda messages, context: ConsumeConcurrentlyStatus.RECONSUME_LATER)
+    with consumer_of(address, topic, kept, **changes) as consumer:
+        consumer.subscribe(topic)
+        wait_until(lambda: hook.seen >= 2)
+    assert [len(call) for call in kept.calls] == [2]
 
 
 def test_in_order_a_queue_goes_on_though_a_dead_letter_was_not_sent(broker: RunningBroker) -> None:

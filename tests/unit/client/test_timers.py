@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +41,19 @@ def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
     assert 1 not in done
     gate.set()
     wait_until(lambda: done.count(1) == 3)
+
+
+@pytest.mark.parametrize("chore", [False, True])
+def test_what_would_end_a_thread_ends_no_timer(timers: Timers, chore: bool) -> None:
+    """Hooks, strategies and listeners of queues are called by them."""
+    ticks: list[int] = []
+
+    def tick() -> None:
+        ticks.append(1)
+        sys.exit("of the user")
+
+    timers.every(5, tick, chore=chore)
+    wait_until(lambda: len(ticks) >= 3)
 
 
 def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
