@@ -12,10 +12,12 @@ takes its place.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 from cext.client.reply import Reply
+from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.offset_stores import KeptOffsets, has_another_keeper
@@ -58,11 +60,15 @@ class Commits:
             queue.committed, queue.taker = offset, replica.address
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
-        """A failure is made good by the next one."""
+        """A failure is made good by the next one. wait: for all of them at once."""
         news = [each for each in queues if self._is_news(each)]
         if self._store is None:
+            told = threading.Semaphore(0)
             for queue in news:
-                self._tell(queue, queue.done, wait)
+                self._tell(queue, queue.done, told)
+            timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
+            for _ in news if wait else ():
+                waits.acquire(told, timeout_s)
         elif news:
             offsets = {each.wire: each.done for each in news}
             self._store.persist(offsets, wait=wait)
@@ -76,7 +82,7 @@ class Commits:
             return self._store.owes(queue.wire)
         return has_another_keeper(self._instance, queue.queue.broker_name, queue.taker)
 
-    def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
+    def _tell(self, queue: PullQueue, offset: int, told: threading.Semaphore) -> None:
         taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
@@ -84,18 +90,16 @@ class Commits:
                 log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
             elif taker is not None:
                 queue.committed, queue.taker = offset, taker
+            told.release()
 
         try:
-            if wait:
-                self.now(queue, offset)
-                return
             replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
             taker = replica.address if replica.is_master else None
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: the others are told
             completed(None, error)
 
     def _fields(self, queue: PullQueue) -> dict[str, Any]:

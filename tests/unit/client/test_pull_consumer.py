@@ -17,6 +17,7 @@ from support.consuming import API_TIMEOUT_MS, moment_ms
 from support.consuming import create as create_topic
 from support.consuming import send as send_all
 from support.driven_clock import DrivenClock
+from support.scripted_peer import ScriptedPeer
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
@@ -35,6 +36,7 @@ from rmq.base import clock
 from rmq.client.allocation import average_allocation
 from rmq.client.pull import consumer as pull_consumer
 from rmq.codes import RequestCode
+from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 
@@ -179,6 +181,34 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
         wait_until(lambda: one.assignment() == queues)
         send(broker, [Message("pull-share", f"{i}") for i in range(1_000, 1_100)])
         assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
+
+
+def test_a_close_waits_for_all_its_commits_at_once() -> None:
+    """A silent broker costs one time-out, however many queues it has. This one ends."""
+    with ScriptedPeer({}) as peer:
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": "b", "cluster": "c",
+                             "brokerAddrs": {"0": peer.address}}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": 3,
+                            "writeQueueNums": 3}],
+        })  # fmt: skip
+        peer.answers = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda asked: asked.reply(0, None, None, route),
+            RequestCode.HEART_BEAT: lambda asked: asked.reply(),
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda asked: asked.reply(0, None, {"offset": 0}),
+            RequestCode.LITE_PULL_MESSAGE: lambda asked: None,
+            RequestCode.UPDATE_CONSUMER_OFFSET: lambda asked: None,
+        }
+        consumer = PullConsumer(
+            "g", namesrv_addr=peer.address, mq_client_api_timeout=API_TIMEOUT_MS
+        ).start()
+        consumer.assign(consumer.queues("t"))
+        closing = threading.Thread(target=consumer.close)
+        closing.start()
+        wait_until(lambda: [each.code for each in list(peer.requests)].count(
+            RequestCode.UPDATE_CONSUMER_OFFSET) == 3)  # fmt: skip
+    closing.join(HANG_S)
+    assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("cause", ["uncertain", "unknown", "refused"])

@@ -91,6 +91,7 @@ def test_a_push_consumer_reads_on(broker: RunningBroker, code: int, number: int)
     [
         (PullConsumer, RequestCode.LITE_PULL_MESSAGE, 3),
         (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1),
+        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 1),
         (PopConsumer, RequestCode.POP_MESSAGE, 3),
     ],
 )
