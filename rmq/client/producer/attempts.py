@@ -10,7 +10,7 @@ again; one that got no answer in time only with send_msg_max_timeout_per_request
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
 master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
 There, too, a try makes the connection that it wants with TLS: whoever tells ends waits for neither.
-The first one is made by who sends; that it cannot be made is an end like others, and raised nowhere.
+The first one is made by who sends; that it cannot be made is an end like others, never raised.
 """
 
 from __future__ import annotations
