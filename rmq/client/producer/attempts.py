@@ -223,9 +223,7 @@ class Attempts:
             waited = self._waited(callback, until_ms)
 
             def resend(following: Target, timeout_ms: float, behind: int) -> None:
-                producer.submit_batch_to(
-                    following, messages, callbacks, waited, timeout_ms, behind
-                )
+                producer.submit_batch_to(following, messages, callbacks, waited, timeout_ms, behind)
 
             failed = FailedTry(
                 target, messages[0].topic, number, attempts, until_ms, waited.patience, error,

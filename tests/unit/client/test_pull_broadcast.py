@@ -136,7 +136,7 @@ def test_a_store_that_raises_is_asked_again(broker: RunningBroker) -> None:
         consumer.subscribe("pull-away")
         assert gather(consumer, 5) == list(range(5))
         store.is_away = True
-        with pytest.raises(RmqError, match="offset 5 of .* is not kept"):
+        with pytest.raises(RmqError, match=r"offset 5 of .* is not kept"):
             consumer.commit()
         store.is_away = False
         consumer.commit()
