@@ -14,6 +14,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeVar
 
 from cext.client.message import MessageExt
@@ -70,6 +71,10 @@ def call(
         status = listen(messages, context)
     except BaseException as error:  # SystemExit, too: its messages have to come again
         return None, error
+    # It is counted by afterwards, where nobody tells what it raises: the messages would never end.
+    last = getattr(context, "ack_index", ALL)
+    if not isinstance(last, Integral):
+        return None, TypeError(f"the listener set context.ack_index to {last!r}, no whole number")
     if status is None:
         return success, None
     if not isinstance(status, type(success)):

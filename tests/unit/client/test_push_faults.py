@@ -31,7 +31,7 @@ from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply, reply_of
-from rmq import ConfigError, MessageExt, UnreachableError, aio
+from rmq import ConfigError, ConsumeOrderlyStatus, MessageExt, UnreachableError, aio
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import RETURN_S, Members, members_of
 from rmq.client.consumer.offset_stores import LocalOffsets, RemoteOffsets
@@ -42,6 +42,35 @@ from rmq.codes import FLAG_RESPONSE, RequestCode
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, encode
 from rmq.pytest_plugin import RunningBroker
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_listener_that_sets_no_number_gets_its_message_again(
+    driven_broker: RunningBroker, orderly: bool
+) -> None:
+    """What is counted by it is counted after the call, where an error would reach nobody."""
+    address, topic = driven_broker.namesrv_addr, f"push-number-{orderly}"
+    create(address, topic)
+    send(address, numbers(topic, 0, 3))
+    mistakes = [None]
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        if not orderly:
+            context.delay_level_when_next_consume = 1
+        if messages[0].body != b"0" or not mistakes:
+            return None
+        if not orderly:
+            context.ack_index = mistakes.pop()
+            return None
+        context.suspend_current_queue_time_millis = mistakes.pop()
+        return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    kept = Kept(decide)
+    with consumer_of(address, topic, kept, consume_orderly=orderly) as consumer:
+        consumer.subscribe(topic)
+        bodies = kept.wait(4)
+    assert sorted(bodies) == [0, 0, 1, 2]
+    assert not orderly or bodies == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("orderly", [False, True])
