@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.waiting import wait_until
+from support.topics import make_topic
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
@@ -15,8 +15,7 @@ def make_topic_and_group(
     """The group begins at 0 of each queue. Left alone, the client of a new group asks about an
     empty queue first whether the group has an offset and then where the end is, and misses what
     comes between the two; a proxy has it begin at the end."""
-    admin.create_topic(cluster, topic, queues, attributes=attributes)
+    make_topic(cluster, topic, queues, attributes=attributes)
     admin.create_group(cluster, group, settings)
-    wait_until(lambda: len(cluster.route(topic).readable()) == queues)
     for each in admin.topic_queues(cluster, topic):
         admin.commit_offset(cluster, group, each.queue, 0)

@@ -45,6 +45,11 @@ class Peer(SimpleNamespace):
     def route(self, topic: str) -> Command:
         return self.ask(105, topic=topic)
 
+    def queues(self, topic: str) -> int:
+        """To write to; 0 while it has no route."""
+        reply = self.route(topic)
+        return 0 if reply.code else int(json.loads(reply.body)["queueDatas"][0]["writeQueueNums"])
+
     def permission(self, topic: str) -> int:
         return int(json.loads(self.route(topic).body)["queueDatas"][0]["perm"])
 
@@ -165,8 +170,7 @@ def test_single_topics_are_taken_and_the_others_stay(peer: Peer) -> None:
         for count in ("3", "5"):
             words = ["-b", broker, "-t", "Single", "-r", count, "-w", count]
             assert "success" in peer.mqadmin("updateTopic", *words)
-            row = json.loads(peer.route("Single").body)["queueDatas"][0]
-            assert row["writeQueueNums"] == int(count)
+            wait_for(lambda wanted=int(count): peer.queues("Single") == wanted, 5)
             assert peer.route("TBW102").code == 0
         peer.mqadmin("deleteTopic", "-c", "DefaultCluster", "-t", "Single")
         assert peer.route("Single").code == 17

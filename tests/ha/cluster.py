@@ -37,6 +37,7 @@ from rmq.format import fastjson
 from tests.ha.network import LOCAL, Host, Network
 
 ROOT = Path(__file__).parents[2]
+BROKER_NAME = "ha-a"
 PR_SET_PDEATHSIG = 1
 FLUSH_OFFSETS_MS = 500
 LOSES_MS = 6000  # of commits, by a kill: the interval, and what a busy machine adds
@@ -290,7 +291,7 @@ class PlainCluster:
 
     def _add(self, name: str, shim: Path, stack: contextlib.ExitStack, *options: str) -> Broker:
         host = LOCAL if self.network is None else self.network.hosts[name]
-        told = ["--set", "brokerName=ha-a", *options]
+        told = ["--set", f"brokerName={BROKER_NAME}", *options]
         for setting in self.settings:
             told += ["--set", setting]
         self.nodes[name] = Broker(name, self.folder, shim, stack, self.namesrv, told, host)

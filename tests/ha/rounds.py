@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 
 import click
+from support.topics import until_routed
 from support.waiting import HANG_S
 
 from rmq.client.blocking import admin
@@ -30,6 +31,7 @@ from rmq.errors import RemoteError, RmqError
 from tests.ha.apache_pairs import ApacheMaster, ApacheSlave
 from tests.ha.checker import check, files_of, print_tables
 from tests.ha.cluster import (
+    BROKER_NAME,
     ROOT,
     Cluster,
     CutPair,
@@ -191,6 +193,8 @@ def make_topics(cluster: Cluster) -> None:
             except RemoteError as error:
                 if cluster.is_told_of_changes or error.code not in NOT_COPIED:
                     raise
+        for topic, queues in TOPICS.items():
+            until_routed(view, topic, {BROKER_NAME: queues})
 
 
 def missing(folder: Path, found: set[str]) -> int:

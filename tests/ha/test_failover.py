@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from support.followers import log_of
+from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq.client.blocking import admin
@@ -30,7 +31,7 @@ from rmq.errors import RemoteError, RmqError
 from rmq.format.message import decode_messages
 from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.names import TIMER_TOPIC
-from tests.ha.cluster import Broker
+from tests.ha.cluster import BROKER_NAME, Broker
 from tests.ha.store_faults import other_boot
 from tests.ha.trios import Trio
 
@@ -44,15 +45,21 @@ FED_AT = 48  # in rmqTimers/position: cext/store/timers/timer_position.pxd
 @pytest.fixture
 def trio(tmp_path: Path) -> Iterator[Trio]:
     with Trio(tmp_path, settings=PATIENT) as cluster:
-        with View(cluster.namesrv) as view:
-            wait_until(lambda: is_made(view))
+        make(cluster, "t")
         yield cluster
 
 
-def is_made(view: View) -> bool:
-    """Topic t; where other work has the machine its slaves may be too slow for an answer."""
+def make(trio: Trio, topic: str, queues: int = 1) -> None:
+    """Until clients find it."""
+    with View(trio.namesrv) as view:
+        wait_until(lambda: is_made(view, topic, queues))
+        until_routed(view, topic, {BROKER_NAME: queues})
+
+
+def is_made(view: View, topic: str, queues: int) -> bool:
+    """Where other work has the machine its slaves may be too slow for an answer."""
     with contextlib.suppress(RmqError):
-        admin.create_topic(view, "t", 1)
+        admin.create_topic(view, topic, queues)
         return True
     return False
 
@@ -323,8 +330,7 @@ def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
     old = trio.nodes["master"]
     for number in range(3):
         until_acked(trio, b"%d" % number)
-    with View(trio.namesrv) as view:
-        admin.create_topic(view, "another", 3)
+    make(trio, "another", 3)
     progress = {"consumerGroup": "g", "topic": "t", "queueId": 0}
     with Connection(old.address) as connection:
         body = b'{"groupName":"g","consumeEnable":true,"retryQueueNums":1,"retryMaxTimes":16}'
@@ -396,8 +402,7 @@ def offset(node: Broker, progress: dict[str, object]) -> int:
 
 def test_a_new_master_is_followed_by_tls(tmp_path: Path) -> None:
     with Trio(tmp_path, settings=("rmqReplicaTls=enforcing", *PATIENT)) as trio:
-        with View(trio.namesrv) as view:
-            admin.create_topic(view, "t", 1)
+        make(trio, "t")
         sent = [b"first", b"second", b"third"]
         for body in sent:
             until_acked(trio, body)

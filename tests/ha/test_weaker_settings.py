@@ -17,14 +17,12 @@ import pytest
 from support.followers import log_of
 from support.waiting import wait_until
 
-from rmq.client.blocking import admin
-from rmq.client.blocking.cluster import Cluster as View
 from tests.ha.cluster import Broker
 from tests.ha.losses import SETTINGS
 from tests.ha.nemesis import start_all
 from tests.ha.store_faults import cut_log
 from tests.ha.stores import read_log
-from tests.ha.test_failover import bodies, others, send, until_acked
+from tests.ha.test_failover import bodies, make, others, send, until_acked
 from tests.ha.trios import Trio
 
 pytestmark = pytest.mark.slow
@@ -33,8 +31,7 @@ ANSWER_S = 2.0  # below what makes a controller take a broker for dead
 
 def begin(trio: Trio) -> Broker:
     """All have what was sent first; the master."""
-    with View(trio.namesrv) as view:
-        admin.create_topic(view, "t", 1)
+    make(trio, "t")
     until_acked(trio, b"before")
     trio.settle()
     return trio.nodes["master"]

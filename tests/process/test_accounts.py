@@ -20,6 +20,7 @@ from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import process_clock
+from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
@@ -64,6 +65,7 @@ def make_alice(broker: BrokerProcess) -> None:
         done = command(broker, "user", "create", "alice")
     assert broker.address in done.stdout
     command(broker, "topic", "create", "orders")
+    until_routed(broker.namesrv, "orders", {"broker-a": 8})
     command(broker, "acl", "allow", "alice", "Topic:orders*", "Group:billing*", "-a", "Pub,Sub")
 
 
@@ -723,8 +725,9 @@ def test_the_files_of_acl_1_are_followed(tmp_path: Path) -> None:
         broker_process(tmp_path, options) as broker,
         account(Credentials("RocketMQ", "12345678")),
     ):
-        command(broker, "topic", "create", "orders")
-        command(broker, "topic", "create", "bills")
+        for name in ("orders", "bills"):
+            command(broker, "topic", "create", name)
+            until_routed(broker.namesrv, name, {"broker-a": 8, "broker-a-1": 8})
 
         def refusal(who: Credentials | None, topic: str) -> str:
             try:

@@ -21,6 +21,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.command_line import rmq
 from support.machine import machine
+from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
@@ -267,6 +268,7 @@ def ten_messages(directory: Path, *settings: str) -> Iterator[BrokerProcess]:
     with broker_process(directory, [*PROM, *SMALL, *settings]) as broker:
         created = rmq("topic", "create", "t", "--queues", "1", "-n", broker.namesrv)
         assert created.returncode == 0, created
+        until_routed(broker.namesrv, "t", {"broker-a": 1})
         assert rmq("send", "t", *"abcdefghij", "-n", broker.namesrv).returncode == 0
         asyncio.run(consume(broker.port))
         yield broker

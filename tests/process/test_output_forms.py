@@ -24,6 +24,7 @@ from support.command_line import rmq
 from support.machine import Machine, machine
 from support.pages import DOCS
 from support.store_image import StoreImage
+from support.topics import until_routed
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
@@ -171,6 +172,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def populated(broker: Machine, folder: Path, given: dict[str, Any]) -> World:
     for name in ("orders", "given-up", "bench"):
         done("topic", "create", name, "--queues", "2")
+        until_routed(broker.namesrv, name, {"broker-a": 2, "broker-a-1": 2})
     done("user", "create", "alice")
     done("acl", "allow", "alice", "Topic:orders", "-a", "Pub", "--from", "10.0.0.1")
     done("send", "orders", "a", "b", "c", "--sharding-key", "eu", "--keys", "k", "--tag", "t", "-q")

@@ -80,6 +80,7 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
 def test_a_master_is_replaced_and_accounts_go_on(machines: Machines) -> None:
     wait_until(lambda: machines.in_sync(1, 1, 2, 3))
     machines.run("topic", "create", "orders", "--queues", "1")
+    wait_until(lambda: "orders" in machines.run("topic", "list"))
     said = machines.run("user", "create", "alice", "--generate")
     password = said.partition("password: ")[2].splitlines()[0]
     machines.run("acl", "allow", "alice", "Topic:orders", "Group:billing", "--actions", "Pub,Sub")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from support import command_line
 from support.broker_process import BrokerProcess, broker_process
+from support.topics import until_routed
 from support.waiting import wait_until
 
 
@@ -36,6 +37,7 @@ class Shell:
 
     def topic(self, name: str, queues: int = 1) -> str:
         self("topic", "create", name, "--queues", str(queues))
+        until_routed(self.namesrv, name, {"broker-a": queues})
         return name
 
 

@@ -22,6 +22,7 @@ import pytest
 from support.command_line import rmq
 from support.machine import machine
 from support.pages import DOCS, pipeline
+from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PushConsumer
@@ -108,6 +109,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         os.environ["NAMESRV_ADDR"] = broker.namesrv
         given = {"namesrv_addr": broker.namesrv, "access_key": "admin", "secret_key": "top secret"}
         done("topic", "create", "orders", "--queues", "2")
+        shards = ("broker-a", *(f"broker-a-{number}" for number in range(1, SHARDS)))
+        until_routed(broker.namesrv, "orders", dict.fromkeys(shards, 2))
         with Producer("tracer", enable_trace=True, **given) as producer:
             sent = producer.send(Message("orders", b"fine", keys="order-7"))
             producer.send(Message("orders", b"bad", keys=BAD_KEY))

@@ -17,13 +17,15 @@ import pytest
 from support.command_line import rmq
 from support.machine import Machine, machine
 from support.secured_broker import SecuredBroker, secured_broker
-from support.topics import make_topic
+from support.topics import make_topic, until_routed
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking import topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.format.fastjson import MessageQueue
+
+SHARDS = ("broker-a", "broker-a-1")
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +108,11 @@ def test_messages_keep_to_their_queues_and_order(namesrv: str) -> None:
     make(namesrv, "full")
     said = done("topic", "copy", "full", "full-2", "--messages", "--yes")
     assert said.endswith("full-2: 600 messages copied\n")
+    until_routed(namesrv, "full-2", dict.fromkeys(SHARDS, 3))
     assert queues("full-2") == queues("full")
     last = done("topic", "copy", "full", "full-3", "--messages", "--from", "-2", "--yes")
     assert last.endswith("full-3: 12 messages copied\n")
+    until_routed(namesrv, "full-3", dict.fromkeys(SHARDS, 3))
     assert queues("full-3") == [each[-2:] for each in queues("full")]
     ids = [{json.loads(line)["id"] for line in done("consume", name, "--json").splitlines()}
            for name in ("full", "full-2")]  # fmt: skip
@@ -172,6 +176,7 @@ def row_of(topic: str, at: int) -> dict[str, Any]:
 def test_a_stored_message_is_sent_again(namesrv: str) -> None:
     for name in ("again", "elsewhere"):
         done("topic", "create", name, "--queues", "1")
+        until_routed(namesrv, name, dict.fromkeys(SHARDS, 1))
     sent = json.loads(done("send", "again", "hello", "--tag", "t", "--keys", "k", "-p", "a=b",
                            "--json"))  # fmt: skip
     wait_until(lambda: rmq("message", "show", sent["message_id"], "again").returncode == 0)

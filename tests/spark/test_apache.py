@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from support.reading import read_all
 from support.source_tree import ROOT
+from support.topics import make_topic
 from support.waiting import HANG_S
 
 from rmq import LocalTransactionState, Message, Producer, TransactionProducer
-from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster
 
 sys.path.insert(0, str(ROOT))  # tools/ is not installed
@@ -42,7 +42,7 @@ class Ends:
 def fill(name_server: str) -> None:
     with Cluster(name_server) as cluster:
         for topic, queues in TOPICS.items():
-            create_topic(cluster, topic, queues)
+            make_topic(cluster, topic, queues)
     with Producer("mining", namesrv_addr=name_server) as producer:
         for at in range(2000):
             message = Message("mined-four", b"%d" % at, tags=f"t{at % 3}", keys=f"k{at} all")

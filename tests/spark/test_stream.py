@@ -10,7 +10,7 @@ from support.broker_process import BrokerProcess
 from support.spark_topics import bodies, fill, make, read, send
 from support.waiting import HANG_S, wait_until
 
-from rmq.client.blocking.admin import create_topic, group_progress
+from rmq.client.blocking.admin import group_progress
 from rmq.client.blocking.cluster import Cluster
 
 
@@ -78,8 +78,7 @@ def test_new_queues_and_topics_are_found_while_the_query_runs(
     query = to_files(frame, tmp_path, processingTime="200 milliseconds")
     try:
         query.processAllAvailable()
-        with Cluster(broker.namesrv) as cluster:
-            create_topic(cluster, f"{name}-1", 3)
+        make(broker, f"{name}-1", 3)
         fill(broker, f"{name}-1", {2: [b"new queue"]})
         fill(broker, f"{name}-2", {0: [b"new topic"]})
         deadline = time.monotonic() + HANG_S

@@ -2,6 +2,7 @@
 
     with Admin(namesrv_addr=broker.namesrv) as admin:
         make_topic(admin, "orders", 4)              # or of a view: make_topic(cluster, ..)
+    until_routed(broker.namesrv, "orders", {"broker-a": 4})     # one that was made otherwise
 
 A broker answers when its name servers know the topic, and waits half a second for them, which is
 soon over on a machine that others use: a producer that comes then sends to queues of its own
@@ -10,13 +11,14 @@ making.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from support.waiting import wait_until
 
 from rmq import Admin
 from rmq.client.blocking import admin as calls
-from rmq.client.blocking.cluster import ClusterView, Route
+from rmq.client.blocking.cluster import Cluster, ClusterView, Route
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 
@@ -25,7 +27,17 @@ def make_topic(asking: Admin | ClusterView, topic: str, queues: int = 1, **setti
     """On every master (of the cluster_name given); its route."""
     view = asking.cluster if isinstance(asking, Admin) else asking
     masters = calls.create_topic(view, topic, queues, **settings)
-    expected = {(broker.name, queues) for broker in masters}
+    return until_routed(view, topic, {broker.name: queues for broker in masters})
+
+
+def until_routed(asked: ClusterView | str, topic: str, queues: Mapping[str, int]) -> Route:
+    """Until name servers know it with so many queues to write to at each of these brokers; its
+    route. `asked`: a view, or the addresses of the name servers."""
+    if isinstance(asked, str):
+        with Cluster(asked) as view:
+            return until_routed(view, topic, queues)
+    view = asked
+    expected = {*queues.items()}
     found: list[Route] = []
 
     def is_known() -> bool:
