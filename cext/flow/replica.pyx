@@ -6,7 +6,7 @@ from cext.base.status cimport OK
 from cext.flow.delay.timer_feed cimport timer_due
 from cext.flow.pop.pop_journal cimport pop_of_record
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
-from cext.flow.transaction.open_halves cimport half_end
+from cext.flow.transaction.open_halves cimport half_end_told
 from cext.store.queues.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.revive_entry cimport ReviveEntry
@@ -41,7 +41,7 @@ cdef void end_halves(Replica s, const RecordView* op) noexcept nogil:
             digits += 1
             continue
         if 0 < digits <= DIGITS_MAX:
-            half_end(&s.transaction.halves, offset)
+            half_end_told(&s.transaction.halves, offset)
         offset = digits = 0
 
 

@@ -70,6 +70,7 @@ from rmq.broker.tables.queue_mappings import QueueMappings
 from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks import pop_recovery
+from rmq.broker.tasks.moved_halves import MovedHalves
 from rmq.broker.tasks.retention import Retention
 from rmq.broker.tasks.send_stops import SendStops
 from rmq.broker.tasks.transaction_checks import Transactions
@@ -155,6 +156,7 @@ class Broker:
         )
         self.delays = DelayLevels(settings, core, self.topics, config)
         self.transactions = Transactions(self)
+        self.moved_halves = MovedHalves(self)
         self.index_queries = IndexQueries(core)
         self.creations = TopicCreations(self.topics, core)
         self.samples = CounterHistory()

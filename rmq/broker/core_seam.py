@@ -27,6 +27,9 @@ WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queu
 REFUSED = 7  # payload: lines, of a request: peer, code, known, user, and why it is refused
 DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the client has left
 
+# What half_state() says; HalfState of cext/flow/control/transaction_calls.pyx.
+HALF_ENDED, HALF_OPEN, HALF_DOUBTED = range(3)
+
 
 class ConnectionCalls(Protocol):
     """Clients' connections: what they sent, and what is sent to them. Nothing here waits."""
@@ -330,6 +333,10 @@ class TransactionCalls(Protocol):
 
     def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
         """(everything below is ended, where to go on, offsets of open half messages)."""
+
+    def half_state(self, offset: int, log_offset: int) -> int:
+        """Of the half message that is, or was, at this place: HALF_ENDED; HALF_OPEN, there or where
+        it was stored anew; HALF_DOUBTED: it may be open at a place that the core does not know."""
 
     def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
         """The connections to which check backs of the group's transactions may go, each with the

@@ -517,6 +517,9 @@ class FakeCore:
         found = [n for n in range(after, end) if n not in self.ended_halves][:limit]
         return self.first_half, found[-1] + 1 if len(found) == limit else max(after, end), found
 
+    def half_state(self, offset: int, log_offset: int) -> int:
+        return int(offset in self.open_halves(offset, 1)[2])
+
     def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
         self.producers_told[group] = connections
 

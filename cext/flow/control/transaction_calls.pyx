@@ -11,7 +11,12 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.transaction.check_backs cimport CheckHalves, check_backs_run
 from cext.flow.transaction.check_table cimport check_table_put
-from cext.flow.transaction.open_halves cimport half_end, half_is_ended
+from cext.flow.transaction.open_halves cimport (
+    half_doubt,
+    half_end_told,
+    half_follow,
+    half_is_ended,
+)
 from cext.flow.transaction.transaction_end cimport end_half
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.queues.consume_queue cimport Queue
@@ -21,6 +26,11 @@ from cext.wire.text cimport Text, text_of
 cdef enum:
     OPEN_HALVES_MAX = 65536     # that one call returns
     LOOKS_MAX = 65536           # half messages looked at in one call
+
+cdef enum HalfState:            # as rmq/broker/core_seam.py has them
+    HALF_ENDED = 0
+    HALF_OPEN = 1
+    HALF_DOUBTED = 2
 
 
 # ---------------------------------------------------------------- start_transactions
@@ -33,6 +43,7 @@ cdef struct StartTransactions:
 cdef void start_transactions(TransactionService s, StartTransactions* x) noexcept nogil:
     if not x.serve:
         s.halves.first = x.first
+    half_doubt(&s.halves, s.halves.first)
     s.halves.started = x.serve
 
 
@@ -54,7 +65,7 @@ cdef void end_halves(TransactionService s, EndHalves* x) noexcept nogil:
         if half_is_ended(&s.halves, offset):
             continue
         if not x.with_op:
-            half_end(&s.halves, offset)
+            half_end_told(&s.halves, offset)
         elif end_half(s, offset) != OK:
             break
         x.ended += 1
@@ -94,6 +105,25 @@ cdef void open_halves(TransactionService s, OpenHalvesAfter* x) noexcept nogil:
     x.following = offset
 
 
+# ---------------------------------------------------------------- half_state
+
+cdef struct HalfStateOf:
+    int64_t offset              # of the half queue
+    int64_t log_offset
+    # results
+    HalfState state
+
+
+cdef void half_state(TransactionService s, HalfStateOf* x) noexcept nogil:
+    half_follow(&s.halves, &x.offset, &x.log_offset)
+    if not half_is_ended(&s.halves, x.offset):
+        x.state = HALF_OPEN
+    elif x.offset < s.halves.doubted_below:
+        x.state = HALF_DOUBTED
+    else:
+        x.state = HALF_ENDED
+
+
 # ---------------------------------------------------------------- put_producers
 
 cdef struct PutProducers:
@@ -131,6 +161,13 @@ cdef class TransactionCalls(DelayCalls):
         self._call(<CallFn> open_halves, <void*> self.transactions, &x)
         raise_status(x.status, "open transactions")
         return x.first, x.following, block_numbers(&x.block)
+
+    def half_state(self, int64_t offset, int64_t log_offset):
+        cdef HalfStateOf x
+        x.offset = offset
+        x.log_offset = log_offset
+        self._call(<CallFn> half_state, <void*> self.transactions, &x)
+        return <int> x.state
 
     def put_producers(self, bytes group, dict connections):
         cdef PutProducers x

@@ -7,7 +7,9 @@ Those that nobody ends do not hold the window: a check back stores them anew at 
 
 A half message that is stored anew for a check back has a new place, which its producer hears of
 then. An end that was under way meanwhile names the old one; the last MOVES moves are remembered, so
-that it counts for the new one.
+that it counts for the new one. Moves are not in the log: those of an earlier process, or of another
+master, are known as ends alone, and below `doubted_below` what is ended may be open at a place that
+nobody remembers. Control finds it (rmq/broker/tasks/moved_halves.py).
 
 Example: first 17; halves 17, 18, 19; 18 and 19 are committed: first stays 17, open() gives 17. When
 17 is rolled back, first is 20.
@@ -32,6 +34,7 @@ cdef struct HalfMove:               # offset -> to_offset > offset; all zero: no
 cdef struct OpenHalves:
     uint64_t* ended                 # owned, WINDOW_BITS bits; bit offset % WINDOW_BITS
     int64_t first                   # every half below it is ended
+    int64_t doubted_below           # half offset: an ended one below it may have moved
     HalfMove* moves                 # owned, MOVES slots: of `offset` in slot offset % MOVES
     bint started                    # control has said where to begin
     uint8_t* ops                    # owned: "17,18," not yet in an op message
@@ -67,8 +70,21 @@ cdef inline void half_end(OpenHalves* halves, int64_t offset) noexcept nogil:
         halves.ended_ahead -= 1
         bit = <uint64_t> halves.first & (WINDOW_BITS - 1)
 
+cdef inline void half_doubt(OpenHalves* halves, int64_t below) noexcept nogil:
+    if below > halves.doubted_below:
+        halves.doubted_below = below
+
+# An op message says so, which another process, or another master, has written.
+cdef inline void half_end_told(OpenHalves* halves, int64_t offset) noexcept nogil:
+    if offset - halves.first < WINDOW_BITS:
+        half_doubt(halves, offset + 1)
+    half_end(halves, offset)
+
 cdef inline void half_note_move(OpenHalves* halves, const HalfMove* move) noexcept nogil:
-    halves.moves[<uint64_t> move.offset & (MOVES - 1)] = move[0]
+    cdef HalfMove* slot = &halves.moves[<uint64_t> move.offset & (MOVES - 1)]
+    if slot.to_offset > slot.offset:
+        half_doubt(halves, slot.offset + 1)     # it is forgotten from here on
+    slot[0] = move[0]
 
 # The newest place of a half message; False: it stays where it is, as far as is known.
 cdef inline bint half_follow(const OpenHalves* halves, int64_t* offset,

@@ -343,8 +343,9 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
     if status != OK:
         return refuse_end(s, c, h, status)
     if ended:
-        if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE and not resubmitted:
-            return TO_CONTROL               # control knows which were given up
+        if not resubmitted and (e.queue_offset < s.halves.doubted_below or (
+                s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE)):
+            return TO_CONTROL               # which finds what moved, and knows what was given up
         s.halves.repeated += 1
         return promise_end(s, c, h, &to)
     if e.decision == TRANSACTION_COMMIT_TYPE:

@@ -1,7 +1,8 @@
 """Transactions: handlers of 37 end that the reactor could not do, 323 check again.
 
 Example: 37 commits a half message whose topic was deleted meanwhile: the topic is made anew, and
-the frame goes back to the reactor.
+the frame goes back to the reactor. Or it names a place at which a half message was before it was
+stored anew, which the reactor does not remember: the frame goes back with the place where it is.
 """
 
 from collections.abc import Awaitable
@@ -10,26 +11,33 @@ from typing import Protocol
 from rmq import names
 from rmq.auth.permissions import PUB, UPDATE
 from rmq.broker.access import Access, topic_of
-from rmq.broker.core_seam import ConnectionCalls, LogCalls
+from rmq.broker.core_seam import (
+    HALF_DOUBTED,
+    HALF_OPEN,
+    ConnectionCalls,
+    LogCalls,
+    TransactionCalls,
+)
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.replication.replication import Replication
 from rmq.broker.store.durability import durable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
+from rmq.broker.tasks.moved_halves import MovedHalves
 from rmq.broker.tasks.transaction_checks import OFFSET_DIGITS_MAX, Transactions
+from rmq.codes import TRANSACTION_COMMIT_TYPE, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import StoreError
-from rmq.format.message import decode_message, decode_message_id
+from rmq.format.message import StoredMessage, decode_message, decode_message_id
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
 _HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
 
 
-class CoreCalls(ConnectionCalls, LogCalls, Protocol):
+class CoreCalls(ConnectionCalls, LogCalls, TransactionCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -38,6 +46,7 @@ class Context(Protocol):
 
     access: Access
     creations: TopicCreations
+    moved_halves: MovedHalves
     replication: Replication
     settings: Settings
     topics: TopicTable
@@ -48,7 +57,8 @@ class Context(Protocol):
 
 
 def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Reply]:
-    """37 that the reactor could not end: its topic is gone, or it was given up before."""
+    """37 that the reactor could not end: its topic is gone, or its half message is ended, and was
+    perhaps given up before, or stored anew."""
     offset = request.command.int_field("commitLogOffset", minimum=0)
     record = context.core.read_record(offset)
     if record is None:
@@ -60,14 +70,38 @@ def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Rep
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
     context.access.require(request.asker, topic, PUB)
     if message.properties.get("PGROUP") == request.command.require("producerGroup"):
+        state = context.core.half_state(message.queue_offset, message.physical_offset)
+        if state != HALF_OPEN:
+            return _end_moved(context, request, message, state, TopicConfig(topic, queues, queues))
+    return _give_back(context, request, TopicConfig(topic, queues, queues))
+
+
+async def _end_moved(
+    context: Context, request: Request, message: StoredMessage, state: int, topic: TopicConfig
+) -> Reply:
+    """Its half message is not open where it says: it may be at another place, or set aside."""
+    place = await context.moved_halves.place_of(message) if state == HALF_DOUBTED else None
+    if place is None and _commits(request):
         place = context.transactions.revive(message)
-        if place is not None:
-            request = _moved(request, *place)
-    if not context.creations.is_made(topic):
-        return context.creations.wait(request, TopicConfig(topic, queues, queues))
-    context.topics.put_in_core(topic)
+    if place is None:  # it is ended: the reactor answers when that is safe
+        context.core.resubmit(request.connection.number, request.frame)
+        return None
+    waits = _give_back(context, _moved(request, *place), topic)
+    return None if waits is None else await waits
+
+
+def _give_back(context: Context, request: Request, topic: TopicConfig) -> Awaitable[Reply] | None:
+    """To the reactor, which ends it; the topic that a commit goes to is there then."""
+    if _commits(request):
+        if not context.creations.is_made(topic.name):
+            return context.creations.wait(request, topic)
+        context.topics.put_in_core(topic.name)
     context.core.resubmit(request.connection.number, request.frame)
     return None
+
+
+def _commits(request: Request) -> bool:
+    return request.command.int_field("commitOrRollback") == TRANSACTION_COMMIT_TYPE
 
 
 async def resume_check(context: Context, request: Request) -> Reply:

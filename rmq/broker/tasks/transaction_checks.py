@@ -81,6 +81,7 @@ class Transactions:
         self._context = context
         self._op_offset = 0  # op messages below it end only what is closed anyway
         self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
+        self._aside_end = 0  # of TRANS_CHECK_MAX_TIME_TOPIC: what is below it is known
 
     # ---- start
 
@@ -113,13 +114,15 @@ class Transactions:
             ) from None
 
     def _load_aside(self) -> None:
-        """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC: a transaction that was
-        committed late may be committed once more."""
+        """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC that are not known here, from
+        before the start or of another master: a transaction that was committed late may be
+        committed once more."""
         queues = self._context.queues
         view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
         if view is None:
             return
-        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX)
+        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX, self._aside_end)
+        self._aside_end = view.max_offset
         for entry in queues.entries(view, first, ASIDE_LOADED_MAX):
             record = self._context.core.read_record(entry.physical_offset)
             if record is not None:
@@ -138,16 +141,24 @@ class Transactions:
         StoreError: the log takes nothing just now; it is set aside still."""
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
+            self._load_aside()
+        if key not in self._aside:
             return None
-        place = self._store(names.HALF_TOPIC, message, message.properties)
+        place = self._store_anew(message, message.properties)
         self._forget_aside(key)  # not before: who asks again after a failure is to find it
         return place
 
     def check_again(self, message: StoredMessage) -> None:
         """323: the half message is open again and was never asked about. StoreError: the log takes
         nothing just now; it is set aside still."""
-        self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
+        self._store_anew(message, {**message.properties, CHECK_TIMES: "0"})
         self._forget_aside(message.properties.get("UNIQ_KEY", ""))
+
+    def _store_anew(self, message: StoredMessage, properties: dict[str, str]) -> tuple[int, int]:
+        """Open again, at this place; who names an older one is to find it."""
+        place = self._store(names.HALF_TOPIC, message, properties)
+        self._context.core.set_option("transactions_doubted_below", place[1])
+        return place
 
     def _forget_aside(self, key: str) -> None:
         self._aside.pop(key, None)
@@ -293,7 +304,8 @@ class Transactions:
         core, properties = self._context.core, message.properties
         if offset not in core.open_halves(offset, 1)[2]:
             return  # its producer ended it meanwhile
-        self._store(topic.name, message, properties)
+        place = self._store(topic.name, message, properties)
+        self._aside_end += place[1] == self._aside_end
         if not core.end_halves([offset], 1):
             return  # the same, a moment later: a commit that is repeated is not to count again
         self._remember_aside(properties.get("UNIQ_KEY"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
-from support.followers import copy_tables, feed, log_of
+from support.followers import copy_tables, feed, log_of, records_of
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ack, ack_fields, now_ms, pop, pop_all, pop_fields
@@ -217,6 +217,40 @@ async def test_a_follower_does_nothing_by_itself_until_it_leads(
             }  # fmt: skip
             asked = await client.asked(39)
             assert asked.fields["transactionId"] == "U"
+
+
+@pytest.mark.parametrize("times_max", [15, 1], ids=["stored-anew", "set-aside"])
+@in_loop
+async def test_a_commit_by_an_old_place_counts_at_the_next_leader(
+    tmp_path: Path, clock: DrivenClock, times_max: int
+) -> None:
+    """The log says that the half message of that place is ended, whatever was done with it."""
+    settings = {**SETTINGS, "transactionCheckMax": times_max}
+    async with served(tmp_path / "leader", **settings) as (broker, client):
+        assert (await client.send("t", b"make", 0)).code == 0
+        half = await client.send("t", b"half", 2, g=now_ms(), **HALF)
+        assert half.code == 0
+        moved = "RMQ_SYS_TRANS_HALF_TOPIC" if times_max > 1 else "TRANS_CHECK_MAX_TIME_TOPIC"
+        await until(lambda: any(m.body == b"half" and m.queue_offset >= (times_max > 1)
+                                for m in records(broker, moved)))  # fmt: skip
+    # What came while it was stopped is in it.
+    log = log_of(tmp_path / "leader", 1 << 40)
+    log = log[: records_of(log)[-1]]
+    copy_tables(tmp_path / "leader", tmp_path / "follower")
+    late = {**settings, "transactionCheckInterval": 600_000}
+    async with live_broker(tmp_path / "follower", follower=True, **late) as broker:
+        core: Any = broker.core
+        await feed(core, log)
+        assert core.promote()
+        async with BrokerClient(core.port) as client:
+            end = {
+                "producerGroup": "P", "tranStateTableOffset": half.fields["queueOffset"],
+                "commitLogOffset": int(half.fields["msgId"][-16:], 16), "commitOrRollback": 8,
+                "fromTransactionCheck": False, "msgId": "U",
+            }  # fmt: skip
+            for _ in range(2):
+                assert (await client.call(37, **end)).code == 0
+                assert [message.body for message in records(broker, "t", 2)] == [b"half"]
 
 
 async def is_refused(client: BrokerClient, handle: str) -> None:

@@ -249,6 +249,28 @@ def test_more_ends_in_a_turn_than_the_ring_holds_all_count(make: Make) -> None:
     assert shard.core.stats()["ring_full"] == 0
 
 
+def test_an_end_of_what_another_process_has_ended_is_controls(make: Make) -> None:
+    """Which looks whether it was stored anew; given back it is answered."""
+    first = make()
+    halves = [send_half(first, b"%d" % n) for n in range(3)]
+    first.stop()
+    shard = make(started=False)
+    shard.core.end_halves([1], 0)  # as an op message says
+    shard.core.start_transactions(0, 1)
+    client = shard.connect()
+    client.put(end(halves[1], one_way=False, opaque=7))
+    ((number, frame),) = shard.reports(REQUEST)
+    assert shard.core.stats()["transactions_repeated"] == 0
+    shard.core.resubmit(number, frame)
+    assert (reply := client.reply()).opaque == 7
+    assert reply.code == 0
+    assert shard.core.stats()["transactions_repeated"] == 1
+    for half in (halves[2], halves[2]):  # ended here, it is known
+        assert client.ask(end(half, one_way=False)).code == 0
+    assert shard.taken(REQUEST) == []
+    assert committed(shard) == [b"2"]
+
+
 @pytest.mark.parametrize("decision", [8, 12])
 def test_an_end_that_was_on_its_way_counts_for_the_copy_made_for_a_check(
     make: Make, decision: int

@@ -364,6 +364,48 @@ async def test_a_late_commit_counts_after_a_restart_too(tmp_path: Path) -> None:
         assert [message.body for message in records(broker, "t", 1)] == [b"late"]
 
 
+@pytest.mark.parametrize("decision", [8, 12])
+@in_loop
+async def test_an_end_by_the_place_before_a_check_back_counts_after_a_restart(
+    tmp_path: Path, decision: int
+) -> None:
+    """What the log has of the old place is that it is ended, as if the transaction were."""
+    async with served(tmp_path, **QUICK) as (broker, client):
+        await client.send("t", b"make")
+        halves = [await send_half(client, b"%d" % number) for number in range(3)]
+        await until(lambda: all(offset > 2 for offset in broker.core.open_halves(0, 10)[2]))
+    async with served(tmp_path) as (broker, client):
+        assert len(broker.core.open_halves(0, 10)[2]) == 3
+        assert (await client.call(37, **end(halves[1], decision, producerGroup="Q"))).code == 1
+        for _ in range(2):
+            assert (await client.call(37, **end(halves[1], decision))).code == 0
+            expected = [b"1"] if decision == 8 else []
+            assert [message.body for message in records(broker, "t", 1)] == expected
+            assert len(broker.core.open_halves(0, 10)[2]) == 2
+        client.post(37, one_way=True, **end(halves[2], decision))
+        await until(lambda: len(broker.core.open_halves(0, 10)[2]) == 1)
+
+
+@in_loop
+async def test_a_late_commit_that_was_refused_counts_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its half message was stored anew for it by then, and is set aside no more."""
+    async with served(tmp_path, **QUICK, transactionCheckMax=1) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"late")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+
+        def full(_: str) -> bool:
+            raise StoreError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.creations, "is_made", full)
+            assert (await client.call(37, **end(half, 8))).code == 1
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"late"]
+
+
 @in_loop
 async def test_a_half_message_with_its_own_time_is_not_asked_about_before(tmp_path: Path) -> None:
     async with served(tmp_path, **QUICK) as (broker, client):
