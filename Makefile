@@ -74,9 +74,11 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 
 # What tests, benches and linters need besides: Spark is most of it. It is loaded while the compiler
 # works. Of its bytecode, what is used is made when it is.
+# One at a time: whoever else asks at once finds all of it made.
 .PHONY: tools
 tools:
-	@$(MAKE) -j2 $(BUILT) $(TOOLS)
+	@mkdir -p build
+	@flock build/making.lock $(MAKE) -j2 $(BUILT) $(TOOLS)
 $(TOOLS): $(INSTALLED)
 	@echo 'installing what tests and linters need (0.8 GB, most of it Spark)'
 	@RMQ_BUILD=none $(PIP) --no-compile --no-build-isolation -e '.[dev]'
@@ -162,7 +164,7 @@ test-slow: tools
 # RMQ_HA_SETTINGS=weak counts what weaker settings lose; RMQ_HA_JAVA=1: the official client, too;
 # RMQ_HA_APACHE=1: pairs with Apache's broker, too.
 test-ha: tools
-	@tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
+	@flock build/making.lock tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ from pathlib import Path
 
 PREFIX = "rmqha"
 NAMESPACES = Path("/run/netns")
+SWEEPING = Path("/run/rmqha.lock")  # one run at a time: a name is there while it is being removed
 CLONE_NEWNET = 0x40000000
 NOBODY = "02:00:00:00:00:fe"
 
@@ -73,6 +75,12 @@ def ip(*words: str) -> str:
 
 def sweep() -> list[str]:
     """Ends what tests that were killed have left behind; its names."""
+    with SWEEPING.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return _swept()
+
+
+def _swept() -> list[str]:
     left = []
     for path in NAMESPACES.glob(f"{PREFIX}*") if NAMESPACES.is_dir() else ():
         owner = path.name.removeprefix(PREFIX).partition("-")[0]
@@ -82,7 +90,7 @@ def sweep() -> list[str]:
             except OSError:
                 if path.exists():
                     raise
-                continue  # another run was faster
+                continue  # it ended itself meanwhile
             left.append(path.name)
     return left
 

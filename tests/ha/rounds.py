@@ -1,16 +1,19 @@
 """Rounds: clients on a cluster, a fault, and the checker's word on what they saw; again and again.
 
-    python -m tests.ha.rounds 20 [--cluster pair] [--fault kill] [--seed 7] [--folder build/ha]
+    python -m tests.ha.rounds 20 [--cluster pair] [--fault kill] [--seed 7] [--folder build/ha/7]
 
 One round: a new cluster, clients (workload.py), a fault that this kind of cluster is to survive,
 and all is well again; then nothing is sent any more until all that was promised has come, the final
 read, the stop, and the check of histories and stores. A round's folder stays when a rule was broken
-in it; its seed makes the same choices again. The exit code is 0 when all rounds were good.
+in it; its seed makes the same choices again. The exit code is 0 when all rounds were good. Several
+runs go side by side: each has a folder of its own (build/ha/PID by default), ports that no other
+process has (rmq/demo/ports.py), and networks of its own name (network.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -326,7 +329,8 @@ def chosen(
 @click.option("--settings", type=click.Choice(list(SETTINGS)), default="safe",
               help="Weaker ones lose messages: they are counted.")  # fmt: skip
 @click.option("--java", is_flag=True, help="The official client, too, as it is by default.")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path("build/ha"))
+@click.option("--folder", type=click.Path(path_type=Path),
+              default=lambda: Path("build/ha") / str(os.getpid()))  # fmt: skip
 @click.option("--seconds", default=8.0, help="How long clients and fault take, about.")
 def main(
     rounds: int, kinds: tuple[str, ...], fault: str | None, seed: int, settings: str, java: bool,
@@ -334,6 +338,7 @@ def main(
 ) -> None:  # fmt: skip
     done: list[Round] = []
     known = with_settings(list(kinds or CLUSTERS), settings)
+    click.echo(f"seed {seed}, in {folder}")
     for number in range(1, rounds + 1):
         which = chosen(number, seed, known, fault, settings)
         done.append(run(number, *which, seed + number, folder, seconds, settings, java))

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,11 @@ def test_a_broker_of_a_cluster_is_killed_and_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(6 * 3600)
-def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
+def test_many_rounds_break_no_rule() -> None:
     """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats.
     RMQ_HA_SETTINGS=weak counts what weaker settings lose, durable adds power cuts of all; with
-    RMQ_HA_JAVA=1 the official Java client is there, too, with RMQ_HA_APACHE=1 Apache's broker."""
+    RMQ_HA_JAVA=1 the official Java client is there, too, with RMQ_HA_APACHE=1 Apache's broker.
+    Its folder stays where a rule was broken: pytest's own go when another run ends."""
     settings = os.environ.get("RMQ_HA_SETTINGS", "safe")
     java = bool(os.environ.get("RMQ_HA_JAVA"))
     given = os.environ.get("RMQ_HA_CLUSTERS", " ".join(kinds_of(os.environ.get("RMQ_HA_APACHE"))))
@@ -107,10 +109,14 @@ def test_many_rounds_break_no_rule(tmp_path: Path) -> None:
         print("no rounds with etcd: apt-get install etcd-server")
         kinds = [kind for kind in kinds if "etcd" not in kind]
     seed = int(os.environ.get("RMQ_HA_SEED", SEED))
+    folder = Path(tempfile.mkdtemp(prefix="rmq-ha-"))
+    print(f"seed {seed}, in {folder}")
     done = []
     for number in range(1, int(os.environ.get("RMQ_HA_ROUNDS", "30")) + 1):
         which = chosen(number, seed, kinds, None, settings)
-        done.append(run(number, *which, seed + number, tmp_path, LONG_S, settings, java))
+        done.append(run(number, *which, seed + number, folder, LONG_S, settings, java))
         print(table(done[-1:]).splitlines()[1], flush=True)
     print(table(done))
-    assert all(each.is_good for each in done), table([each for each in done if not each.is_good])
+    bad = [each for each in done if not each.is_good]
+    assert not bad, f"{folder}\n{table(bad)}"
+    folder.rmdir()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.waiting import HANG_S, wait_until
@@ -125,6 +126,21 @@ def test_what_a_killed_test_left_is_swept_away(
     assert lives_on.wait(HANG_S) == -9
     assert not (NAMESPACES / name).exists()
     assert all((NAMESPACES / host.namespace).exists() for host in hosts.hosts.values())
+
+
+def test_several_runs_sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leftover is swept by one of them, and nobody fails for the others."""
+    if reason := network.missing():
+        pytest.skip(reason)
+    monkeypatch.setattr(network, "PREFIX", f"rmqhau{os.getpid()}x")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = [f"{network.PREFIX}{ended.pid}-{number}" for number in range(4)]
+    for name in names:
+        network.ip("netns", "add", name)
+    with ThreadPoolExecutor(4) as runs:
+        swept = [name for each in runs.map(lambda _: network.sweep(), range(4)) for name in each]
+    assert sorted(swept) == names
 
 
 def test_a_host_is_slow(hosts: Network) -> None:
