@@ -19,7 +19,8 @@ from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put,
 )
 from cext.store.log.record cimport (
-    BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse,
+    BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic,
+    record_ends_in_zero, record_parse,
 )
 from cext.wire.codes cimport TRANSACTION_COMMIT_TYPE, TRANSACTION_TYPE_MASK
 
@@ -93,10 +94,10 @@ cdef class LogReader:
         return 0
 
     def log_end(self) -> int:
-        """Behind the last valid record of this segment, whatever is damaged before it. OSError: it
-        cannot be read."""
+        """Behind the last valid record of this segment, whatever is damaged before it; before one
+        that is being written, or was torn. OSError: it cannot be read."""
         cdef int64_t low = self.segment_start, high = self.segment_end
-        cdef int64_t middle, found = -1, last = -1
+        cdef int64_t middle, found = -1, last = -1, torn = -1
         cdef RecordView view
         cdef int status
         # Where a window without any record begins: records are younger than END_WINDOW apart.
@@ -114,15 +115,18 @@ cdef class LogReader:
             while found >= -1:
                 status = self.peek(last, &view)
                 if status == Status.OK:
+                    torn = last if record_ends_in_zero(&view) else -1
                     last += view.total_bytes
                     continue
+                if status == Status.NOT_FOUND:
+                    torn = -1                   # a BLANK is behind it
                 found = status if is_trouble(status) else self.find_record(
                     last + 1, min(last + END_WINDOW, self.segment_end))
                 if found < 0:
                     break
                 last = found
         self._raise_trouble(<int> min(found, <int64_t> 0), last)
-        return last
+        return last if torn < 0 else torn
 
     def first_stored_ms(self) -> int:
         """Store time of the segment's first record; -1 without one. OSError: it cannot be read."""

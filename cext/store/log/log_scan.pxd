@@ -10,6 +10,10 @@
        in zeros, and nothing valid behind it
     E5 anything else or zeros, a valid record behind skip, name it     none: damage of the disk
                                                                        (in ASYNC_FLUSH a power cut)
+       or a record that ends in zeros, more of them  skip, name it     a page that the disk has lost
+       behind it, and then a valid record
+    E6 a record that ends in zeros, a valid one, a   it is one         somebody stored it so
+       BLANK, or damage and then one, behind it
 
 "Valid" includes that the record says it belongs at this very position, so bytes that an older use
 of the file left behind are never taken for records. "Behind" is looked for in the next
@@ -56,6 +60,7 @@ cdef class LogScan:
     cdef str end_cause(self)
     cdef list damage_rows(self)
 
-    cdef bint _is_torn(self, RecordView* out) noexcept nogil
+    cdef int _check_behind(self, RecordView* out) noexcept nogil
+    cdef int _find_valid(self, int64_t offset, int64_t* found) noexcept nogil
     cdef int _resync(self, int32_t problem) noexcept nogil
     cdef int _skip_to(self, int64_t offset, int32_t problem) noexcept nogil

@@ -13,7 +13,7 @@ from cext.store.log.commit_log cimport segment_end
 from cext.store.log.log_window cimport window_at
 from cext.store.log.record cimport (
     AT_END, AT_MAGIC, BAD_LENGTHS, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, is_record_magic,
-    record_parse)
+    record_ends_in_zero, record_parse)
 
 PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
             6: "record of another offset", 7: "body checksum", 8: "record checksum"}
@@ -80,8 +80,8 @@ cdef class LogScan:
                 self.end_problem = AT_END
                 return Status.NOT_READY
             status = self.peek(self.position, out)
-            if status == Status.OK and ends_in_zero(out) and self._is_torn(out):
-                return Status.NOT_READY
+            if status == Status.OK and record_ends_in_zero(out):
+                status = self._check_behind(out)
             if status == Status.OK:
                 self.last_record = self.position
                 self.position += out.total_bytes
@@ -96,26 +96,29 @@ cdef class LogScan:
             if status != Status.OK:
                 return status
 
-    cdef bint _is_torn(self, RecordView* out) noexcept nogil:
-        """No checksum covers topic and properties. A record that ends in zeros is torn when nothing
-        valid follows it; otherwise somebody stored a property like that."""
+    cdef int _check_behind(self, RecordView* out) noexcept nogil:
+        """The record at `position` ends in zeros, and no checksum covers topic and properties: OK,
+        or CORRUPT where zeros go on behind it, or nothing valid is there (E4 to E6)."""
         cdef RecordView view
-        cdef int status = self.peek(self.position + out.total_bytes, &view)
+        cdef int64_t behind = self.position + out.total_bytes, found = 0
+        cdef int status = self.peek(behind, &view)
+        if status == Status.CORRUPT:
+            status = self._find_valid(behind, &found)
         if status == Status.OK or status == Status.NOT_FOUND:
-            self.peek(self.position, out)       # the window may have moved
-            return False
-        self.end_problem = BAD_LENGTHS
-        return True
+            return self.peek(self.position, out)        # the window may have moved
+        if status == Status.NOT_READY:
+            out.problem = BAD_LENGTHS
+            return Status.CORRUPT
+        return status
 
-    cdef int _resync(self, int32_t problem) noexcept nogil:
-        """Moves to the next valid record; NOT_READY and no move when there is none."""
-        cdef int64_t following = segment_end(self.log, self.position)
-        cdef int64_t at = self.position
-        cdef int64_t stop = min(following, self.position + RESYNC_BYTES)
+    cdef int _find_valid(self, int64_t offset, int64_t* found) noexcept nogil:
+        """The first valid record behind `offset`, at which none is; NOT_READY: there is none."""
+        cdef int64_t following = segment_end(self.log, offset)
+        cdef int64_t at = offset
+        cdef int64_t stop = min(following, offset + RESYNC_BYTES)
         cdef RecordView view
         cdef bint later = following < self.limit and self.peek(following, &view) == Status.OK
         cdef int status
-        self.end_problem = problem
         while True:
             status = self.window.find_head(at + 1, stop, following, &at)
             if status == Status.NOT_FOUND:
@@ -123,10 +126,17 @@ cdef class LogScan:
             if status != Status.OK:
                 return status
             if self.peek(at, &view) == Status.OK:
-                return self._skip_to(at, problem)
-        if later:
-            return self._skip_to(following, problem)
-        return Status.NOT_READY
+                found[0] = at
+                return Status.OK
+        found[0] = following
+        return Status.OK if later else Status.NOT_READY
+
+    cdef int _resync(self, int32_t problem) noexcept nogil:
+        """Moves to the next valid record; NOT_READY and no move when there is none."""
+        cdef int64_t found = 0
+        cdef int status = self._find_valid(self.position, &found)
+        self.end_problem = problem
+        return self._skip_to(found, problem) if status == Status.OK else status
 
     cdef int _skip_to(self, int64_t offset, int32_t problem) noexcept nogil:
         if self.damage_count < DAMAGE_MAX:
@@ -136,12 +146,6 @@ cdef class LogScan:
         self.damage_count += 1
         self.position = offset
         return Status.OK
-
-
-cdef bint ends_in_zero(const RecordView* view) noexcept nogil:
-    if view.properties_bytes > 0:
-        return view.properties[view.properties_bytes - 1] == 0
-    return view.topic_bytes == 0 or view.topic[view.topic_bytes - 1] == 0
 
 
 cdef inline int failed(int status) noexcept nogil:

@@ -155,5 +155,12 @@ cdef uint32_t record_finish(uint8_t* at, uint8_t* properties_length_at,
 cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_physical_offset,
                       bint check_crc, RecordView* out) noexcept nogil
 
+# Whether its topic or properties, which no checksum covers, end in zeros: where nothing valid is
+# behind it, it is one that was being written.
+cdef inline bint record_ends_in_zero(const RecordView* view) noexcept nogil:
+    if view.properties_bytes > 0:
+        return view.properties[view.properties_bytes - 1] == 0
+    return view.topic_bytes == 0 or view.topic[view.topic_bytes - 1] == 0
+
 # Any thread. Head of a BLANK that fills `left` bytes up to the segment's end.
 cdef void record_write_blank(uint8_t* at, uint32_t left) noexcept nogil

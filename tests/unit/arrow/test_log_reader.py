@@ -13,6 +13,7 @@ pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[spark]"
 from cext.arrow.columns import Columns, Field
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.log_reader import LogReader
+from rmq.format.message import StoredMessage, encode_message
 
 PHYSICAL_OFFSET_AT = 28
 BODY_AT = 88
@@ -109,6 +110,26 @@ def test_what_cannot_be_read_is_no_end_of_the_log(tmp_path: Path) -> None:
                 question()
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_the_log_ends_before_a_record_that_is_being_written(
+    tmp_path: Path, is_followed: bool
+) -> None:
+    """Its body has come, and not all of its properties; behind another record they are so."""
+    data, ends = b"", []
+    for number, properties in enumerate((b"A\1a\2", b"A\1\0\0", b"A\1a\2")[: 2 + is_followed]):
+        data += encode_message(StoredMessage(
+            topic="orders", body=b"body", properties_bytes=properties, queue_offset=number,
+            physical_offset=len(data),
+        ))  # fmt: skip
+        ends.append(len(data))
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes(data + bytes(4096))
+    size = path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        reader = LogReader(Decoder(Columns([])), file.fileno(), 0, size, 0, size, lambda _: [])
+        assert reader.log_end() == (ends[-1] if is_followed else ends[0])
 
 
 def rows_and_damage(path: Path, cut: tuple[int, ...], size: int) -> tuple[int, int]:

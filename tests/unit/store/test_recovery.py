@@ -544,6 +544,45 @@ def test_e5_a_segment_that_lost_its_end_does_not_hide_the_next_one(image):
     assert report["log_end"] == end_of(image.records[-1])
 
 
+def test_e6_damage_behind_a_record_that_ends_in_zeros_does_not_end_the_log(image):
+    """Somebody stored a property like that; it is the next record that a bit was flipped in."""
+    whole = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
+    bad = image.add(b"topic-0", 0, b"a body")
+    image.add_many(20).write_log()
+    image.patch_log(bad.offset + 2, b"\xff")
+    _log, queues, report = open_store(image.root)
+    assert [(each["log_offset"], each["length"]) for each in report["damages"]] == [
+        (bad.offset, len(bad.data))
+    ]
+    assert report["log_end"] == end_of(image.records[-1])
+    entry = queue_entries(queues, whole.topic, whole.queue_id, whole.queue_offset, 1)
+    assert entry == [(whole.offset, len(whole.data), 0)]
+
+
+def test_e6_a_damaged_blank_behind_a_record_that_ends_in_zeros_does_not_end_the_log(image):
+    while len(image.blanks) < 2:
+        image.add(b"topic-0", 0, b"x" * 500, b"A\x01\x00")
+    at, left = image.blanks[0]
+    image.add(b"topic-0", 0, b"last")
+    image.write_log()
+    image.patch_log(at + 5, b"\xff")
+    _log, _queues, report = open_store(image.root)
+    assert [(each["log_offset"], each["length"]) for each in report["damages"]] == [(at, left)]
+    assert report["log_end"] == end_of(image.records[-1])
+
+
+def test_e5_a_lost_page_takes_the_record_whose_end_is_in_it(image):
+    torn = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01" + b"a" * 40)
+    lost = image.add(b"topic-0", 0, b"a body")
+    image.add_many(20).write_log()
+    image.patch_log(end_of(torn) - 30, bytes(30 + len(lost.data)))
+    _log, _queues, report = open_store(image.root)
+    assert [(each["log_offset"], each["length"]) for each in report["damages"]] == [
+        (torn.offset, len(torn.data) + len(lost.data))
+    ]
+    assert report["log_end"] == end_of(image.records[-1])
+
+
 # ---- afterwards --------
 
 
