@@ -3,14 +3,8 @@
     found = scan_segment(segment, at=0, followed=False)
     found.end, found.complete, found.damaged
 
-The rules are those of a start (cext/store/log/log_scan.pxd): each record's lengths, magic, place
-and checksums; a BLANK ends the segment; what is no record and has valid ones behind it is damage,
-which is copied as it is and named; what has none behind it is the end. A record at the end whose
-topic or properties end in zeros is one that is being written, since no checksum covers these.
-Zeros are what a disk leaves of a page that it has lost, too: they are no end by themselves.
-
-A writer appends in order: so a place that was no record, with a valid one behind, is looked at
-again before it is called damage.
+The rules are those of a start, as rmq/format/store_files.py has them: damage between records is
+copied as it is, and named; a record at the end that is being written is left for the next run.
 
 Example: a segment of 4096 bytes, records at 0 and 300, the third being written at 600: end 600.
 """
@@ -21,9 +15,12 @@ from collections.abc import Callable
 
 from rmq.backup.manifest import DamagedPlace
 from rmq.errors import ProtocolError
+from rmq.format import store_files
 from rmq.format.store_files import (
     RESYNC_BYTES,
     Blank,
+    Damage,
+    End,
     Record,
     Segment,
     next_record,
@@ -49,52 +46,26 @@ def scan_segment(
     segment: Segment, at: int, followed: bool, told: Callable[[int], None] = lambda _: None
 ) -> SegmentScan:
     """`followed`: a later segment has records, so this one is not written any more."""
-    scan = SegmentScan(at)
-    before_last, last_ends_in_zero, told_at = -1, False, at
-    while scan.end < segment.size:
-        at = scan.end
+    scan, told_at = SegmentScan(at), at
+    for found in store_files.scan_segment(segment, at, followed) if at < segment.size else ():
+        at = found.offset - segment.start
         if at - told_at >= TOLD_BYTES:
             told(at - told_at)
             told_at = at
-        try:
-            found = record_at(segment.data, at, segment.start + at)
-        except ProtocolError as error:
-            if _pass_damage(segment, scan, str(error), followed):
-                continue
+        if isinstance(found, End):
             break
-        if isinstance(found, Blank):
-            if found.size != segment.size - at:
-                what = f"blank says {found.size} bytes, {segment.size - at} are left"
-                scan.damaged.append(DamagedPlace(at, segment.size - at, what))
-            scan.end, last_ends_in_zero = segment.size, False
-            break
-        scan.records += 1
-        before_last, scan.last_record = scan.last_record, at
-        last_ends_in_zero = _ends_in_zero(found)
-        scan.end = at + found.size
-    if last_ends_in_zero and not followed and scan.end < segment.size:
-        scan.end, scan.last_record = scan.last_record, before_last
-        scan.records -= 1
+        scan.end = segment.size if isinstance(found, Blank) else at + found.size
+        if isinstance(found, Record):
+            scan.records += 1
+            scan.last_record = at
+        elif isinstance(found, Damage):
+            scan.damaged.append(DamagedPlace(at, found.size, found.what))
+        elif found.size != segment.size - at:
+            what = f"blank says {found.size} bytes, {segment.size - at} are left"
+            scan.damaged.append(DamagedPlace(at, segment.size - at, what))
     scan.complete = followed or scan.end == segment.size
     told(scan.end - told_at)
     return scan
-
-
-def _pass_damage(segment: Segment, scan: SegmentScan, what: str, followed: bool) -> bool:
-    """Moves behind what is no record; False: the log ends here."""
-    at = scan.end
-    behind = next_record(segment, at + 1)
-    if behind < 0 and not followed:
-        return False
-    if _found_at(segment, at) is not None:
-        return True  # it was being written
-    scan.end = behind if behind >= 0 else segment.size
-    scan.damaged.append(DamagedPlace(at, scan.end - at, what))
-    return True
-
-
-def _ends_in_zero(record: Record) -> bool:
-    return (record.properties or record.topic)[-1:] in (b"\0", b"")
 
 
 def has_record(segment: Segment) -> bool:

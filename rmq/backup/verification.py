@@ -87,7 +87,7 @@ def _first_damage(segment: Segment, known: SegmentCopy) -> tuple[int, str] | Non
         return None
     expected = {each.at for each in known.damaged}
     records, end = 0, 0
-    for found in scan_segment(segment):
+    for found in scan_segment(segment, followed=known.complete):
         at = found.offset - segment.start
         if at >= known.end:
             break

@@ -62,7 +62,7 @@ class Blank(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are no record, with a valid record behind them."""
+    """Bytes that are no record, with a valid record behind them, here or in a later segment."""
 
     offset: int
     size: int
@@ -165,34 +165,61 @@ def _counted(data: mmap.mmap | bytes, at: int, width: int, end: int) -> tuple[by
     return data[at : at + length], at + length
 
 
-def scan_segment(segment: Segment, start: int = 0) -> Iterator[Record | Blank | Damage | End]:
-    """Everything in a segment from position `start`; a Blank or an End comes last.
+def scan_segment(
+    segment: Segment, start: int = 0, followed: bool = False
+) -> Iterator[Record | Blank | Damage | End]:
+    """Everything in a segment from position `start`, by the rules of a start of the broker
+    (cext/store/log/log_scan.pxd); a Blank or an End comes last.
 
-    Damage is reported with the size up to the next valid record, be it zeros or anything else, as
-    a start of the broker has it. In an earlier segment than the log's last an End is damage, too.
+    Damage is reported with the size up to the next valid record, be it zeros or anything else.
+    `followed`: a later segment has records, so that the log does not end here: instead of an End
+    there is damage up to the segment's end.
     """
     at = start
     while True:
         found: Record | Blank | Damage
         try:
-            found = record_at(segment.data, at, segment.start + at)
+            found = _counting(segment, at, followed)
         except ProtocolError as error:
+            if followed and at >= len(segment.data) > 0:
+                return  # the last record fills it
             behind = next_record(segment, at + 1)
-            if behind < 0:
+            if behind < 0 and not followed:
                 yield End(segment.start + at, str(error))
                 return
-            damage = Damage(segment.start + at, behind - at, str(error))
-            found = _written_meanwhile(segment, at) or damage
+            end = behind if behind >= 0 else len(segment.data)
+            damage = Damage(segment.start + at, end - at, str(error))
+            found = _written_meanwhile(segment, at, followed) or damage
         yield found
-        if isinstance(found, Blank):
-            return
         at += found.size
+        if isinstance(found, Blank) or (isinstance(found, Damage) and at >= len(segment.data)):
+            return
 
 
-def _written_meanwhile(segment: Segment, at: int) -> Record | Blank | None:
+def _counting(segment: Segment, at: int, followed: bool) -> Record | Blank:
+    """As record_at(), but for a record that ends in zeros: no checksum covers topic and properties,
+    so it may be torn. Damage behind it is of another one, zeros are not."""
+    found = record_at(segment.data, at, segment.start + at)
+    behind = at + found.size
+    if isinstance(found, Blank) or not _ends_in_zero(found) or behind >= len(segment.data):
+        return found
+    try:
+        record_at(segment.data, behind, segment.start + behind)
+    except ProtocolError:
+        is_damage = any(segment.data[behind : behind + 8])
+        if not is_damage or not (followed or next_record(segment, behind + 1) >= 0):
+            raise ProtocolError("its topic or properties end in zeros") from None
+    return found
+
+
+def _ends_in_zero(record: Record) -> bool:
+    return (record.properties or record.topic)[-1:] in (b"\0", b"")
+
+
+def _written_meanwhile(segment: Segment, at: int, followed: bool) -> Record | Blank | None:
     """A broker that serves writes in order: what is behind a place came after what is there."""
     try:
-        return record_at(segment.data, at, segment.start + at)
+        return _counting(segment, at, followed)
     except ProtocolError:
         return None
 

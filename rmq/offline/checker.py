@@ -122,6 +122,7 @@ class Checker:
         self.segments: dict[int, Segment] = {}
         self.segment_bytes = 0
         self.log_min = self.log_end = self.segments_end = 0
+        self.last_start = -1  # of the last segment that has a record
         self.progress_mark = "", -1
         self.damaged: list[Damage] = []
         self.believed_below = 0  # records below it must have their entries
@@ -187,10 +188,11 @@ class Checker:
         while len(starts) > 1 and not self.has_record(starts[-1]):
             self.report.count("segments_prepared")
             starts.pop()
+        self.last_start = starts[-1] if starts else -1
         previous_ms = 0
         for start in starts:
             segment = self.segments[start]
-            for found in scan_segment(segment):
+            for found in scan_segment(segment, followed=start != self.last_start):
                 at = found.offset - start
                 self._report_progress("commit log", found.offset)
                 if isinstance(found, Record):
@@ -201,13 +203,15 @@ class Checker:
                     self.log_end = found.offset + found.size
                 elif isinstance(found, Damage):
                     self.damage(segment, found)
+                    if at + found.size == segment.size:
+                        self.log_end = start + segment.size
                 elif isinstance(found, Blank):
                     if found.size != segment.size - at:
                         self.report.problem(segment.path, at, f"blank says {found.size} bytes, "
                                             f"{segment.size - at} are left")  # fmt: skip
                     self.log_end = start + segment.size
                 else:
-                    self.end_of_log(segment, found, last=start == starts[-1])
+                    self.end_of_log(segment, found)
 
     def has_record(self, start: int) -> bool:
         return any(isinstance(found, Record) for found in scan_segment(self.segments[start]))
@@ -217,12 +221,9 @@ class Checker:
         self.report.problem(segment.path, found.offset - segment.start,
                             f"{found.size} bytes that are no record: {found.what}")  # fmt: skip
 
-    def end_of_log(self, segment: Segment, found: End, last: bool) -> None:
+    def end_of_log(self, segment: Segment, found: End) -> None:
         at = found.offset - segment.start
-        if not last:
-            self.damage(segment, Damage(found.offset, segment.size - at, found.what))
-            self.log_end = segment.start + segment.size
-        elif found.what != "zeros" and at < segment.size:
+        if found.what != "zeros" and at < segment.size:
             text = f"behind the last record: {found.what}"
             if self.strict:
                 self.report.problem(segment.path, at, text)
@@ -232,7 +233,8 @@ class Checker:
     def records(self) -> Iterator[Record]:
         for start in sorted(self.segments):
             if start < self.log_end:
-                for found in scan_segment(self.segments[start]):
+                followed = start != self.last_start
+                for found in scan_segment(self.segments[start], followed=followed):
                     self._report_progress("records in queues and index", found.offset)
                     if isinstance(found, Record):
                         yield found
