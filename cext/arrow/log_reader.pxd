@@ -5,6 +5,8 @@
 #     a record, checked                    a row, if its topic, queue, offset and time are wanted
 #     BLANK                                the segment's end
 #     a record whose body is damaged       damage of its topic; what follows it is judged by itself
+#     a record that ends in zeros, and     the same as what follows here: no checksum covers topic
+#     zeros behind it                      and properties, and a lost page took their end
 #     zeros, or anything else              damage: told once, then on to the next valid record, or
 #                                          to the segment's end: who knows the log to end before
 #                                          that says so by the segment's length
@@ -60,6 +62,7 @@ cdef class LogReader:
 
     cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil
     cdef int _raise_trouble(self, int status, int64_t at) except -1
+    cdef int _check_behind(self, RecordView* view) noexcept nogil
     cdef int _take(self, RecordView* view) noexcept nogil
     cdef int _take_damage(self, const RecordView* view) noexcept nogil
     cdef bint _wants(self, const RecordView* view, int* status) noexcept nogil

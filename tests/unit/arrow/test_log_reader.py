@@ -112,18 +112,38 @@ def test_what_cannot_be_read_is_no_end_of_the_log(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("is_followed", [False, True])
-def test_the_log_ends_before_a_record_that_is_being_written(
-    tmp_path: Path, is_followed: bool
-) -> None:
-    """Its body has come, and not all of its properties; behind another record they are so."""
+def with_properties(*each: bytes) -> tuple[bytes, list[int]]:
+    """Records, one behind the other, and where each ends."""
     data, ends = b"", []
-    for number, properties in enumerate((b"A\1a\2", b"A\1\0\0", b"A\1a\2")[: 2 + is_followed]):
+    for number, properties in enumerate(each):
         data += encode_message(StoredMessage(
             topic="orders", body=b"body", properties_bytes=properties, queue_offset=number,
             physical_offset=len(data),
         ))  # fmt: skip
         ends.append(len(data))
+    return data, ends
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_lost_page_takes_the_record_whose_end_is_in_it(tmp_path: Path, is_lost: bool) -> None:
+    """Its lengths and its body are right. With damage behind it, it is as somebody stored it."""
+    data, ends = with_properties(b"A\1a\2", b"A\1\0\0", b"A\1a\2", b"A\1a\2")
+    spoiled = bytearray(data)
+    if is_lost:
+        spoiled[ends[1] : ends[2]] = bytes(ends[2] - ends[1])
+    else:
+        spoiled[ends[1] + 4] ^= 0xFF
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes(spoiled)
+    assert rows_and_damage(path, (0, len(data)), len(data)) == (2 if is_lost else 3, 1)
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_the_log_ends_before_a_record_that_is_being_written(
+    tmp_path: Path, is_followed: bool
+) -> None:
+    """Its body has come, and not all of its properties; behind another record they are so."""
+    data, ends = with_properties(*(b"A\1a\2", b"A\1\0\0", b"A\1a\2")[: 2 + is_followed])
     path = tmp_path / "00000000000000000000"
     path.write_bytes(data + bytes(4096))
     size = path.stat().st_size
