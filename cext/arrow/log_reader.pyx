@@ -264,8 +264,8 @@ cdef class LogReader:
         return Status.OK
 
     cdef int _check_behind(self, RecordView* view) noexcept nogil:
-        """The record at `position` ends in zeros: CORRUPT where they go on behind it, though the log
-        does not end there: a page is lost (E5 in cext/store/log/log_scan.pxd)."""
+        """The record at `position` ends in zeros: CORRUPT where they go on behind it, though the
+        log does not end there: a page is lost (E5 in cext/store/log/log_scan.pxd)."""
         cdef RecordView behind
         cdef int64_t offset = self.position + view.total_bytes
         cdef int status = self.peek(offset, &behind)

@@ -170,12 +170,9 @@ class Broker:
         self.replication.role_changed = self._role_changed
         self.replication.take_pops_over = lambda: pop_recovery.take_over(self)
         self.registration = Registration(
-            settings,
-            self.topics,
-            self.queue_mappings,
-            self._addresses,
+            settings, self.topics, self.queue_mappings, self._addresses,
             lambda: self.replication.has_role,
-        )
+        )  # fmt: skip
         self.response_times = ResponseTimes(self.topics.is_system)
         self.slow_requests = SlowRequests(settings)
         self.dispatcher = Dispatcher(self, HANDLERS)

@@ -10,7 +10,14 @@ ACL 1.0 (50-54) are left out on purpose: a client that gets 3 knows where it sta
 from collections.abc import Mapping
 from typing import Protocol
 
-from rmq.broker.core_seam import ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls
+from rmq.broker.core_seam import (
+    ConnectionCalls,
+    DelayCalls,
+    GroupCalls,
+    LogCalls,
+    StatCalls,
+    TransactionCalls,
+)
 from rmq.broker.dispatch.request import Handler
 from rmq.broker.requests import (
     accounts,
@@ -39,7 +46,9 @@ from rmq.broker.requests import (
 from rmq.broker.status import consume_stats, runtime_info
 
 
-class CoreCalls(ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls, Protocol):
+class CoreCalls(
+    ConnectionCalls, DelayCalls, GroupCalls, LogCalls, StatCalls, TransactionCalls, Protocol
+):
     """What handlers use of the core."""
 
 

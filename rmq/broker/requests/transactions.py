@@ -101,7 +101,8 @@ def _give_back(context: Context, request: Request, topic: TopicConfig) -> Awaita
 
 
 def _commits(request: Request) -> bool:
-    return request.command.int_field("commitOrRollback") == TRANSACTION_COMMIT_TYPE
+    decision: int = request.command.int_field("commitOrRollback")
+    return decision == TRANSACTION_COMMIT_TYPE
 
 
 async def resume_check(context: Context, request: Request) -> Reply:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from numbers import Real
 from typing import Protocol
 
 from cext.client.message import MessageExt
@@ -115,7 +114,7 @@ class OrderlyService:
 
     def _pause_ms(self, context: ConsumeOrderlyContext) -> int:
         wanted = context.suspend_current_queue_time_millis
-        if wanted == -1 or not isinstance(wanted, Real):  # of a listener that set it to None
+        if wanted == -1 or not isinstance(wanted, (int, float)):  # a listener may set it to None
             wanted = self._consumer.parameters.suspend_current_queue_time_millis
         return min(max(wanted, SUSPEND_MS_MIN), SUSPEND_MS_MAX)
 
