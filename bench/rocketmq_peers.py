@@ -77,8 +77,8 @@ class RocketmqPeer(Peer):
                 broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body, timeout=60)
 
     def await_route(self, topic: str) -> None:
-        """Apache's name server takes whole tables of 10,000 topics one after the other, and
-        answers nobody meanwhile: longer than a client would wait for it."""
+        """Apache's name server takes whole tables of 10,000 topics one after the other, and may
+        answer nobody meanwhile for longer than a client would wait."""
         with Connection(self.name_server) as name_server:
             fields = {"topic": topic}
             until = time.monotonic() + ROUTE_PATIENCE_S
@@ -135,6 +135,7 @@ class Rmq(RocketmqPeer):
 class Apache(RocketmqPeer, Foreign):
     key, title, version = "apache", "RocketMQ", APACHE_VERSION
     heap = "3g"
+    name_server_heap_max = "1g"  # in 64 MiB it does not hold the tables of 10,000 topics
     warm_s = JVM_WARM_S
     program: ApacheStandalone
 
@@ -144,8 +145,9 @@ class Apache(RocketmqPeer, Foreign):
             "mappedFileSizeCommitLog": str(1 << 30),  # its default
         }
         return ApacheStandalone(
-            self.folder, free_port(), free_port(2, 1), given, heap=self.heap, jvm=SCRIPT_JVM
-        )
+            self.folder, free_port(), free_port(2, 1), given, heap=self.heap, jvm=SCRIPT_JVM,
+            name_server_heap_max=self.name_server_heap_max,
+        )  # fmt: skip
 
     @property
     def address(self) -> str:

@@ -63,6 +63,7 @@ class ApacheStandalone:
         store: Path | None = None,
         heap: str = "512m",
         jvm: Sequence[str] = SMALL_JVM,
+        name_server_heap_max: str = "64m",
     ) -> None:
         self.folder = folder
         self.store = store or folder / "store"
@@ -78,6 +79,7 @@ class ApacheStandalone:
             **(settings or {}),
         }
         self.heap = heap
+        self.name_server_heap_max = name_server_heap_max
         self.jvm = jvm
         self._write_configuration()
         self.name_server = self._name_server()
@@ -127,12 +129,14 @@ class ApacheStandalone:
         lines = [f"{key}={value}\n" for key, value in settings.items()]
         (self.folder / "conf" / name).write_text("".join(lines))
 
-    def _java(self, main_class: str, configuration: str, heap: str) -> list[str]:
+    def _java(
+        self, main_class: str, configuration: str, heap: str, heap_max: str = ""
+    ) -> list[str]:
         return [
             tool("java"),
             *JAVA_OPENS,
             f"-Xms{heap}",
-            f"-Xmx{heap}",
+            f"-Xmx{heap_max or heap}",
             "-XX:MaxDirectMemorySize=512m",
             *self.jvm,
             f"-Duser.home={self.folder / 'home'}",
@@ -150,7 +154,7 @@ class ApacheStandalone:
         address = ("127.0.0.1", self.name_server_port)
         return Server(
             "Apache name server",
-            self._java("namesrv.NamesrvStartup", "namesrv.conf", "64m"),
+            self._java("namesrv.NamesrvStartup", "namesrv.conf", "64m", self.name_server_heap_max),
             self.folder / "namesrv.log",
             lambda: answers(address),
             self._environment(),
