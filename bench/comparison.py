@@ -56,6 +56,11 @@ class Turn(msgspec.Struct, frozen=True):
     def cpu_per_million(self) -> float:
         return self.cpu_seconds / self.messages * 1e6 if self.messages else 0.0
 
+    @property
+    def busy(self) -> float:
+        """Processors that the server kept busy."""
+        return self.cpu_seconds / self.seconds if self.seconds > 0 else 0.0
+
 
 class Cell(msgspec.Struct):
     """A peer in a row."""
@@ -137,6 +142,9 @@ RATE = Measure("rate", "messages a second", "msg/s", True,
                lambda cell: [turn.rate for turn in cell.turns])  # fmt: skip
 CPU = Measure("cpu", "CPU seconds of the server for a million messages", "CPU-s/M", False,
               lambda cell: [turn.cpu_per_million for turn in cell.turns])  # fmt: skip
+# Well below the processors that it may use, the rate is what its client can do.
+BUSY = Measure("busy", "processors that the server kept busy", "processors", False,
+               lambda cell: [turn.busy for turn in cell.turns])  # fmt: skip
 MEMORY = Measure("memory", "resident memory of the server", "MiB", False,
                  lambda cell: [turn.resident_bytes / MIB for turn in cell.turns])  # fmt: skip
 MEASURES = (RATE, CPU, *(_latency(each) for each in PERCENTILES), MEMORY)

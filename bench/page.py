@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import click
-from comparison import CPU, MEASURES, RATE, Comparison, Measure, Row, Spread, load, ratio
+from comparison import BUSY, CPU, MEASURES, RATE, Comparison, Measure, Row, Spread, load, ratio
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plot import COLOURS, bars, drawn
 from servers import ROOT
@@ -79,7 +79,7 @@ def table_of(found: Comparison, measure: Measure) -> list[Cells]:
 
 
 def headline(found: Comparison, rows: list[Row]) -> list[Cells]:
-    """Rate and CPU of each peer in one cell."""
+    """Rate, CPU and how busy it was, of each peer in one cell."""
     lines: list[Cells] = [["load", *(each.title for each in found.servers.values())]]
     for row in rows:
         lines.append([row.title, *(in_short(row, key) for key in found.servers)])
@@ -90,9 +90,11 @@ def in_short(row: Row, key: str) -> Number:
     cell = row.cells.get(key)
     rate = RATE.spread(cell) if cell is not None else None
     cpu = CPU.spread(cell) if cell is not None else None
-    if rate is None or cpu is None:
+    busy = BUSY.spread(cell) if cell is not None else None
+    if rate is None or cpu is None or busy is None:
         return Number(why=cell.not_offered if cell is not None else "")
-    return Number(f"{digits(rate.median)}/s", f"{digits(cpu.median)} {CPU.unit}")
+    costs = f"{digits(cpu.median)} {CPU.unit}, {busy.median:.2f} busy"
+    return Number(f"{digits(rate.median)}/s", costs)
 
 
 # ------------------------------------------------------------------- plots
@@ -176,8 +178,10 @@ def section(found: Comparison) -> str:
     table.insert(1, "|---" * len(lines[0]) + "|")
     earlier = ", some rows before" if any(row.measured for row in found.rows) else ""
     text = (
-        f"Messages a second, and the server's CPU seconds for a million ({CPU.unit}): medians of "
-        f"{found.rounds} rounds, peers in turns.\n{made(found)}, commit {found.commit}{earlier}. "
+        f"Messages a second, the server's CPU seconds for a million ({CPU.unit}), and how many "
+        f"processors it kept busy: medians of {found.rounds} rounds, peers in turns. Of a server "
+        "that is not busy the rate is its client's.\n"
+        f"{made(found)}, commit {found.commit}{earlier}. "
         f"[All {len(found.rows)} loads](bench/results/peers.html), "
         "[how to read them](bench/README.md#beside-its-peers).\n"
     )

@@ -20,7 +20,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
 
 import page
-from comparison import Comparison, load, save
+from comparison import Comparison, Row, load, save
 from kafka_peer import KafkaPeer
 from machine import commit
 from nats_peer import NatsPeer
@@ -42,7 +42,8 @@ QUICK = {"topics": 3, "filled": 2_000}  # at most, of a shape
 @click.option(
     "--go-on",
     is_flag=True,
-    help="Keep rows of the results there are that have no error, and measure the others.",
+    help="Keep rows of the results there are that have no error, and measure the others; also "
+    "those whose load is another now.",
 )
 @options(RESULTS, rounds=5, seconds=3.0)
 def main(only: list[str], peers: list[str], go_on: bool, **given: Any) -> None:
@@ -86,10 +87,15 @@ def keep(found: Comparison, before: Comparison) -> None:
     change by the rows beside it."""
     made = f"{before.machine.get('time', '')[:16]}, commit {before.commit}"
     for row in before.rows:
-        if not row.has_error:
+        if not row.has_error and is_of_today(row):
             row.measured = row.measured or made
             found.rows.append(row)
     found.servers, found.synced = before.servers, before.synced
+
+
+def is_of_today(row: Row) -> bool:
+    """It was measured as it would be now."""
+    return msgspec.convert(row.load, Shape) == SHAPES.get(row.name)
 
 
 def add(found: Comparison, shape: Shape, bench: Bench, peers: list[str]) -> None:

@@ -25,7 +25,7 @@ from rmq.format import fastjson
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
-from tools.peers.apache import SCRIPT_JVM, ApacheStandalone
+from tools.peers.apache import DIRECT_MEMORY, SCRIPT_JVM, ApacheStandalone
 from tools.peers.cache import APACHE_VERSION
 
 LIST_TOPICS = 200  # of a request that creates them
@@ -163,7 +163,11 @@ class Apache(RocketmqPeer, Foreign):
 
     def settings(self) -> dict[str, str]:
         jvm = " ".join(self.program.jvm)
-        return {"JVM": f"-Xms{self.heap} -Xmx{self.heap} {jvm}", **self.program.settings}
+        return {
+            "JVM": f"-Xms{self.heap} -Xmx{self.heap} {DIRECT_MEMORY} {jvm}",
+            "name server's JVM": f"-Xmx{self.name_server_heap_max}, else the same",
+            **self.program.settings,
+        }
 
     def promise(self) -> str:
         if self.sync:

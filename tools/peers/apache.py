@@ -43,6 +43,7 @@ BROKER_DEFAULTS = {
 }
 
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon; not for measuring
+DIRECT_MEMORY = "-XX:MaxDirectMemorySize=512m"
 # Of bin/runbroker.sh, but for the sizes of memory.
 SCRIPT_JVM = (
     "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
@@ -137,7 +138,7 @@ class ApacheStandalone:
             *JAVA_OPENS,
             f"-Xms{heap}",
             f"-Xmx{heap_max or heap}",
-            "-XX:MaxDirectMemorySize=512m",
+            DIRECT_MEMORY,
             *self.jvm,
             f"-Duser.home={self.folder / 'home'}",
             "-cp",

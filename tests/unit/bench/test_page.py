@@ -120,8 +120,11 @@ def test_the_table_comes_into_the_readme_and_is_replaced_there(found: Comparison
     readme = (ROOT / "README.md").read_text()
     once = page.with_section(readme, page.section(found))
     assert once.count(page.HEADING) == 1
-    assert "| 1 connection, window 64 | 412,000/s, 1.21 CPU-s/M | 41,000/s, 12.2 CPU-s/M |" in once
-    assert "| 64 connections | 100,000/s, 5 CPU-s/M | - |" in once
+    assert (
+        "| 1 connection, window 64 | 412,000/s, 1.21 CPU-s/M, 0.50 busy | "
+        "41,000/s, 12.2 CPU-s/M, 0.50 busy |"
+    ) in once
+    assert "| 64 connections | 100,000/s, 5 CPU-s/M, 0.50 busy | - |" in once
     assert page.with_section(once, page.section(found)) == once
     assert "1024 B" not in once and "All 3 loads" in once  # the page has the rest
     del found.rows[1]

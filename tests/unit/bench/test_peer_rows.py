@@ -7,6 +7,7 @@ tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import page
@@ -184,13 +185,20 @@ def test_names_of_rows_can_be_topics_and_titles_tell_them_apart() -> None:
         Shape("x", "y")  # type: ignore[misc]
 
 
-def test_a_run_that_goes_on_keeps_rows_without_an_error() -> None:
+def asked(name: str) -> dict[str, Any]:
+    """As the JSON has it."""
+    return msgspec.to_builtins(SHAPES[name])
+
+
+def test_a_run_that_goes_on_keeps_rows_without_an_error_whose_load_is_the_same() -> None:
     before = Comparison({"time": "2026-01-02T03:04:05+0000"}, "abcdef012345", 5, 3.0)
     before.servers = {"rmq": Server("rmq", "1", "C", "none")}
     before.rows = [
-        Row("single-256", "1 x 64", {}, {"rmq": Cell([Turn(1.0, 9, 0.1, 1)])}),
-        Row("many-256", "64 x 1", {}, {"rmq": Cell(error="gone")}),
-        Row("one-256", "1 x 1", {}, {"rmq": Cell()}, measured="earlier, commit 123"),
+        Row("single-256", "1 x 64", asked("single-256"), {"rmq": Cell([Turn(1.0, 9, 0.1, 1)])}),
+        Row("many-256", "64 x 1", asked("many-256"), {"rmq": Cell(error="gone")}),
+        Row("one-256", "1 x 1", asked("one-256"), {"rmq": Cell()}, measured="earlier, commit 123"),
+        Row("pull-256", "8 x 1", asked("pull-256") | {"connections": 8}, {"rmq": Cell()}),
+        Row("gone-256", "gone", asked("pull-256"), {"rmq": Cell()}),
     ]
     machine = {"time": "2026-01-03T03:04:05+0000", "cpus": 2, "cpu": "one"}
     found = Comparison(machine, "fedcba543210", 5, 3.0)
