@@ -197,7 +197,8 @@ cdef class DrivenCore:
             for _i in range(count if good else 0):
                 job.scanned = 0
                 core.appender.log.new_turn()
-                good = good and scan_entries(core.pulls, job, queue, found) == OK
+                good = good and scan_entries(core.pulls, job, queue,
+                                             <int64_t> core.turn.net.jumbo_bytes, found) == OK
                 good = good and found.count == messages
         free(job)
         free(found)

@@ -6,6 +6,9 @@
         -> a check point into the log (revive_log.pxd), the offset behind them
         -> reply: where the messages are (startOffsetInfo, msgOffsetInfo), and the records, without
            a copy; those of the retry topic are rewritten to the topic's name, with their POP_CK
+    too large: a pop ends before a record that could not come again (larger than the log appends,
+            or than a buffer for copies), and is refused, with its place, where it has nothing else
+            to give: nothing is written or moved
     nothing: held until a message comes, the poll time is over (210), or a blocked queue is free
     damage: the queue gives nothing while it is mended from the log, nor until that is tried again
             when it failed for now; what the log has no whole record of is passed

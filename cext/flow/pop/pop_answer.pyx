@@ -1,6 +1,6 @@
 """Pops: from a job to its reply. See pop_answer.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memset, strlen
 
 from cext.base.byteorder cimport load_i64
 from cext.base.clock cimport monotonic_us
@@ -62,11 +62,10 @@ from cext.flow.tables.delivery_counters cimport delivery_counter_add
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
-from cext.memory.large_pool cimport LargeBlock, large_pool_release, large_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.net.connection cimport IN_JUMBO, IN_LARGE
+from cext.net.connection cimport IN_JUMBO
 from cext.store.log.record cimport RecordView, record_parse
-from cext.store.queues.consume_queue cimport Queue, QueueEntry
+from cext.store.queues.consume_queue cimport Queue, QueueEntry, queue_memory_offset
 from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,
@@ -75,6 +74,7 @@ from cext.wire.codes cimport (
     SUBSCRIPTION_GROUP_NOT_EXIST,
     SUCCESS,
     SYSTEM_BUSY,
+    SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
 )
 from cext.wire.pop_request cimport REVIVE_IN_ORDER
@@ -113,8 +113,6 @@ cdef struct Popped:             # what one pop has found so far
     uint32_t sizes[MESSAGES_MAX]
     int32_t borrowed
     uint8_t* copies             # jumbo buffer with those of the retry topic, or NULL
-    LargeBlock* large           # owned: what `copies` points into, where one is larger than that
-    uint64_t room               # for copies
     uint64_t copied
     int64_t rest                # messages behind what was given
     bint unfinished             # the turn's share of filters is spent
@@ -124,6 +122,10 @@ cdef struct Popped:             # what one pop has found so far
     Topic* absent_topic
     int32_t absent_queue
     int64_t absent_offset
+    Topic* large_topic          # of the first message that is larger than may be given; NULL: none
+    int32_t large_queue
+    int64_t large_offset
+    int64_t large_bytes
     # A blocked queue may be free then, or what could not be made anew is looked for again, by the
     # wall clock; 0: none is.
     int64_t visible_ms
@@ -208,34 +210,18 @@ cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id,
 
 # ------------------------------------------------------------------- what is given
 
-cdef bint take_large(PopService s, Popped* p, uint64_t bytes) noexcept nogil:
-    """Another place for copies, before there are any."""
-    cdef LargeBlock* block = NULL
-    if p.large == NULL:
-        block = large_pool_take(&s.turn.net.large, bytes)
-    if block == NULL:
-        return False
-    buffer_pool_release(&s.turn.net.jumbo_pool, p.copies)
-    p.large = block
-    p.copies = block.data
-    p.room = bytes
-    return True
-
-
 cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil:
     """How many of the retry topic's records still fit into the buffer for copies."""
     cdef uint64_t bytes = p.copied
     cdef int32_t i
     if p.copies == NULL:
         p.copies = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
-        p.room = s.turn.net.jumbo_bytes
     if p.copies == NULL:
         return 0
     for i in range(found.count):
         bytes += found.sizes[i] + REWRITE_ADDS_MAX
-        if bytes > p.room:
-            # The first alone may be larger, in a store that another broker wrote.
-            return 1 if i == 0 and p.copied == 0 and take_large(s, p, bytes) else i
+        if bytes > s.turn.net.jumbo_bytes:
+            return i
     return found.count
 
 
@@ -369,6 +355,33 @@ cdef bint is_mended(PopService s, Popped* p, Queue* queue, const Found* found) n
     return True
 
 
+cdef inline int64_t given_bytes_max(PopService s) noexcept nogil:
+    """Of a record. What is not acknowledged is appended again, and copied into a jumbo buffer."""
+    return (min(s.append.log.max_record_bytes, <int64_t> s.turn.net.jumbo_bytes)
+            - <int64_t> REWRITE_ADDS_MAX)
+
+
+cdef bint is_large(PopService s, Queue* queue, Found* found) noexcept nogil:
+    """The next record is larger than may be given. Its queue entry alone says so: from a file, it
+    has to be the record's; else this is damage."""
+    if found.large_bytes == 0:
+        return False
+    if (found.absent_offset >= queue_memory_offset(queue)
+            or s.append.queues.mend(queue, found.absent_offset) == OK):
+        return True
+    found.corrupt_offset = found.absent_offset
+    found.absent_offset = -1
+    return False
+
+
+cdef void note_large(Popped* p, Topic* topic, int32_t queue_id, const Found* found) noexcept nogil:
+    if p.large_topic == NULL:
+        p.large_topic = topic
+        p.large_queue = queue_id
+        p.large_offset = found.absent_offset
+        p.large_bytes = found.large_bytes
+
+
 cdef void keep_come_again(Found* found) noexcept nogil:
     """Leaves out what was sent to the retry topic as another group's."""
     cdef RecordView view
@@ -394,14 +407,16 @@ cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* 
     job.offset = offset
     job.scanned = 0
     job.max_messages = job.pop.max_messages - p.count
-    status = scan_entries(s.pull, job, queue, &found)
+    status = scan_entries(s.pull, job, queue, given_bytes_max(s), &found)
     job.topic = job.pop.topic
     if p.others:
         keep_come_again(&found)
     if found.count > 0:
         give(s, job, p, topic, queue, offset, &found, flag)
         return
-    if status == ABSENT or found.absent_offset >= 0:
+    if is_large(s, queue, &found):
+        note_large(p, topic, queue.queue_id, &found)
+    elif status == ABSENT or found.absent_offset >= 0:
         p.absent = True
         p.absent_topic = topic
         p.absent_queue = queue.queue_id
@@ -498,15 +513,6 @@ cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:
 
 # ------------------------------------------------------------------- not in memory
 
-cdef void add_part(PopService s, PullJob* job, const QueueEntry* entry) noexcept nogil:
-    """Of a record that is larger than any buffer: another part with each read of the pop."""
-    cdef int64_t buffer_bytes = <int64_t> s.fetch.pool.buffer_bytes
-    cdef int64_t parts = (entry.size + buffer_bytes - 1) // buffer_bytes
-    cdef int64_t at = (job.entry_reads - 1) % parts * buffer_bytes
-    fetch_add(job.fetch, entry.physical_offset + at,
-              <int32_t> min(entry.size - at, buffer_bytes), -1)
-
-
 cdef bint read_absent(PopService s, PullJob* job, Popped* p) noexcept nogil:
     """Has a disk reader bring what comes next into the page cache; then the pop looks again."""
     cdef Queue* queue = topic_queue(p.absent_topic, s.append.queues, p.absent_queue)
@@ -525,8 +531,6 @@ cdef bint read_absent(PopService s, PullJob* job, Popped* p) noexcept nogil:
             continue
         if not fetch_add(job.fetch, entries[i].physical_offset, entries[i].size,
                          p.absent_offset + i):
-            if job.fetch.read.count == 0:
-                add_part(s, job, &entries[i])
             break
     if job.fetch.read.count == 0:
         fetch_entries(job.fetch, s.append.queues.reader_files, queue, p.absent_offset,
@@ -588,48 +592,15 @@ cdef void wake_next(PopService s, PullJob* job, const Popped* p) noexcept nogil:
         wake_pops(s.pull, job.pop.pair, job.pop.queue_id)
 
 
-cdef bint add_record(PopService s, PullJob* job, const uint8_t* at, uint32_t size) noexcept nogil:
-    """One that is larger than any buffer is copied as a whole: what the socket does not take of it
-    would need all the reply buffers there are."""
-    cdef LargeBlock* block = NULL
-    if size > s.turn.net.jumbo_bytes:
-        block = large_pool_take(&s.turn.net.large, size)
-    if block == NULL:
-        return s.turn.net.add_borrowed(job.connection, at, size)
-    memcpy(block.data, at, size)
-    if s.turn.net.add_owned(job.connection, block.data, size, block, IN_LARGE):
-        return True
-    large_pool_release(&s.turn.net.large, block)
-    return False
-
-
-cdef bint add_copied(PopService s, PullJob* job, Popped* p) noexcept nogil:
-    """The output piece owns them then."""
-    cdef bint good
-    if p.large != NULL:
-        good = s.turn.net.add_owned(job.connection, p.copies, p.copied, p.large, IN_LARGE)
-    else:
-        good = s.turn.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
-    if good:
-        p.copies = NULL
-        p.large = NULL
-    return good
-
-
-cdef void drop_copies(PopService s, Popped* p) noexcept nogil:
-    if p.large != NULL:
-        large_pool_release(&s.turn.net.large, p.large)
-    elif p.copies != NULL:
-        buffer_pool_release(&s.turn.net.jumbo_pool, p.copies)
-
-
 cdef void answer_found(PopService s, PullJob* job, Popped* p) noexcept nogil:
     cdef bint good = write_header(s, job, p, SUCCESS, b"FOUND")
     cdef int32_t i
     for i in range(p.borrowed):
-        good = good and add_record(s, job, p.at[i], p.sizes[i])
+        good = good and s.turn.net.add_borrowed(job.connection, p.at[i], p.sizes[i])
     if good and p.copied > 0:
-        good = add_copied(s, job, p)
+        good = s.turn.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
+        if good:
+            p.copies = NULL             # the output piece owns it now
     if not good:
         s.turn.net.close_connection(job.connection)
     s.pops.popped += p.count
@@ -662,6 +633,21 @@ cdef void refuse_pop(PopService s, PullJob* job, int32_t code, const char* remar
     if not reply_error_to(s.turn, job.connection, job.opaque, job.serialize_type, code, remark):
         s.turn.net.close_connection(job.connection)
     free_job(s.pull, job)
+
+
+cdef void refuse_large(PopService s, PullJob* job, const Popped* p) noexcept nogil:
+    """All that there is to give stands behind it."""
+    cdef char remark[1024]
+    snprintf(remark, sizeof(remark), b"the message at offset %lld of topic %.255s queue %d has "
+             b"%lld bytes, and one that is popped %lld at most: without an ack it comes again, and "
+             b"the log takes no larger one (rmqRingBytes; 16 MiB at most). Pull it, or go on "
+             b"behind it: rmq group reset %.*s %.255s --queue %d --to %lld",
+             <long long> p.large_offset, p.large_topic.name, p.large_queue,
+             <long long> p.large_bytes, <long long> given_bytes_max(s),
+             <int> job.pop.pair.group_length, <const char*> job.pop.pair.group,
+             p.large_topic.name, p.large_queue, <long long> p.large_offset + 1)
+    log_event(s.turn, job.connection, remark)
+    refuse_pop(s, job, SYSTEM_ERROR, remark)
 
 
 cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
@@ -728,6 +714,9 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
                        b"while: the disk readers are behind")
     elif p.unfinished:
         make_ready(s.pull, job)              # goes on in the next turn
+    elif p.large_topic != NULL:
+        refuse_large(s, job, &p)
     else:
         nothing_there(s, job, &p)
-    drop_copies(s, &p)
+    if p.copies != NULL:
+        buffer_pool_release(&s.turn.net.jumbo_pool, p.copies)

@@ -284,7 +284,7 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
     elif job.offset < queue.min_offset:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_TOO_SMALL", queue.min_offset)
     else:
-        status = scan_entries(s, job, queue, &found)
+        status = scan_entries(s, job, queue, <int64_t> s.fetch.pool.buffer_bytes, &found)
         if found.count > 0:
             answer_found(s, job, &found)
         elif found.unfinished:

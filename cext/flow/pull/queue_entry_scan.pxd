@@ -30,8 +30,10 @@ cdef struct Found:                  # what one look into a queue brought
     int32_t count
     uint64_t bytes
     int64_t bytes_limit
+    int64_t record_max
     int64_t next_offset
-    int64_t absent_offset           # first record that is not in memory, or -1
+    int64_t absent_offset           # first record that is not in memory or larger than that, or -1
+    int64_t large_bytes             # the larger one's; 0: none is
     int64_t corrupt_offset          # first damaged record, or -1
     int64_t corrupt_physical
     int64_t corrupt_reason
@@ -42,8 +44,10 @@ cdef struct Found:                  # what one look into a queue brought
 cdef inline bint is_filtered(const PullJob* job) noexcept nogil:
     return not job.tags.all or job.sql != NULL
 
-# Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure.
-cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) noexcept nogil
+# Collects records for one reply, up to one of more than `record_max` bytes; OK, ABSENT (queue
+# entries not in memory) or a failure.
+cdef int scan_entries(PullService s, PullJob* job, Queue* queue, int64_t record_max,
+                      Found* found) noexcept nogil
 # Whether the message passes, by its own tag and properties.
 cdef bint record_passes(PullService s, PullJob* job, const RecordView* view) noexcept nogil
 # Whether a record that was just written passes; offset and size of its record in the log.

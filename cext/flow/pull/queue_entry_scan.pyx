@@ -4,7 +4,6 @@ from libc.string cimport memcmp
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CLOSED, CORRUPT, OK
-from cext.flow.pull.pull_job cimport NO_POP
 from cext.flow.pull.pull_service cimport SCAN_ENTRIES_AT_ONCE
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
@@ -126,12 +125,12 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
     cdef int64_t apart
     cdef bint passes = True
     cdef int status
-    if found.bytes + entry.size > <uint64_t> found.bytes_limit:
-        if found.count > 0:
-            return False
-        if <uint64_t> entry.size > s.fetch.pool.buffer_bytes and job.pop.kind == NO_POP:
-            found.absent_offset = offset    # wherever it is, a disk reader brings it (pull_batch)
-            return False
+    if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
+        return False
+    if entry.size > found.record_max and entry.physical_offset >= s.append.log.min_offset():
+        found.absent_offset = offset        # wherever it is, and whatever its properties are
+        found.large_bytes = entry.size
+        return False
     status = s.append.log.view(entry.physical_offset, entry.size, &at)
     if status == ABSENT:
         found.absent_offset = offset
@@ -241,7 +240,8 @@ cdef int take_entries(PullService s, PullJob* job, int64_t offset, int32_t count
     return status
 
 
-cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
+cdef int scan_entries(PullService s, PullJob* job, Queue* queue, int64_t record_max,
+                      Found* found) noexcept nogil:
     cdef bint filtered = is_filtered(job)
     cdef int32_t limit = limit_of(s, job)
     cdef int32_t at_once = FIRST_ENTRIES
@@ -250,6 +250,8 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) n
     found.count = 0
     found.bytes = 0
     found.bytes_limit = bytes_limit(s, job)
+    found.record_max = record_max
+    found.large_bytes = 0
     found.absent_offset = -1
     found.corrupt_offset = -1
     found.corrupt_physical = -1
