@@ -32,8 +32,9 @@ cdef Report[REPORTS] reports = [
            b"%u clients are connected; large requests that did not get on held what they may: "
            b"%llu clients have been closed for others", False),
     Report(<char*> &FIELDS.closed_deaf - <char*> &FIELDS,
-           b"%u clients are connected; buffers for answers ran out: %llu clients that did not take "
-           b"theirs have been closed; raise rmqReplyBuffers", False),
+           b"%u clients are connected; buffers for answers, or the memory for messages beyond 16 "
+           b"MiB, ran out: %llu clients that did not take theirs have been closed; for the buffers "
+           b"raise rmqReplyBuffers", False),
     Report(<char*> &FIELDS.refused_full - <char*> &FIELDS,
            b"%u clients are connected, which is the limit: %llu have been closed; raise "
            b"rmqMaxConnections or the limit of open files (ulimit -n)", False),

@@ -42,7 +42,7 @@ cdef struct NetCounters:
     uint64_t stalls                 # sockets that did not take all of a turn's output
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
     uint64_t closed_slow            # connections closed for the jumbo buffer they had for too long
-    uint64_t closed_deaf            # and for answers they did not take while buffers ran out
+    uint64_t closed_deaf            # and for answers they did not take while room for these ran out
     uint64_t refused_address        # connections beyond the limit of their address
     uint64_t refused_handshakes     # closed for the handshakes that their address had begun
     uint64_t refused_words          # of balancers that did not say who comes by them
@@ -67,7 +67,7 @@ cdef class ConnectionTable:
     cdef BufferPool reply_pool
     cdef BufferPool piece_pool
     cdef uint64_t jumbo_bytes
-    cdef LargePool large            # answers beyond that; its bytes_max before open()
+    cdef LargePool large            # answers beyond that, of ids; its bytes_max before open()
     cdef HalfFrames halves          # large frames that are not complete; its `bytes` before open()
     cdef AddressTable addresses     # its limits before open()
     cdef Connection refused         # of which nothing but the address of who was refused last

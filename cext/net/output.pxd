@@ -6,12 +6,14 @@
 
 What a socket does not take is kept (borrowed bytes are copied), its connection is left unread until
 it does, and the protocol's on_drained says when it did. Where reply buffers run out, who has taken
-nothing for longest is closed.
+nothing for longest is closed. Of the large pool a connection has one block at a time, and who has
+one and takes nothing is closed where another is refused.
 
 Example: 64 clients sent one message each: 64 replies in 64 buffers, 64 sends.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from cext.memory.large_pool cimport LargeBlock
 from cext.net.connection cimport Connection, OutPiece
 from cext.net.connection_table cimport ConnectionTable
 
@@ -22,6 +24,9 @@ cdef class Output(ConnectionTable):
     cdef bint add_borrowed(self, Connection* c, const uint8_t* at, uint64_t length) noexcept nogil
     cdef bint add_owned(self, Connection* c, uint8_t* at, uint64_t length, void* block,
                         int32_t kind) noexcept nogil
+    # For an answer to c. NULL: it has one, or there is no room and all take theirs.
+    cdef LargeBlock* take_large(self, Connection* c, uint64_t bytes) noexcept nogil
+    cdef bint close_deaf_owner(self) noexcept nogil     # of a large block; False: there is none
     cdef OutPiece* add_piece(self, Connection* c) noexcept nogil
     cdef void flush(self) noexcept nogil            # also frees the slots of what closed
     cdef void flush_connection(self, Connection* c) noexcept nogil

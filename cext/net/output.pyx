@@ -3,6 +3,7 @@ from libc.string cimport memcpy
 
 from cext.base.check cimport check
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.large_pool cimport LargeBlock, large_pool_find, large_pool_take
 from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport (
     BORROWED,
@@ -206,6 +207,28 @@ cdef class Output(ConnectionTable):
         while (self.is_short() and self.stalled.first != NULL
                and self.now_ms - self.stalled.first.active_ms >= DEAF_MS):
             self.close_longest(NULL)
+
+    cdef bint close_deaf_owner(self) noexcept nogil:
+        """The same for large blocks, of whoever has one."""
+        cdef LargeBlock* block = self.large.first
+        cdef Connection* c
+        while block != NULL:
+            c = self.find(block.owner)
+            if c != NULL and c.stalled and self.now_ms - c.active_ms >= DEAF_MS:
+                self.counters.closed_deaf += 1
+                self.close_connection(c)
+                return True
+            block = block.next
+        return False
+
+    cdef LargeBlock* take_large(self, Connection* c, uint64_t bytes) noexcept nogil:
+        cdef LargeBlock* block
+        if large_pool_find(&self.large, c.id) != NULL:
+            return NULL
+        block = large_pool_take(&self.large, bytes, c.id)
+        while block == NULL and self.close_deaf_owner():
+            block = large_pool_take(&self.large, bytes, c.id)
+        return block
 
     cdef bint close_longest(self, Connection* c) noexcept nogil:    # False: that is c, or nobody
         if self.stalled.first == NULL or self.stalled.first == c:

@@ -1,7 +1,7 @@
 """Disk fetch: one read of the log or of a queue's file, done by a disk reader for a request.
 
-    take       a DiskFetch from the pool, with a jumbo buffer or for memory of the owner's; for a
-               record that is larger than these with a block of its own
+    take       a DiskFetch from the pool, with a jumbo buffer or for memory of the owner's; he may
+               give it a block for a record that is larger
     describe   begin() and add() records, or one record of unknown size, or a page of a queue
     submit     from here on it is a disk reader's: the reactor touches neither it nor its buffer
     collect    once a turn: `done` of every fetch whose read is over is called, with its results
@@ -43,7 +43,7 @@ cdef struct DiskFetch:
     bint under_way              # a disk reader has it
     # What read.buffer points to: owned; both NULL: the owner's memory, or given to a reply.
     uint8_t* buffer             # a jumbo buffer
-    LargeBlock* large           # of the large pool
+    LargeBlock* large           # of the large pool; set by the owner
     uint64_t wanted_bytes       # of the records that were added
     int64_t queue_offsets[READ_RECORDS_MAX]     # of each record added
     char path[QUEUE_PATH_BYTES]                 # of the queue's file
@@ -76,9 +76,6 @@ cdef class FetchPool:
                       LargePool* large) noexcept
     # A fetch with a buffer of `buffer_bytes`. NULL: none is free.
     cdef DiskFetch* take(self, FetchDone done, void* service, void* owner) noexcept nogil
-    # A fetch with a block of so many bytes. NULL: none is free, or too many bytes are out.
-    cdef DiskFetch* take_large(self, FetchDone done, void* service, void* owner,
-                               uint32_t bytes) noexcept nogil
     # A fetch for the owner's memory (fetch_into). NULL: none is free.
     cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil
     # OK | RING_FULL | CLOSED | MALFORMED (cext/store/log/disk_reader.pxd): then it is still the

@@ -9,7 +9,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_room,
     buffer_pool_take,
 )
-from cext.memory.large_pool cimport large_pool_release, large_pool_take
+from cext.memory.large_pool cimport large_pool_release
 from cext.store.log.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
 from cext.store.queues.consume_queue cimport QUEUE_ENTRY_BYTES
 from cext.store.queues.queue_files cimport QueueName, name_of
@@ -90,18 +90,6 @@ cdef class FetchPool:
             self.release(fetch)
             return NULL
         fetch_into(fetch, fetch.buffer, <uint32_t> self.buffer_bytes)
-        return fetch
-
-    cdef DiskFetch* take_large(self, FetchDone done, void* service, void* owner,
-                               uint32_t bytes) noexcept nogil:
-        cdef DiskFetch* fetch = self.take_bare(done, service, owner)
-        if fetch == NULL:
-            return NULL
-        fetch.large = large_pool_take(self.large, bytes)
-        if fetch.large == NULL:
-            self.release(fetch)
-            return NULL
-        fetch_into(fetch, fetch.large.data, bytes)
         return fetch
 
     cdef int submit(self, DiskFetch* fetch) noexcept nogil:

@@ -10,6 +10,7 @@ from cext.flow.fetch.disk_fetch cimport (
     fetch_add,
     fetch_begin,
     fetch_entries,
+    fetch_into,
 )
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, is_outdated, make_ready
 from cext.flow.pull.pull_answer cimport (
@@ -110,12 +111,15 @@ cdef void read_large(PullService s, PullJob* job, const QueueEntry* entry) noexc
     if <uint64_t> entry.size > s.turn.net.large.bytes_max:
         answer_too_large(s, job, entry)
         return
-    job.fetch = s.fetch.pool.take_large(<FetchDone> read_done, <void*> s, job,
-                                        <uint32_t> entry.size)
-    if job.fetch == NULL:
-        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: too many "
-                    b"messages are read that are larger than a buffer")
+    job.fetch = s.fetch.pool.take_bare(<FetchDone> read_done, <void*> s, job)
+    if job.fetch != NULL:
+        job.fetch.large = s.turn.net.take_large(job.connection, entry.size)
+    if job.fetch == NULL or job.fetch.large == NULL:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: a message "
+                    b"larger than any buffer is on its way to this client, or too many are to "
+                    b"others")
         return
+    fetch_into(job.fetch, job.fetch.large.data, <uint32_t> entry.size)
     fetch_begin(job.fetch, True)
     fetch_add(job.fetch, entry.physical_offset, entry.size, job.offset)
     job.last_physical = entry.physical_offset
