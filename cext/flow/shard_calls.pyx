@@ -3,7 +3,6 @@ from libc.stdint cimport int64_t
 
 from cext.flow.context.options cimport options_set
 from cext.flow.delay.timer_open cimport timer_option
-from cext.flow.transaction.open_halves cimport half_doubt
 from cext.flow.turn cimport turn_loop
 
 
@@ -30,7 +29,5 @@ cdef class ShardCalls(AuthCalls):
             self.delays.schedule.skew_ms = value
         elif name == "transactions_set_aside":  # what was given up and may still be committed
             self.transactions.halves.set_aside = value
-        elif name == "transactions_doubted_below":  # control stored some anew, at this half offset
-            half_doubt(&self.transactions.halves, value)
         elif not timer_option(self.delays, name, value):
             options_set(&self.turn.options, name, value)

@@ -338,6 +338,11 @@ class TransactionCalls(Protocol):
         """Of the half message that is, or was, at this place: HALF_ENDED; HALF_OPEN, there or where
         it was stored anew; HALF_DOUBTED: it may be open at a place that the core does not know."""
 
+    def move_half(self, offset: int, log_offset: int, to_offset: int, to_log_offset: int) -> None:
+        """The half message that is, or was, at this place was stored anew by control and is open
+        there: an end that names an older place counts for the new one, and is none of control's.
+        Where it was open still, it is ended there, with an op message."""
+
     def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
         """The connections to which check backs of the group's transactions may go, each with the
         name of its user; empty: it was let in without a name. One that was goes to whose user may

@@ -32,7 +32,7 @@ READ_ABOUT = {
     "sysFlag": "RocketMQ's bits, of the message as it is stored: packed, transaction, IPv6, ..",
     "bodyCrc": "CRC-32 of the stored body without its top bit; it has been checked",
     "physicalOffset": "the place in the broker's log",
-    "preparedTransactionOffset": "of a committed transaction: where its half message is; else 0",
+    "preparedTransactionOffset": "committed or set aside: where its half message is; else 0",
     "_corrupt": "why the row has no message; only with mode=permissive, null in a good row",
 }
 KAFKA_ABOUT = {

@@ -92,6 +92,8 @@ class FakeCore:
         self.first_half = 0
         self.serves_transactions = False
         self.ended_halves: set[int] = set()
+        self.doubted_below = 0  # half offset: an ended one below it may be open elsewhere
+        self.moved_halves: list[tuple[int, int, int, int]] = []  # as control has told
         self.clients_told: dict[bytes, int] = {}
         self.producers_told: dict[bytes, dict[int, bytes]] = {}
         self.ops: list[int] = []  # half offsets that an op message was written for
@@ -518,7 +520,13 @@ class FakeCore:
         return self.first_half, found[-1] + 1 if len(found) == limit else max(after, end), found
 
     def half_state(self, offset: int, log_offset: int) -> int:
-        return int(offset in self.open_halves(offset, 1)[2])
+        if offset in self.open_halves(offset, 1)[2]:
+            return 1
+        return 2 if offset < self.doubted_below else 0
+
+    def move_half(self, offset: int, log_offset: int, to_offset: int, to_log_offset: int) -> None:
+        self.moved_halves.append((offset, log_offset, to_offset, to_log_offset))
+        self.end_halves([offset], 1)
 
     def put_producers(self, group: bytes, connections: dict[int, bytes]) -> None:
         self.producers_told[group] = connections

@@ -12,12 +12,14 @@ from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.transaction.check_backs cimport CheckHalves, check_backs_run
 from cext.flow.transaction.check_table cimport check_table_put
 from cext.flow.transaction.open_halves cimport (
+    HalfMove,
     half_doubt,
     half_end_told,
     half_follow,
     half_is_ended,
+    half_note_move,
 )
-from cext.flow.transaction.transaction_end cimport end_half
+from cext.flow.transaction.transaction_end cimport end_half, move_half
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.queues.consume_queue cimport Queue
 from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
@@ -124,6 +126,17 @@ cdef void half_state(TransactionService s, HalfStateOf* x) noexcept nogil:
         x.state = HALF_ENDED
 
 
+# ---------------------------------------------------------------- move_half
+
+cdef void half_moved(TransactionService s, HalfMove* x) noexcept nogil:
+    """From the newest place that is known: who names it, or one before it, comes to the new one."""
+    half_follow(&s.halves, &x.offset, &x.log_offset)
+    if half_is_ended(&s.halves, x.offset):
+        half_note_move(&s.halves, x)
+    else:
+        move_half(s, x)
+
+
 # ---------------------------------------------------------------- put_producers
 
 cdef struct PutProducers:
@@ -168,6 +181,15 @@ cdef class TransactionCalls(DelayCalls):
         x.log_offset = log_offset
         self._call(<CallFn> half_state, <void*> self.transactions, &x)
         return <int> x.state
+
+    def move_half(self, int64_t offset, int64_t log_offset, int64_t to_offset,
+                  int64_t to_log_offset):
+        cdef HalfMove x
+        x.offset = offset
+        x.log_offset = log_offset
+        x.to_offset = to_offset
+        x.to_log_offset = to_log_offset
+        self._call(<CallFn> half_moved, <void*> self.transactions, &x)
 
     def put_producers(self, bytes group, dict connections):
         cdef PutProducers x

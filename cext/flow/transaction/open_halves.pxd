@@ -7,9 +7,10 @@ Those that nobody ends do not hold the window: a check back stores them anew at 
 
 A half message that is stored anew for a check back has a new place, which its producer hears of
 then. An end that was under way meanwhile names the old one; the last MOVES moves are remembered, so
-that it counts for the new one. Moves are not in the log: those of an earlier process, or of another
-master, are known as ends alone, and below `doubted_below` what is ended may be open at a place that
-nobody remembers. Control finds it (rmq/broker/tasks/moved_halves.py).
+that it counts for the new one. Control notes a move, too, where it stores one anew that was given
+up. Moves are not in the log: those of an earlier process, or of another master, are known as ends
+alone, and below `doubted_below` what is ended may be open at a place that nobody remembers. Control
+finds it (rmq/broker/tasks/moved_halves.py).
 
 Example: first 17; halves 17, 18, 19; 18 and 19 are committed: first stays 17, open() gives 17. When
 17 is rolled back, first is 20.

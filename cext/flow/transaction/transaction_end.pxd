@@ -11,9 +11,10 @@ with the committed messages in one write: after a kill a committed half is not o
 ended before has no second effect.
 
 A commit of what was given up after too many checks still counts: control stores the half message
-anew and gives the frame back with its new place. So does an end of what is ended as far as is known
-here, and was perhaps stored anew before this process began or led (OpenHalves.doubted_below):
-control looks for it among those that are open, and gives the frame back with the place found.
+anew, notes the move, and gives the frame back with its new place. So does an end of what is ended
+as far as is known here, and was perhaps stored anew before this process began or led
+(OpenHalves.doubted_below): control looks for it among those that are open, and gives the frame back
+with the place found.
 
 A half record that is not in memory is fetched first (parked_requests.pxd). A topic that is not
 there: the frame goes to control, which makes it and gives the frame back. A half message that was

@@ -12,7 +12,8 @@ CHECK_IMMUNITY_TIME_IN_SECONDS:
         An end that was on its way meanwhile counts for the new one
     more often, or older than fileReservedTime
         stored in TRANS_CHECK_MAX_TIME_TOPIC, ended; a commit that comes later still counts, and 323
-        RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew
+        RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew. Its
+        prepared offset says where the half message was
 
 Progress is kept as Apache keeps it: offsets of the group CID_RMQ_SYS_TRANS in the half queue (all
 below is ended) and in the op queue (all below speaks of such). At the start the op messages from
@@ -149,16 +150,35 @@ class Transactions:
         return place
 
     def check_again(self, message: StoredMessage) -> None:
-        """323: the half message is open again and was never asked about. StoreError: the log takes
-        nothing just now; it is set aside still."""
+        """323: the half message is open again and was never asked about; one that is open still
+        goes on at the new place. StoreError: the log takes nothing just now, or the disk does not
+        say where it was; it is set aside still."""
         self._store_anew(message, {**message.properties, CHECK_TIMES: "0"})
         self._forget_aside(message.properties.get("UNIQ_KEY", ""))
 
     def _store_anew(self, message: StoredMessage, properties: dict[str, str]) -> tuple[int, int]:
         """Open again, at this place; who names an older one is to find it."""
-        place = self._store(names.HALF_TOPIC, message, properties)
-        self._context.core.set_option("transactions_doubted_below", place[1])
-        return place
+        old = self._last_half(message)
+        at, offset = self._store(names.HALF_TOPIC, message, properties)
+        if old is not None:
+            self._context.core.move_half(old.queue_offset, old.physical_offset, offset, at)
+        return at, offset
+
+    def _last_half(self, message: StoredMessage) -> StoredMessage | None:
+        """The half message, also of one that was set aside. None: the log has it no more, or an
+        earlier version set it aside: the reactor doubts its places, as all from before the start.
+        """
+        if message.topic == names.HALF_TOPIC:
+            return message
+        record = self._context.core.read_record(message.prepared_offset, 1)
+        try:
+            half = decode_message(record)[0] if record else None
+        except ProtocolError:
+            return None
+        if half is None or half.topic != names.HALF_TOPIC:
+            return None
+        is_same = half.properties.get("UNIQ_KEY") == message.properties.get("UNIQ_KEY")
+        return half if is_same else None
 
     def _forget_aside(self, key: str) -> None:
         self._aside.pop(key, None)
@@ -283,7 +303,11 @@ class Transactions:
             return None
 
     def _store(
-        self, topic: str, message: StoredMessage, properties: dict[str, str]
+        self,
+        topic: str,
+        message: StoredMessage,
+        properties: dict[str, str],
+        prepared_offset: int = 0,
     ) -> tuple[int, int]:
         return self._context.core.append(
             topic.encode(),
@@ -295,7 +319,7 @@ class Transactions:
             message.born_timestamp_ms,
             encode_host(message.born_host),
             message.reconsume_times,
-            0,
+            prepared_offset,
         )
 
     async def _set_aside(self, offset: int, message: StoredMessage) -> None:
@@ -304,7 +328,7 @@ class Transactions:
         core, properties = self._context.core, message.properties
         if offset not in core.open_halves(offset, 1)[2]:
             return  # its producer ended it meanwhile
-        place = self._store(topic.name, message, properties)
+        place = self._store(topic.name, message, properties, message.physical_offset)
         self._aside_end += place[1] == self._aside_end
         if not core.end_halves([offset], 1):
             return  # the same, a moment later: a commit that is repeated is not to count again

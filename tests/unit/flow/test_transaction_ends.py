@@ -271,6 +271,25 @@ def test_an_end_of_what_another_process_has_ended_is_controls(make: Make) -> Non
     assert committed(shard) == [b"2"]
 
 
+def test_what_control_stores_anew_is_ended_by_any_of_its_places(make: Make) -> None:
+    """And no end of another one is control's for it."""
+    shard = make()
+    halves = [send_half(shard, b"%d" % n) for n in range(2)]
+    client = shard.connect()
+    for half in halves:
+        assert client.ask(end(half, 12, one_way=False)).code == 0
+    places = [halves[0]]
+    for body in (b"once", b"twice"):  # control names the place that it was asked about
+        places.append(send_half(shard, body))
+        shard.core.move_half(*halves[0], *places[-1])
+    assert shard.core.open_halves(0, 9)[2] == [places[-1][0]]
+    assert client.ask(end(halves[1], one_way=False)).code == 0
+    for half in places:
+        assert client.ask(end(half, one_way=False)).code == 0
+    assert shard.taken(REQUEST) == []
+    assert committed(shard) == [b"twice"]
+
+
 @pytest.mark.parametrize("decision", [8, 12])
 def test_an_end_that_was_on_its_way_counts_for_the_copy_made_for_a_check(
     make: Make, decision: int

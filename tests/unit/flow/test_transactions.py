@@ -407,6 +407,38 @@ async def test_a_late_commit_that_was_refused_counts_when_it_is_asked_for_again(
 
 
 @in_loop
+async def test_after_a_late_commit_repeated_ends_of_others_are_no_work_of_control(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, **QUICK, transactionCheckMax=1) as (broker, client):
+        await client.send("t", b"make")
+        ended = await send_half(client, b"ended")
+        assert (await client.call(37, **end(ended, 8))).code == 0
+        late = await send_half(client, b"late")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+        assert (await client.call(37, **end(late, 8))).code == 0
+        before = broker.core.stats()["control_requests"]
+        for half in (ended, late):
+            for decision in (8, 12):
+                assert (await client.call(37, **end(half, decision))).code == 0
+        assert broker.core.stats()["control_requests"] == before
+        assert [message.body for message in records(broker, "t", 1)] == [b"ended", b"late"]
+
+
+@in_loop
+async def test_an_open_one_that_is_to_be_checked_again_is_open_once(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"order")
+        assert (await client.call(323, msgId=half.fields["msgId"])).code == 0
+        assert broker.core.open_halves(0, 10)[2] == [1]
+        for _ in range(2):
+            assert (await client.call(37, **end(half, 8))).code == 0
+            assert broker.core.open_halves(0, 10)[2] == []
+            assert [message.body for message in records(broker, "t", 1)] == [b"order"]
+
+
+@in_loop
 async def test_a_half_message_with_its_own_time_is_not_asked_about_before(tmp_path: Path) -> None:
     async with served(tmp_path, **QUICK) as (broker, client):
         await become_producer(client)
