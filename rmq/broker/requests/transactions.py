@@ -24,7 +24,7 @@ from rmq.broker.replication.replication import Replication
 from rmq.broker.store.durability import durable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
-from rmq.broker.tasks.moved_halves import MovedHalves
+from rmq.broker.tasks.moved_halves import MovedHalves, Place, Sought, sought_of
 from rmq.broker.tasks.transaction_checks import OFFSET_DIGITS_MAX, Transactions
 from rmq.codes import TRANSACTION_COMMIT_TYPE, ResponseCode
 from rmq.codes import RequestCode as Code
@@ -59,8 +59,20 @@ class Context(Protocol):
 def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     """37 that the reactor could not end: its topic is gone, or its half message is ended, and was
     perhaps given up before, or stored anew."""
-    offset = request.command.int_field("commitLogOffset", minimum=0)
-    record = context.core.read_record(offset)
+    message, topic = _half(context, request)
+    context.access.require(request.asker, topic.name, PUB)
+    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
+        state = context.core.half_state(message.queue_offset, message.physical_offset)
+        if state != HALF_OPEN:
+            request.command.body = b""  # thousands may wait: no body of any kind is kept for that
+            sought = sought_of(message) if state == HALF_DOUBTED else None
+            return _end_moved(context, request, sought, topic)
+    return _give_back(context, request, topic)
+
+
+def _half(context: Context, request: Request) -> tuple[StoredMessage, TopicConfig]:
+    """The half message at the place that an end names, and the topic that it is for."""
+    record = context.core.read_record(request.command.int_field("commitLogOffset", minimum=0))
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
     message, _ = decode_message(record)
@@ -68,21 +80,18 @@ def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Rep
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
     if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > TOPIC_QUEUES_MAX:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
-    context.access.require(request.asker, topic, PUB)
-    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
-        state = context.core.half_state(message.queue_offset, message.physical_offset)
-        if state != HALF_OPEN:
-            return _end_moved(context, request, message, state, TopicConfig(topic, queues, queues))
-    return _give_back(context, request, TopicConfig(topic, queues, queues))
+    return message, TopicConfig(topic, queues, queues)
 
 
 async def _end_moved(
-    context: Context, request: Request, message: StoredMessage, state: int, topic: TopicConfig
+    context: Context, request: Request, sought: Sought | None, topic: TopicConfig
 ) -> Reply:
     """Its half message is not open where it says: it may be at another place, or set aside."""
-    place = await context.moved_halves.place_of(message) if state == HALF_DOUBTED else None
+    place: Place | None = None
+    if sought is not None:
+        place = await context.moved_halves.place_of(sought)
     if place is None and _commits(request):
-        place = context.transactions.revive(message)
+        place = context.transactions.revive(_half(context, request)[0])
     if place is None:  # it is ended: the reactor answers when that is safe
         context.core.resubmit(request.connection.number, request.frame)
         return None

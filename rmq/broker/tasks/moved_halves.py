@@ -5,31 +5,40 @@ moves (cext/flow/transaction/open_halves.pxd); the log has no word of them, so t
 slave that becomes the master, knows the old places only as ended. An end that names one is answered
 truly when those that are open are looked at: a copy has the same key, birth and body.
 
-    place = await halves.place_of(message)      # (log offset, half offset); None: it is ended
+    sought = sought_of(message)             # some bytes: thousands of ends may wait at once
+    place = await halves.place_of(sought)   # (log offset, half offset); None: it is ended
 
 Ends that come while one look is under way share the next one: it begins after all of them came, and
-what is stored anew during it is at the end of the queue, where it comes last.
+what is stored anew during it is at the end of the queue, where it comes last. What a look does not
+find can come to be at the end of the queue alone, too: the next look for it begins where that one
+ended, so that who repeats an end does not have all that is open read each time.
 
 Example: half 17 was stored anew as 90, and the broker was started again. The commit of 17 finds 90.
+Repeated, it looks from 18 on once more, to the end of the queue, 200, and then from 200 on.
 """
 
 import asyncio
 import contextlib
-from typing import Protocol
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from rmq import names
 from rmq.broker.core_seam import LogCalls, TransactionCalls
-from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.store.queue_reader import Entry, QueueReader
 from rmq.errors import ProtocolError, StoreError
 from rmq.format.message import StoredMessage, decode_message
 
-HALVES_AT_ONCE = 64  # read before others have their turn
+HALVES_AT_ONCE = 64  # read before others have their turn,
+SLICE_BYTES = 256 * 1024  # or records of so many bytes; the last one may go beyond
+ENDED_MAX = 65_536  # known to be open nowhere; the oldest go first
+DIGEST_BYTES = 32
 NAMING = ("PGROUP", "UNIQ_KEY", "REAL_TOPIC", "REAL_QID")  # properties that a copy has, too
+_BORN = slice(40, 48)  # of a stored record: its birth
 
 Place = tuple[int, int]
-Identity = tuple[str | bytes | None, ...]
 
 
 class CoreCalls(TransactionCalls, LogCalls, Protocol):
@@ -45,12 +54,21 @@ class HalvesContext(Protocol):
     def core(self) -> CoreCalls: ...
 
 
+class Sought(NamedTuple):
+    """A half message, at a place that it had."""
+
+    half_offset: int
+    born_ms: int
+    digest: bytes  # of what all its copies have
+
+
 class Look(msgspec.Struct):
     """One walk over the open half messages, for all that were asked for before it began."""
 
     after: int = 2**63 - 1  # half offset; copies lie behind what they are copies of
-    wanted: set[Identity] = set()
-    found: dict[Identity, Place] = {}
+    births: set[int] = set()
+    wanted: set[bytes] = set()  # digests
+    found: dict[bytes, Place] = {}
     is_done: bool = False
 
 
@@ -61,46 +79,77 @@ class MovedHalves:
         self._context = context
         self._next = Look()
         self._lock = asyncio.Lock()
+        # Digests of what is open nowhere below this half offset.
+        self._ended: dict[bytes, int] = {}
 
-    async def place_of(self, message: StoredMessage) -> Place | None:
+    async def place_of(self, sought: Sought) -> Place | None:
         """Of an open copy of this half message, as it was stored first or at some check back.
         StoreError: the disk does not give all that are open just now."""
-        look, identity = self._next, _identity(message)
-        look.after = min(look.after, message.queue_offset + 1)
-        look.wanted.add(identity)
+        look, digest = self._next, sought.digest
+        look.after = min(look.after, max(sought.half_offset + 1, self._ended.get(digest, 0)))
+        look.births.add(sought.born_ms)
+        look.wanted.add(digest)
         async with self._lock:
             if look is self._next:
                 self._next = Look()
                 await self._walk(look)
         if not look.is_done:
             raise StoreError("the half messages that are open cannot be read just now")
-        return look.found.get(identity)
+        return look.found.get(digest)
 
     async def _walk(self, look: Look) -> None:
-        core, queues = self._context.core, self._context.queues
-        at = look.after
-        while at < queues.range(names.HALF_TOPIC, 0)[1]:
-            _, at, halves = core.open_halves(at, HALVES_AT_ONCE)
-            for offset in halves:
-                self._compare(look, offset)
+        at, size = look.after, 0
+        while True:
+            _, following, halves = self._context.core.open_halves(at, HALVES_AT_ONCE)
+            if following <= at:  # the end of the queue
+                break
+            at = following
+            for entry in self._entries(halves):
+                self._compare(look, entry.physical_offset)
+                size += entry.size
+                if size >= SLICE_BYTES:
+                    size = 0
+                    await asyncio.sleep(0)
             await asyncio.sleep(0)
         look.is_done = True
+        for digest in look.wanted - look.found.keys():
+            self._remember_ended(digest, at)
 
-    def _compare(self, look: Look, offset: int) -> None:
-        queues, core = self._context.queues, self._context.core
-        view = queues.view(names.HALF_TOPIC, 0)
-        entry = queues.entry(view, offset, or_fail=True) if view is not None else None
-        record = core.read_record(entry.physical_offset, 1) if entry is not None else None
-        if record is None:
-            return  # a damaged one: the next check back gives it up
+    def _entries(self, halves: list[int]) -> Iterator[Entry]:
+        """Of these half messages, in few reads; a damaged one has none: the next check back gives
+        it up."""
+        queues = self._context.queues
+        view = queues.view(names.HALF_TOPIC, 0) if halves else None
+        if view is None:
+            return
+        first, some = 0, list[Entry]()
+        for offset in halves:
+            if offset - first >= len(some):
+                first, some = offset, queues.entries(view, offset, HALVES_AT_ONCE, or_fail=True)
+            if some:
+                yield some[offset - first]
+
+    def _compare(self, look: Look, physical_offset: int) -> None:
+        record = self._context.core.read_record(physical_offset, 1)
+        if record is None or int.from_bytes(record[_BORN], "big", signed=True) not in look.births:
+            return  # damaged, or another one, as most are
         with contextlib.suppress(ProtocolError):
             half = decode_message(record)[0]
-            identity = _identity(half)
-            if identity in look.wanted:
-                look.found[identity] = half.physical_offset, half.queue_offset
+            digest = sought_of(half).digest
+            if digest in look.wanted:
+                look.found[digest] = half.physical_offset, half.queue_offset
+
+    def _remember_ended(self, digest: bytes, below: int) -> None:
+        self._ended.pop(digest, None)
+        self._ended[digest] = below
+        if len(self._ended) > ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
 
 
-def _identity(message: StoredMessage) -> Identity:
-    properties = message.properties
-    born = f"{message.born_timestamp_ms} {message.born_host}"
-    return (message.body, born, *(properties.get(name) for name in NAMING))
+def sought_of(message: StoredMessage) -> Sought:
+    """Of a half message as it is stored."""
+    properties, born_ms = message.properties, message.born_timestamp_ms
+    named = repr((born_ms, message.born_host, *map(properties.get, NAMING))).encode()
+    digest = hashlib.blake2b(len(named).to_bytes(4, "big") + named, digest_size=DIGEST_BYTES)
+    digest.update(message.body)
+    return Sought(message.queue_offset, born_ms, digest.digest())

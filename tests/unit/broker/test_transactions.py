@@ -1,6 +1,8 @@
 """Control's part of transactions, on a made-up core: what is read at the start and set aside."""
 
+import asyncio
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,24 @@ from rmq.broker.clients.client import Client
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import CHECK_TARGETS_MAX, ProducerTable
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tasks.moved_halves import HALVES_AT_ONCE, SLICE_BYTES, sought_of
 from rmq.errors import StoreError
 from rmq.format import fastjson
-from rmq.format.message import StoredMessage
+from rmq.format.message import StoredMessage, decode_message
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ASIDE = "TRANS_CHECK_MAX_TIME_TOPIC"
 GROUP = b"CID_RMQ_SYS_TRANS"
 
 
-def half(core: FakeCore, age_s: float = 60, more: bytes = b"", **change: Any) -> StoredMessage:
+def half(
+    core: FakeCore, age_s: float = 60, more: bytes = b"", body: bytes = b"order", **change: Any
+) -> StoredMessage:
     properties = b"REAL_TOPIC\1t\2REAL_QID\0011\2PGROUP\1P\2UNIQ_KEY\1U\2" + more
     born = time.time_ns() // 1_000_000 - int(age_s * 1000)
     fields: dict[str, Any] = {"born_timestamp_ms": born, "store_timestamp_ms": born, **change}
-    return core.store(HALF, 0, b"order", properties_bytes=properties, **fields)
+    return core.store(HALF, 0, body, properties_bytes=properties, **fields)
 
 
 def group_offset(core: FakeCore, topic: str) -> int:
@@ -212,6 +218,113 @@ async def test_an_end_that_the_reactor_hands_over_comes_back_to_it(tmp_path: Pat
         for offset in (plain.physical_offset, 12345, -1):
             assert (await client.call(37, **fields, commitLogOffset=offset)).code == 1
         assert len(client.given_back()) == 1
+
+
+@in_loop
+async def test_the_reactor_hears_where_one_that_was_set_aside_is_now(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        stored = half(core)
+        await broker.transactions.check()
+        (entry,) = core.queues[ASIDE.encode(), 0]
+        aside = decode_message(core.records[int.from_bytes(entry[:8], "big")])[0]
+        assert aside.prepared_offset == stored.physical_offset
+        broker.transactions.check_again(aside)
+        ((old, old_log, new, new_log),) = core.moved_halves
+        assert (old, old_log, new) == (0, stored.physical_offset, 1)
+        copy = decode_message(core.records[new_log])[0]
+        assert (copy.topic, copy.queue_offset, copy.prepared_offset) == (HALF, 1, 0)
+
+
+@in_loop
+async def test_ends_that_wait_for_a_look_hold_no_bodies(tmp_path: Path) -> None:
+    """Thousands may wait, and each of them, and its half message, may have some MiB."""
+    size, count = 256 * 1024, 32
+    async with control(tmp_path) as broker:
+        core, client = broker.core, broker.core.client()
+        places = [half(core, body=bytes([n]) * size).physical_offset for n in range(count)]
+        core.end_halves(list(range(count)), 0)
+        core.doubted_below = count
+        tracemalloc.start()
+        try:
+            async with broker.moved_halves._lock:
+                for n, place in enumerate(places):
+                    client.put(
+                        37, bytes(size), producerGroup="P", tranStateTableOffset=n,
+                        commitLogOffset=place, commitOrRollback=12,
+                    )  # fmt: skip
+                await core.until(lambda: len(broker.moved_halves._next.wanted) == count)
+                held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert held < 8 * size, "of 64 bodies"
+        await core.until(lambda: len(client.given_back()) == count)
+
+
+def reads_of(core: FakeCore, kinds: list[str]) -> None:
+    """Notes each record of an open half message that is read as an "r"."""
+    plain = core.read_record
+
+    def read_record(physical_offset: int, or_fail: int = 0) -> bytes | None:
+        kinds.extend(["r"] * bool(or_fail))
+        return plain(physical_offset, or_fail)
+
+    core.read_record = read_record  # type: ignore
+
+
+@in_loop
+async def test_an_end_that_is_repeated_has_nothing_read_again(tmp_path: Path) -> None:
+    """But what came since, among which a copy of its half message is, if there is one."""
+    async with control(tmp_path) as broker:
+        core, looks = broker.core, broker.moved_halves
+        ended = half(core)
+        born_ms, count = ended.born_timestamp_ms, 3 * HALVES_AT_ONCE + 1
+        for n in range(count):
+            half(core, body=b"%d" % n, born_timestamp_ms=born_ms + n % 2)
+        core.end_halves([0], 0)
+        read: list[str] = []
+        views: list[bytes] = []
+        reads_of(core, read)
+        snapshot = core.queue_snapshot
+
+        def queue_snapshot(topic: bytes, queue_id: int) -> Any:
+            views.append(topic)
+            return snapshot(topic, queue_id)
+
+        core.queue_snapshot = queue_snapshot  # type: ignore
+        for _ in range(3):
+            assert await looks.place_of(sought_of(ended)) is None
+            assert len(read) == count
+            assert views.count(HALF.encode()) == 4, "one for some of them"
+        copy = half(core, more=b"TRANSACTION_CHECK_TIMES\0011\2", born_timestamp_ms=born_ms)
+        place = copy.physical_offset, copy.queue_offset
+        for times in (1, 2):
+            assert await looks.place_of(sought_of(ended)) == place
+            assert len(read) == count + times
+
+
+@in_loop
+async def test_a_look_gives_others_their_turn_after_some_bytes(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        ended = half(core)
+        for _ in range(12):
+            half(core, body=bytes(SLICE_BYTES // 3))
+        core.end_halves([0], 0)
+        order: list[str] = []
+        reads_of(core, order)
+
+        async def others() -> None:
+            while True:
+                order.append("-")
+                await asyncio.sleep(0)
+
+        task = asyncio.get_running_loop().create_task(others())
+        assert await broker.moved_halves.place_of(sought_of(ended)) is None
+        task.cancel()
+        reads = "".join(order).split("-")
+        assert sum(map(len, reads)) == 12
+        assert max(map(len, reads)) <= 3
 
 
 @in_loop
