@@ -98,7 +98,7 @@ class Transactions:
         while ops := self._ops_at_start(at):
             core.end_halves([half for halves in ops for half in halves if half >= first], 0)
             at += len(ops)
-        self._load_aside()
+        self._try_load_aside()
         core.start_transactions(0, 1)
         if first < maximum:
             first, _, halves = core.open_halves(0, HALVES_AT_ONCE)
@@ -114,20 +114,39 @@ class Transactions:
                 "ended would be open, and could be committed once more"
             ) from None
 
+    def _try_load_aside(self) -> None:
+        try:
+            self._load_aside()
+        except StoreError as error:
+            log.warning(
+                "not all transactions that were set aside are known yet: %s; until they are, a "
+                "commit of what is ended may be refused", error,
+            )  # fmt: skip
+
     def _load_aside(self) -> None:
         """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC that are not known here, from
         before the start or of another master: a transaction that was committed late may be
-        committed once more."""
+        committed once more. StoreError: the disk does not give one of them just now; the next call
+        goes on with it."""
         queues = self._context.queues
         view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
         if view is None:
             return
-        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX, self._aside_end)
-        self._aside_end = view.max_offset
-        for entry in queues.entries(view, first, ASIDE_LOADED_MAX):
-            record = self._context.core.read_record(entry.physical_offset)
-            if record is not None:
-                self._remember_aside(decode_message(record)[0].properties.get("UNIQ_KEY"))
+        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX)
+        self._aside_end = max(first, self._aside_end)
+        while self._aside_end < view.max_offset:
+            entries = queues.entries(view, self._aside_end, ASIDE_LOADED_MAX, or_fail=True)
+            for entry in entries:
+                self._remember_aside(self._key_aside(entry))
+                self._aside_end += 1
+            self._aside_end += not entries  # its entry is lost
+
+    def _key_aside(self, entry: Entry) -> str | None:
+        record = self._context.core.read_record(entry.physical_offset, 1)
+        try:
+            return decode_message(record)[0].properties.get("UNIQ_KEY") if record else None
+        except ProtocolError:
+            return None
 
     def _remember_aside(self, key: str | None) -> None:
         if not key:
@@ -139,7 +158,8 @@ class Transactions:
 
     def revive(self, message: StoredMessage) -> tuple[int, int] | None:
         """Stores a half message anew that was given up; its new place. None for any other.
-        StoreError: the log takes nothing just now; it is set aside still."""
+        StoreError: the log takes nothing just now, or the disk does not say what was given up; ask
+        again: it is set aside still."""
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
             self._load_aside()
@@ -223,6 +243,7 @@ class Transactions:
 
     async def check(self) -> None:
         """Looks at every half message that is open, oldest first."""
+        self._try_load_aside()  # as a slave what its master sets aside, and after a bad read
         settings, loop = self._context.settings, asyncio.get_running_loop()
         began_ms, end = now_ms(), loop.time() + PASS_S
         at, asked, unasked, leave_full = 0, 0, 0, False

@@ -220,6 +220,39 @@ async def test_an_end_that_the_reactor_hands_over_comes_back_to_it(tmp_path: Pat
         assert len(client.given_back()) == 1
 
 
+@pytest.mark.parametrize("what", ["record", "entry"])
+@in_loop
+async def test_what_was_set_aside_and_cannot_be_read_now_is_asked_for_again(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start goes on without it; a commit of it is not answered as if it were ended."""
+    core = FakeCore()
+    stored = half(core)
+    core.end_halves([0], 0)
+    aside = core.store(ASIDE, 0, b"order", properties_bytes=stored.properties_bytes)
+    if what == "record":
+        core.withheld.add(aside.physical_offset)
+    else:
+        core.memory_from[ASIDE.encode(), 0] = 1
+        queue = tmp_path / "consumequeue" / ASIDE / "0"
+        queue.mkdir(parents=True)
+        (queue / f"{0:020d}").mkdir()  # it can be opened, not read
+    async with control(tmp_path, core) as broker:
+        assert "not all transactions that were set aside are known yet" in caplog.text
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                broker.transactions.revive(stored)
+        core.withheld.clear()
+        core.memory_from.clear()
+        await broker.transactions.check()
+        assert core.options["transactions_set_aside"] == 1
+        place = broker.transactions.revive(stored)
+        assert place is not None
+        assert core.moved_halves == [(0, stored.physical_offset, place[1], place[0])]
+        assert core.options["transactions_set_aside"] == 0
+        assert broker.transactions.revive(stored) is None
+
+
 @in_loop
 async def test_the_reactor_hears_where_one_that_was_set_aside_is_now(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
