@@ -189,13 +189,14 @@ class Producer(LoopClient[_LoopProducer]):
     ) -> None:
         """The connection is made first. A broker that cannot be reached is tried again, as without
         TLS: the end comes by `ended`."""
-        attempts, until_ms = self._client.attempts, monotonic_ms() + timeout_ms
+        producer, until_ms = self._client, monotonic_ms() + timeout_ms
         try:
             await self._ready(len(message.body), timeout_ms, chosen.target.address)
         except UnreachableError as error:
-            attempts.unreached(chosen, message, ended, error, until_ms)
+            left_ms = until_ms - monotonic_ms()
+            producer.send_chosen(message, ended, chosen, left_ms, error)
         else:
-            attempts.begin(chosen, message, ended, timeout_ms)
+            producer.send_chosen(message, ended, chosen, timeout_ms)
 
     def _ended(
         self,

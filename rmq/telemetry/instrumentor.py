@@ -175,6 +175,7 @@ class Wrappers:
 WRAPPED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (Producer, "send", Wrappers.send),
     (Producer, "send_async", Wrappers.send_async),
+    (Producer, "send_chosen", Wrappers.send_async),  # aio.Producer, by TLS
     (Producer, "send_oneway", Wrappers.send_oneway),
     (Producer, "send_batch", Wrappers.send_batch),
     (TransactionProducer, "send_in_transaction", Wrappers.send_in_transaction),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
-from cext.client.sender import Target, TopicQueues
+from cext.client.sender import Target, TopicQueues, monotonic_ms
 from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
@@ -28,7 +28,7 @@ from rmq.client.producer.synchronous_sends import SynchronousSends
 from rmq.client.producer.targets import Selector, Targets
 from rmq.client.tracer import Tracer
 from rmq.codes import RequestCode
-from rmq.errors import ClosedError, MessageError
+from rmq.errors import ClosedError, MessageError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -270,6 +270,21 @@ class Producer(ProducerBase):
         target = self.targets.choose(message, queue, selector, arg)
         is_free = queue is None and selector is None and not message.sharding_key
         return Chosen(target, 0 if is_free else NO_MORE)
+
+    def send_chosen(
+        self,
+        message: Message,
+        callback: Completion,
+        chosen: Chosen,
+        timeout_ms: float,
+        error: UnreachableError | None = None,
+    ) -> None:
+        """send_async of who makes the connection for TLS before; error: it could not be made."""
+        if error is None:
+            self.attempts.begin(chosen, message, callback, timeout_ms)
+        else:
+            until_ms = monotonic_ms() + timeout_ms
+            self.attempts.unreached(chosen, message, callback, error, until_ms)
 
     def _ended(self, target: Target, message: Message, *more: Any) -> bool:
         return self.attempts.ended(target, message, *more)

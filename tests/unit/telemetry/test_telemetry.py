@@ -6,7 +6,10 @@ broker that runs.
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +20,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from support.certificates import Authority
 from support.consuming import PARAMETERS, create
-from support.waiting import wait_until
+from support.scripted_cluster import Cluster, stored
+from support.waiting import HANG_S, until, wait_until
 
 from rmq import (
     LocalTransactionState,
@@ -31,7 +36,7 @@ from rmq import (
     TransactionProducer,
     aio,
 )
-from rmq.errors import MessageError
+from rmq.errors import MessageError, UnreachableError
 from rmq.pytest_plugin import RunningBroker
 from rmq.telemetry import RmqInstrumentor
 
@@ -166,6 +171,35 @@ def test_every_way_of_sending_is_a_span(rmq_broker: RunningBroker, told: Told) -
     assert (batch.attributes or {})["messaging.batch.message_count"] == 3
     failed = [each for each in spans if each.status.status_code == StatusCode.ERROR]
     assert [(each.attributes or {})["error.type"] for each in failed] == ["MessageError"]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
+def test_a_send_of_a_loop_by_tls_is_one_span(told: Told, tmp_path: Path) -> None:
+    """Its connection is made before it begins, or cannot be made."""
+    authority = Authority(tmp_path)
+    pair = authority.pair("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    message = Message("t", b"1")
+
+    async def main() -> None:
+        with Cluster(stored, context=context) as cluster:
+            async with aio.Producer(
+                "g", namesrv_addr=cluster.name_server.address, use_tls=True,
+                tls_ca_file=str(authority.certificate), send_msg_timeout=int(1000 * HANG_S),
+            ) as producer:  # fmt: skip
+                await producer.send(message)
+                (queue,) = await producer.queues("t")
+                cluster.brokers[0].__exit__()
+                instance = producer._client.instance
+                await until(lambda: not instance.is_linked(cluster.addresses[0]))
+                with pytest.raises(UnreachableError):
+                    await producer.send(Message("t", b"2"), queue=queue)
+
+    asyncio.run(main())
+    kinds = [(each.attributes or {}).get("error.type") for each in told.spans("send t")]
+    assert kinds == [None, "UnreachableError"]
+    assert message.get_property("traceparent") is not None
 
 
 def test_a_half_message_is_a_span_around_the_local_transaction(
