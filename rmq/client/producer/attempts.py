@@ -16,6 +16,7 @@ The first one is made by who sends; that it cannot be made is an end like others
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from rmq.client.producer.later_tries import LaterTries, LaterTry
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
 from rmq.errors import BusyError, RemoteError, RequestTimeoutError, UnreachableError
+
+log = logging.getLogger("rmq.client")
 
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
 
@@ -247,6 +250,11 @@ class Attempts:
         except BusyError:  # who tells ends does not wait for room; who comes later does
             return self._try_later(failed, attempts + 1)
         except Exception:  # a hook's, too: the end is that of the try before
+            return False
+        except KeyboardInterrupt:  # for this thread, where it is an event loop's
+            raise
+        except BaseException:  # SystemExit of a hook
+            log.exception("another try of a send to %s", failed.topic)
             return False
         return True
 

@@ -8,7 +8,8 @@
 Those of one pause are tried again together, in the order in which they were sent, whichever of the
 threads that run callbacks was told first; after one look at the routes of their topics. As many
 wait as may be under way; they are not counted among those. With TLS a try makes the connection that
-it wants, and may fail there: it waits on then, as one without TLS does that fails later.
+it wants, and may fail there: it waits on then, as one without TLS does that fails later. What a
+hook raises, of whatever kind, at the look or at a try keeps back none of the others.
 
 Example: 500 messages are under way when the only master is killed. All fail within a millisecond
 and wait; seven pauses later a slave has become master, and takes them in their order.
@@ -16,6 +17,7 @@ and wait; seven pauses later a slave has become master, and takes them in their 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,6 +27,8 @@ from rmq.client.producer.base import ProducerBase
 from rmq.client.producer.patience import PAUSE_MS
 from rmq.client.producer.targets import Targets
 from rmq.errors import ClosedError
+
+log = logging.getLogger("rmq.client")
 
 
 class LaterTry(NamedTuple):
@@ -82,16 +86,32 @@ class LaterTries:
             tries = self._take()
             self._running += len(tries)
         for topic in dict.fromkeys(each.topic for each in tries):
-            self._targets.look_again(topic)
+            self._look_again(topic)
         for each in tries:
-            try:
-                each.again()
-            except Exception as error:
-                if each.lasts(error) and self._add(each, taken=1):
-                    continue
+            self._try(each)
+
+    def _look_again(self, topic: str) -> None:
+        try:
+            self._targets.look_again(topic)
+        except BaseException:  # a hook's: what waits is tried by the route there is
+            log.exception("the route of %s", topic)
+
+    def _try(self, each: LaterTry) -> None:
+        """One of those that run: it gets under way, waits on, or is told its end."""
+        waits_on = False
+        try:
+            each.again()
+        except Exception as error:
+            waits_on = each.lasts(error) and self._add(each, taken=1)
+            if not waits_on:
                 each.give_up()
-            with self._lock:
-                self._running -= 1
+        except BaseException:  # SystemExit of a hook
+            log.exception("another try of a send to %s", each.topic)
+            each.give_up()
+        finally:
+            if not waits_on:
+                with self._lock:
+                    self._running -= 1
 
     def wait(self, until_s: float) -> bool:
         """until_s: by clock.monotonic()."""

@@ -120,9 +120,10 @@ def test_a_hook_that_ends_its_thread_ends_the_request_alone(asynchronous: bool) 
         assert producer.send_async(message).result(HANG_S).is_ok
 
 
+@pytest.mark.parametrize("problem", [KeyError("of the hook"), SystemExit(3)])
 @pytest.mark.parametrize("code", [1, 14])  # tried again at once, and after a pause
 def test_a_hook_that_refuses_another_try_ends_the_send(
-    code: int, monkeypatch: pytest.MonkeyPatch
+    code: int, problem: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", LONG_MS)
 
@@ -136,7 +137,7 @@ def test_a_hook_that_refuses_another_try_ends_the_send(
                 return
             self.sends += 1
             if self.sends > 1:
-                raise KeyError("of the hook")
+                raise problem
 
     with (
         Cluster(refused(code)) as cluster,

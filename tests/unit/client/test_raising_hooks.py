@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from support.consuming import API_TIMEOUT_MS, Kept, consumer_of, create, numbers, send
-from support.scripted_cluster import Cluster, stored
-from support.waiting import wait_until
+from support.scripted_cluster import Cluster, silent, stored
+from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply
 from rmq import (
@@ -189,6 +189,36 @@ def test_the_other_brokers_hear_of_a_client() -> None:
             producer.queues("t")
             wait_until(lambda: any(each.code == RequestCode.HEART_BEAT
                                    for each in cluster.brokers[1].requests))  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", [KeyError("of the hook"), SystemExit(3)])
+def test_a_send_that_waits_for_its_broker_is_tried_again_by_the_route_there_was(
+    problem: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook raises whenever the route is read again, which is before each try."""
+    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 1000 * HANG_S)
+
+    class Refusing(RaisingOnce):
+        def before_request(
+            self, address: str, code: int, fields: dict[str, str], body: bytes
+        ) -> None:
+            if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+                self._seen += 1
+                if self._seen > 1:
+                    raise problem
+
+    hook = Refusing(RequestCode.GET_ROUTEINFO_BY_TOPIC, number=2)
+    with (
+        Cluster(silent) as cluster,
+        cluster.producer(rpc_hook=hook, send_msg_timeout=int(1000 * HANG_S)) as producer,
+    ):
+        future = producer.send_async(Message("t", b"x"))
+        wait_until(lambda: cluster.sends(0))
+        cluster.brokers[0].__exit__()
+        wait_until(lambda: hook.has_raised)
+        cluster.reopen(0, stored)
+        assert future.result(HANG_S).is_ok
+        assert producer.flush(1000 * HANG_S)
 
 
 def test_a_client_that_cannot_say_that_it_leaves_ends() -> None:
