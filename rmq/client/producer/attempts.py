@@ -1,6 +1,6 @@
 """Attempts: the tries of an asynchronous send, each on another broker where there is one.
 
-    attempts = Attempts(producer, targets, hooked, later)
+    attempts = Attempts(producer, targets, hooked, later, ends)
     attempts.begin(chosen, message, callback, timeout_ms)
     attempts.unreached(chosen, message, callback, error, until_ms)     # rmq.aio has no connection
     attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
@@ -10,7 +10,8 @@ again; one that got no answer in time only with send_msg_max_timeout_per_request
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
 master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
 There, too, a try makes the connection that it wants with TLS: whoever tells ends waits for neither.
-The first one is made by who sends; that it cannot be made is an end like others, never raised.
+The first one is made by who sends; that it cannot be made is an end like others, never raised, nor
+told by who sends (later_ends.py).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.later_ends import LaterEnds
 from rmq.client.producer.later_tries import LaterTries, LaterTry
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
@@ -72,12 +74,18 @@ class Attempts:
     """Of one producer; any thread."""
 
     def __init__(
-        self, producer: ProducerBase, targets: Targets, hooked: HookedSends, later: LaterTries
+        self,
+        producer: ProducerBase,
+        targets: Targets,
+        hooked: HookedSends,
+        later: LaterTries,
+        ends: LaterEnds,
     ) -> None:
         self._producer = producer
         self._targets = targets
         self._hooked = hooked
         self._later = later
+        self._ends = ends
 
     def may_retry(self, error: Exception) -> bool:
         """Whether another broker may do better."""
@@ -94,7 +102,7 @@ class Attempts:
         try:
             self.submit(chosen.target, message, callback, timeout_ms, chosen.attempts)
         except UnreachableError as error:  # by TLS, and no try is left
-            self._end_soon(message, callback, error)
+            self._end_soon(callback, error)
 
     def unreached(
         self,
@@ -118,19 +126,10 @@ class Attempts:
             lasts = failed.patience.lasts(target, error)
             if self._try_later(failed, attempts if lasts else attempts + 1):
                 return
-        self._end_soon(message, callback, error)
+        self._end_soon(callback, error)
 
-    def _end_soon(self, message: Message, callback: Completion, error: UnreachableError) -> None:
-        """Tells it where later tries are told: who sends may hold a lock that the callback wants,
-        and a callback that sends again would be called by itself."""
-
-        def fail() -> None:
-            raise error
-
-        give_up = functools.partial(self._producer.tell_callback, callback, None, error)
-        number = next(self._hooked.numbers)
-        if not self._later.add(LaterTry(message.topic, number, fail, lambda _: False, give_up)):
-            give_up()
+    def _end_soon(self, callback: Completion, error: UnreachableError) -> None:
+        self._ends.tell_soon(functools.partial(self._producer.tell_callback, callback, None, error))
 
     def submit(
         self,

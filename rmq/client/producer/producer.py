@@ -20,6 +20,7 @@ from rmq.client.parameters.documented import documented
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.later_ends import LaterEnds
 from rmq.client.producer.later_tries import LaterTries
 from rmq.client.producer.patience import PATIENCE_MS
 from rmq.client.producer.recall import recall
@@ -75,7 +76,8 @@ class Producer(ProducerBase):
         self.targets = Targets(self)
         self.hooked = HookedSends(self, self._ended)
         self.later = LaterTries(self, self.targets)
-        self.attempts = Attempts(self, self.targets, self.hooked, self.later)
+        self.ends = LaterEnds(self)
+        self.attempts = Attempts(self, self.targets, self.hooked, self.later, self.ends)
         self._synchronous = SynchronousSends(self, self.targets, self.attempts, self.hooked)
 
     @staticmethod
@@ -136,6 +138,7 @@ class Producer(ProducerBase):
         if self.is_open:
             self.later.wait(clock.monotonic() + PATIENCE_MS / 1000)
         self.later.close()
+        self.ends.close()
         instance, self._instance = self._instance, None
         if instance is None:
             return
@@ -153,7 +156,7 @@ class Producer(ProducerBase):
         return waits.until(lambda: not self._under_way(), until)
 
     def _under_way(self) -> int:
-        return self.messages_under_way + len(self.later)
+        return self.messages_under_way + len(self.later) + len(self.ends)
 
     def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""

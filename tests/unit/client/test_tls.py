@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.scripted_peer import ScriptedPeer
@@ -174,14 +175,9 @@ def test_a_broker_that_is_gone_leaves_sends_to_the_others(certificate: Path, way
                 assert result.broker_name == "b"
 
 
-@pytest.mark.parametrize("way", ["tries", "one try", "a queue"])
-def test_a_connection_that_is_refused_is_an_end_like_others(
-    certificate: Path, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first one is made by who sends. It may hold a lock that its callback wants: another
-    thread calls that."""
-    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 100)
-    trusted = str(certificate / "certificate")
+@contextlib.contextmanager
+def refusing(certificate: Path, **changes: Any) -> Iterator[tuple[Producer, str, ScriptedPeer]]:
+    """The only broker of topic t is gone: a producer, where it was, and the name server."""
     with cluster(certificate) as (address, peer), socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # it does not listen: who connects is refused
         gone = f"127.0.0.1:{deaf.getsockname()[1]}"
@@ -194,24 +190,66 @@ def test_a_connection_that_is_refused_is_an_end_like_others(
             0, None, None, route
         )
         with Producer(
-            "g", namesrv_addr=address, use_tls=True, tls_ca_file=trusted, send_msg_timeout=60_000,
-            retry_times_when_send_async_failed=0 if way == "one try" else 2,
+            "g", namesrv_addr=address, use_tls=True, send_msg_timeout=60_000,
+            tls_ca_file=str(certificate / "certificate"), **changes,
         ) as producer:  # fmt: skip
-            queue = producer.queues("t")[0] if way == "a queue" else None
-            ends: list[tuple[threading.Thread, object, Exception | None]] = []
-            producer.send_async(
-                Message("t", b"x"),
-                lambda result, error: ends.append((threading.current_thread(), result, error)),
-                queue=queue,
-            )
-            future = producer.send_async(Message("t", b"x"), queue=queue)
-            assert producer.flush(60_000)
-            ((thread, result, error),) = ends
-            assert thread is not threading.current_thread()
-            assert result is None
-            assert isinstance(error, UnreachableError)
-            with pytest.raises(UnreachableError, match=gone):
-                future.result(60)
+            yield producer, gone, peer
+
+
+@pytest.mark.parametrize("way", ["tries", "one try", "a queue"])
+def test_a_connection_that_is_refused_is_an_end_like_others(
+    certificate: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is made by who sends. It may hold a lock that its callback wants: another
+    thread calls that."""
+    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 100)
+    retries = 0 if way == "one try" else 2
+    with refusing(certificate, retry_times_when_send_async_failed=retries) as (producer, gone, _):
+        queue = producer.queues("t")[0] if way == "a queue" else None
+        ends: list[tuple[threading.Thread, object, Exception | None]] = []
+        producer.send_async(
+            Message("t", b"x"),
+            lambda result, error: ends.append((threading.current_thread(), result, error)),
+            queue=queue,
+        )
+        future = producer.send_async(Message("t", b"x"), queue=queue)
+        assert producer.flush(60_000)
+        ((thread, result, error),) = ends
+        assert thread is not threading.current_thread()
+        assert result is None
+        assert isinstance(error, UnreachableError)
+        with pytest.raises(UnreachableError, match=gone):
+            future.result(60)
+
+
+def test_a_refusal_is_told_by_another_thread_however_many_there_are(certificate: Path) -> None:
+    """The sender holds a lock that the callbacks want, and one message may be under way."""
+    lock, sender = threading.Lock(), threading.current_thread()
+    told: list[threading.Thread] = []
+
+    def end(result: object, error: Exception | None) -> None:
+        told.append(threading.current_thread())
+        if told[-1] is not sender:
+            with lock:
+                pass
+
+    limit = {"enable_backpressure_for_async_mode": True, "back_pressure_for_async_send_num": 1}
+    with refusing(certificate, **limit) as (producer, _, _):
+        queue = producer.queues("t")[0]
+        with lock:
+            for _ in range(3):
+                producer.send_async(Message("t", b"x"), end, queue=queue)
+        assert producer.flush(60_000)
+    assert len(told) == 3
+    assert sender not in told
+
+
+def test_a_refusal_is_told_while_name_servers_are_silent(certificate: Path) -> None:
+    with refusing(certificate, mq_client_api_timeout=600_000) as (producer, gone, peer):
+        queue = producer.queues("t")[0]
+        peer.answers[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: None
+        with pytest.raises(UnreachableError, match=gone):
+            producer.send_async(Message("t", b"x"), queue=queue).result(60)
 
 
 def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
