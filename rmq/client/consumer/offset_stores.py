@@ -17,6 +17,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -200,8 +201,8 @@ class LocalOffsets:
 
 
 class GivenOffsets:
-    """A store of the user's. What it raises, of whatever kind, ends the call and nothing else: no
-    queue that is looked up there, and no consumer that closes."""
+    """A store of the user's. What it raises, of whatever kind, and what it gives that is no number
+    ends the call, and nothing else: no queue that is looked up there, no consumer that closes."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
@@ -215,11 +216,16 @@ class GivenOffsets:
 
     def read(self, queue: MessageQueue) -> int | None:
         try:
-            return self._store.read(queue)
+            found: Any = self._store.read(queue)
         except RmqError:
             raise
         except Exception as error:
             raise RmqError(f"the offset_store: {error!r}") from error
+        if found is None:
+            return None
+        if not isinstance(found, Integral):  # text or bytes, as databases give them
+            raise RmqError(f"the offset_store: {found!r} for {queue}, neither None nor a number")
+        return int(found)
 
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         try:

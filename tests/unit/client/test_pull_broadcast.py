@@ -143,6 +143,27 @@ def test_a_store_that_raises_is_asked_again(broker: RunningBroker) -> None:
     assert store.offsets == {queue: 5}
 
 
+@pytest.mark.parametrize("given", ["2", b"2"])
+def test_a_store_that_gives_no_number_is_asked_again(broker: RunningBroker, given: Any) -> None:
+    topic = f"pull-no-number-{type(given).__name__}"
+    (queue,) = create(broker.namesrv_addr, topic, 1)
+    send(broker.namesrv_addr, numbers(topic, 0, 5))
+    answers = [given]
+
+    class Database(Store):
+        def read(self, queue: MessageQueue) -> Any:
+            return answers.pop() if answers else super().read(queue)
+
+    store = Database()
+    store.offsets[queue] = 2
+    with puller(
+        broker, topic, offset_store=store, pull_time_delay_mills_when_exception=10
+    ) as consumer:
+        consumer.subscribe(topic)
+        assert gather(consumer, 3) == [2, 3, 4]
+    assert not answers
+
+
 def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
     """It polls nothing, and leaves; what comes then is the next one's."""
     create(broker.namesrv_addr, "pull-start", 1)
