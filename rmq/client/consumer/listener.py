@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -20,6 +21,8 @@ from typing import Any, TypeVar
 from cext.client.message import MessageExt
 from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
+
+log = logging.getLogger("rmq.client")
 
 ALL = 2**31 - 1
 
@@ -66,11 +69,14 @@ Status = TypeVar("Status", ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)
 def call(
     listen: Listen, messages: list[MessageExt], context: Context, success: Status
 ) -> tuple[Status | None, BaseException | None]:
-    """The listener's status, which is of the kind of `success`; None with what it raised."""
+    """The listener's status, which is of the kind of `success`; None with what it raised. From then
+    on the context's level is a number."""
     try:
         status = listen(messages, context)
     except BaseException as error:  # SystemExit, too: its messages have to come again
         return None, error
+    finally:
+        _check_level(context)
     # It is counted by afterwards, where nobody tells what it raises: the messages would never end.
     last = getattr(context, "ack_index", ALL)
     if not isinstance(last, Integral):
@@ -81,6 +87,15 @@ def call(
         kind = type(success).__name__
         return None, TypeError(f"the listener returned {status!r}, neither None nor a {kind}")
     return status, None
+
+
+def _check_level(context: Context) -> None:
+    """One that is no number is 0, as what it would raise nobody is told."""
+    if isinstance(context, ConsumeConcurrentlyContext):
+        level: object = context.delay_level_when_next_consume
+        if not isinstance(level, Integral):
+            log.warning("the listener set context.delay_level_when_next_consume to %r", level)
+            context.delay_level_when_next_consume = 0
 
 
 def is_coroutine(listen: Listen) -> bool:

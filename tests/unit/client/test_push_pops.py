@@ -13,6 +13,7 @@ from support.waiting import wait_until
 
 from rmq import Admin, ConsumeConcurrentlyStatus, Message, PushConsumer
 from rmq.client.push import pop_service
+from rmq.codes import RequestCode
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 
@@ -129,6 +130,27 @@ def test_level_minus_one_makes_it_a_dead_letter_at_once(broker: RunningBroker) -
             wait_until(lambda: "%DLQ%mode-dead" in admin.topics())
             wait_until(lambda: admin.max_offset(dead) == 1)
     assert len(kept.messages) == 1
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_level_that_is_no_number_postpones_what_failed(
+    broker: RunningBroker, raises: bool
+) -> None:
+    """None of them comes again by itself while the test waits."""
+    name = f"mode-level-{raises}"
+    create(broker.namesrv_addr, name)
+    set_mode(broker, name, name, "POP")
+    send(broker.namesrv_addr, numbers(name, 0, 2))
+
+    def decide(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
+        context.delay_level_when_next_consume = None
+        if raises:
+            raise ValueError("of the listener")
+        return LATER
+
+    counting, changes = AckCounter(), {"pop_invisible_time": 300_000}
+    with consuming(broker, name, Kept(decide), rpc_hook=counting, **changes):
+        wait_until(lambda: counting.codes[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] >= 2)
 
 
 def test_more_is_popped_only_while_little_is_in_hand(broker: RunningBroker) -> None:
