@@ -4,6 +4,7 @@
     with news:
         waits.wait_for(news, lambda: self._ready, 3.0)      # whether it is so
     waits.acquire(answers, 3.0)                             # of a semaphore; whether it was had
+    waits.acquire_all(answers, 5, 3.0)                      # so many, all of them in that time
     waits.join(thread, 3.0)
     waits.result(future, 3.0)
     waits.until(lambda: not self._busy, clock.monotonic() + 3.0)    # of what nobody tells
@@ -45,6 +46,11 @@ def wait_for(
 
 def acquire(semaphore: threading.Semaphore, timeout_s: float) -> bool:
     return _has_come(lambda part_s: semaphore.acquire(timeout=part_s), timeout_s)
+
+
+def acquire_all(semaphore: threading.Semaphore, count: int, timeout_s: float) -> bool:
+    end = clock.monotonic() + timeout_s
+    return all(acquire(semaphore, max(end - clock.monotonic(), 0)) for _ in range(count))
 
 
 def join(thread: threading.Thread, timeout_s: float) -> None:

@@ -122,8 +122,8 @@ class RemoteOffsets:
                 asked += 1
             except Exception as error:  # a hook's, too: the others are told, and this one is owed
                 log.warning("committing %d of %s: %s", offset, queue, error)
-        for _ in range(asked if wait else 0):
-            waits.acquire(left, timeout_ms / 1000 + 1)
+        if wait:
+            waits.acquire_all(left, asked, timeout_ms / 1000 + 1)
 
 
 def has_another_keeper(instance: ClientInstance, broker_name: str, taker: str | None) -> bool:

@@ -66,9 +66,9 @@ class Commits:
             told = threading.Semaphore(0)
             for queue in news:
                 self._tell(queue, queue.done, told)
-            timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
-            for _ in news if wait else ():
-                waits.acquire(told, timeout_s)
+            if wait:
+                timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
+                waits.acquire_all(told, len(news), timeout_s)
         elif news:
             offsets = {each.wire: each.done for each in news}
             self._store.persist(offsets, wait=wait)

@@ -48,6 +48,9 @@ class Waited:
     def is_acquired(self, timeout_s: float) -> bool:
         return waits.acquire(self.semaphore, timeout_s)
 
+    def are_acquired(self, timeout_s: float) -> bool:
+        return waits.acquire_all(self.semaphore, 1, timeout_s)
+
     def is_joined(self, timeout_s: float) -> bool:
         waits.join(self.thread, timeout_s)
         return not self.thread.is_alive()
@@ -63,7 +66,8 @@ class Waited:
 
 
 Way = Callable[[Waited, float], bool]
-WAYS = [Waited.is_told, Waited.is_acquired, Waited.is_joined, Waited.is_done, Waited.is_seen]
+WAYS = [Waited.is_told, Waited.is_acquired, Waited.are_acquired, Waited.is_joined, Waited.is_done,
+        Waited.is_seen]  # fmt: skip
 
 
 def begun(wait: Callable[[], object]) -> tuple[threading.Thread, list[object]]:

@@ -32,10 +32,13 @@ from support.waiting import HANG_S, wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, ConsumeOrderlyStatus, MessageExt, UnreachableError, aio
+from rmq.base import waits
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import RETURN_S, Members, members_of
 from rmq.client.consumer.offset_stores import LocalOffsets, RemoteOffsets
 from rmq.client.consumer.subscription import Subscription
+from rmq.client.pull.commits import Commits
+from rmq.client.pull.pull_queue import PullQueue
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.codes import FLAG_RESPONSE, RequestCode
@@ -194,6 +197,34 @@ def test_an_offset_that_a_hook_refuses_keeps_no_other_back() -> None:
     store.persist({one: 5, two: 6}, wait=False)
     assert asked.offsets == [6]
     assert store.owes(one)
+
+
+@pytest.mark.parametrize("kind", ["push", "pull"])
+def test_offsets_that_nobody_answers_cost_one_timeout_together(
+    clock: DrivenClock, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As where the threads that tell of answers are all busy."""
+    asked: Any = Asked()
+    queues = [MessageQueue("t", "b", each) for each in range(5)]
+    waited: list[float] = []
+
+    def acquire(semaphore: threading.Semaphore, timeout_s: float) -> bool:
+        waited.append(timeout_s)
+        clock.advance(timeout_s / 2)  # the others are told then
+        return True
+
+    monkeypatch.setattr(waits, "acquire", acquire)
+    if kind == "push":
+        RemoteOffsets(asked, "g").persist(dict.fromkeys(queues, 5), wait=True)
+    else:
+        pulled = [PullQueue(each, "t", Subscription.of("t")) for each in queues]
+        for each in pulled:
+            each.begin(5)
+        Commits(asked, "g", None).soon(pulled, wait=True)
+    assert asked.offsets == [5] * 5
+    first_s = asked.parameters.mq_client_api_timeout / 1000 + 1
+    assert all(each <= first_s / 2**i + 0.001 for i, each in enumerate(waited))
+    assert len(waited) == 5
 
 
 def test_fewer_threads_than_wished_do_the_work(
