@@ -10,7 +10,8 @@ Topics are named as on the wire.
 
 Example: a group that never committed begins at the end of a queue, which is 100, and 50 messages
 come. A member that gets the queue before the first commit would begin at 150. So who begins where
-nobody has committed (is_kept is False) commits the 100.
+nobody has committed (is_kept is False) commits the 100; at once, as later another member may be at
+180, and who has read nothing would send the group back.
 """
 
 from __future__ import annotations

@@ -43,6 +43,9 @@ class Assignment:
         self._puller = puller
         self._commits = commits
         self._commit_at = 0.0
+        self._starts_are_due = False
+        if parameters.auto_commit:
+            puller.keeper = self._commit_starts_soon
         self.queues: dict[MessageQueue, PullQueue] = {}
 
     def all(self) -> list[PullQueue]:
@@ -121,6 +124,17 @@ class Assignment:
             self._settle()
             queues = self.all()
         self._commits.soon(queues, wait=False)
+
+    def _commit_starts_soon(self) -> None:
+        """In another thread; once for all queues that begin until then."""
+        if not self._starts_are_due:
+            self._starts_are_due = True
+            self._instance.timers.after(0, self._commit_starts, chore=True)
+
+    def _commit_starts(self) -> None:
+        self._starts_are_due = False
+        if not self._puller.closed:
+            self._commits.soon(self.all(), wait=False)
 
     def end(self, *, finished: bool) -> None:
         """Commits for the last time (with auto_commit); finished: the last poll's as well."""

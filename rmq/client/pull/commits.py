@@ -35,6 +35,7 @@ class Commits:
         self._instance = instance
         self._group = group
         self._store = store
+        self._order = threading.RLock()  # offsets are told in the order of reading them
 
     def committed(self, queue: PullQueue) -> int | None:
         if self._store is not None:
@@ -61,19 +62,20 @@ class Commits:
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
         """A failure is made good by the next one. wait: for all of them at once."""
-        news = [each for each in queues if self._is_news(each)]
-        if self._store is None:
-            told = threading.Semaphore(0)
-            for queue in news:
-                self._tell(queue, queue.done, told)
-            if wait:
-                timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
-                waits.acquire_all(told, len(news), timeout_s)
-        elif news:
-            offsets = {each.wire: each.done for each in news}
-            self._store.persist(offsets, wait=wait)
-            for queue in news:
-                queue.committed = offsets[queue.wire]
+        told = threading.Semaphore(0)
+        with self._order:
+            news = [each for each in queues if self._is_news(each)]
+            if self._store is None:
+                for queue in news:
+                    self._tell(queue, queue.done, told)
+            elif news:
+                offsets = {each.wire: each.done for each in news}
+                self._store.persist(offsets, wait=wait)
+                for queue in news:
+                    queue.committed = offsets[queue.wire]
+        if wait and self._store is None:
+            timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
+            waits.acquire_all(told, len(news), timeout_s)
 
     def _is_news(self, queue: PullQueue) -> bool:
         if queue.done < 0 or queue.done != queue.committed:

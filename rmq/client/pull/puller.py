@@ -63,6 +63,7 @@ class Puller:
         self.start_offsets = StartOffsets(instance, group, parameters, store)
         self.news = threading.Condition(threading.RLock())
         self.waker: Callable[[], object] = lambda: None  # called when take may have something
+        self.keeper: Callable[[], object] = lambda: None  # where a queue begins is to be committed
         self.closed = False
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
@@ -92,6 +93,8 @@ class Puller:
                 return
             queue.begin(start.offset)
             queue.committed = start.offset if start.is_kept else -1
+        if not start.is_kept:
+            self.keeper()
         self.pull(queue)
 
     def seek(self, queue: PullQueue, offset: int) -> None:

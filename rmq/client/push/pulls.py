@@ -58,6 +58,9 @@ class PullOwner(Protocol):
     @property
     def is_suspended(self) -> bool: ...
 
+    def commit_soon(self) -> None:
+        """Tells the store how far the queues are, in another thread."""
+
     def take(
         self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
     ) -> None:
@@ -111,6 +114,8 @@ class PushPulls:
             self._later(queue, error, self.put)
             return
         queue.begin(start.offset, is_kept=start.is_kept)
+        if not start.is_kept:
+            self._consumer.commit_soon()
         self.go_on(queue)
 
     def go_on(self, queue: ProcessQueue) -> None:

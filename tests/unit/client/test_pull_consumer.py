@@ -195,7 +195,7 @@ def test_a_close_waits_for_all_its_commits_at_once() -> None:
         peer.answers = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda asked: asked.reply(0, None, None, route),
             RequestCode.HEART_BEAT: lambda asked: asked.reply(),
-            RequestCode.QUERY_CONSUMER_OFFSET: lambda asked: asked.reply(0, None, {"offset": 0}),
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda asked: asked.reply(0, None, {"offset": 5}),
             RequestCode.LITE_PULL_MESSAGE: lambda asked: None,
             RequestCode.UPDATE_CONSUMER_OFFSET: lambda asked: None,
         }
@@ -203,12 +203,29 @@ def test_a_close_waits_for_all_its_commits_at_once() -> None:
             "g", namesrv_addr=peer.address, mq_client_api_timeout=API_TIMEOUT_MS
         ).start()
         consumer.assign(consumer.queues("t"))
+        for queue in consumer.assignment():
+            consumer.seek(queue, 7)
         closing = threading.Thread(target=consumer.close)
         closing.start()
         wait_until(lambda: [each.code for each in list(peer.requests)].count(
             RequestCode.UPDATE_CONSUMER_OFFSET) == 3)  # fmt: skip
     closing.join(HANG_S)
     assert not closing.is_alive()
+
+
+@pytest.mark.parametrize("way", ["close", "give-up"])
+def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way: str) -> None:
+    """Another one may have the queue, and be further, by the time it ends."""
+    topic = f"pull-begun-{way}"
+    (queue,) = create(broker, topic, 1)
+    with Admin(namesrv_addr=broker.namesrv_addr, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
+        with consumer_of(broker, topic) as consumer:
+            consumer.subscribe(topic)
+            wait_until(lambda: [each.committed for each in consumer._assigned.all()] == [0])
+            admin.commit_offset(topic, queue, 3)
+            if way == "give-up":
+                consumer.unsubscribe(topic)
+        assert admin.committed_offset(topic, queue) == 3
 
 
 @pytest.mark.parametrize("cause", ["uncertain", "unknown", "refused"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.broker_pair import Pair
 from support.consuming import (
+    API_TIMEOUT_MS,
     Kept,
     committed,
     consumer_of,
@@ -386,6 +387,25 @@ def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
         wait_until(lambda: any(each.wire == empty and each.first == 0
                                for each in consumer.process_queues()))  # fmt: skip
     assert committed(address, "push-empty", [empty]) == [0]
+
+
+@pytest.mark.parametrize("way", ["close", "give-up"])
+def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way: str) -> None:
+    """Another one may have the queue, and be further, by the time it ends."""
+    address, topic = broker.namesrv_addr, f"push-begun-{way}"
+    (queue,) = create(address, topic)
+    changes = {"persist_consumer_offset_interval": 3_600_000}
+    with (
+        Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin,
+        consumer_of(address, topic, Kept(), **changes) as consumer,
+    ):
+        consumer.subscribe(topic)
+        wait_until(lambda: admin.committed_offset(topic, queue) == 0)
+        wait_until(lambda: not consumer.store.owes(queue))  # it has the answer
+        admin.commit_offset(topic, queue, 3)
+        if way == "give-up":
+            consumer.unsubscribe(topic)
+    assert committed(address, topic, [queue]) == [3]
 
 
 def test_a_call_that_does_not_end_is_sent_back(

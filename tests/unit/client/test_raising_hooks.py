@@ -92,13 +92,14 @@ def test_a_push_consumer_reads_on(broker: RunningBroker, code: int, number: int)
         (PullConsumer, RequestCode.LITE_PULL_MESSAGE, 3),
         (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1),
         (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 1),
+        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 2),
         (PopConsumer, RequestCode.POP_MESSAGE, 3),
     ],
 )
 def test_a_consumer_that_polls_reads_on(
     broker: RunningBroker, kind: Any, code: int, number: int
 ) -> None:
-    address, topic = broker.namesrv_addr, f"hook-poll-{int(code)}"
+    address, topic = broker.namesrv_addr, f"hook-poll-{int(code)}-{number}"
     create(address, topic)
     hook = RaisingOnce(code, number, topic)
     found: list[MessageExt] = []
