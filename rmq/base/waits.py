@@ -9,8 +9,8 @@
     waits.result(future, 3.0)
     waits.until(lambda: not self._busy, clock.monotonic() + 3.0)    # of what nobody tells
 
-Where nobody drives the clock each but the last is one call of the standard library, which sleeps
-to the end.
+Where nobody drives the clock each but the last is one call of the standard library (acquire_all one
+for each), which sleeps to the end.
 """
 
 from __future__ import annotations
