@@ -56,7 +56,15 @@ help:
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
 	@echo 'make clean        removes .venv and build products, never a store'
 
-build: $(BUILT)
+# Several makes may run here at once. What they compile, and install and collect for tests, goes one
+# after the other: whoever comes later finds it made. Nothing that runs under the lock may ask for a
+# target that takes it, and so waits for itself.
+ALONE := mkdir -p build && flock build/making.lock
+
+build:
+	@$(ALONE) $(MAKE) stamped
+.PHONY: stamped
+stamped: $(BUILT)
 	@$(BIN)/python setup.py stamp
 
 $(BIN)/python:
@@ -74,11 +82,9 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 
 # What tests, benches and linters need besides: Spark is most of it. It is loaded while the compiler
 # works. Of its bytecode, what is used is made when it is.
-# One at a time: whoever else asks at once finds all of it made.
 .PHONY: tools
 tools:
-	@mkdir -p build
-	@flock build/making.lock $(MAKE) -j2 $(BUILT) $(TOOLS)
+	@$(ALONE) $(MAKE) -j2 $(BUILT) $(TOOLS)
 $(TOOLS): $(INSTALLED)
 	@echo 'installing what tests and linters need (0.8 GB, most of it Spark)'
 	@RMQ_BUILD=none $(PIP) --no-compile --no-build-isolation -e '.[dev]'
@@ -109,7 +115,8 @@ $(WHEEL_TOOLS): $(INSTALLED)
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[wheel]'
 	@touch $@
 
-wheel: build $(WHEEL_TOOLS)
+wheel: build
+	@$(ALONE) $(MAKE) $(WHEEL_TOOLS)
 	@rm -rf build/wheel
 	@RMQ_BUILD=compiled $(BIN)/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--wheel-dir build/wheel/plain .
@@ -135,8 +142,8 @@ $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 # thing at a time.
 .PHONY: ready system
 ready:
-	@$(MAKE) -j3 $(BUILT) $(TOOLS) system
-	@$(MAKE) $(COLLECTED)
+	@$(ALONE) $(MAKE) -j3 $(BUILT) $(TOOLS) system
+	@$(ALONE) $(MAKE) $(COLLECTED)
 system: $(INSTALLED)
 	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
 
@@ -164,7 +171,7 @@ test-slow: tools
 # RMQ_HA_SETTINGS=weak counts what weaker settings lose; RMQ_HA_JAVA=1: the official client, too;
 # RMQ_HA_APACHE=1: pairs with Apache's broker, too.
 test-ha: tools
-	@flock build/making.lock tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
+	@$(ALONE) tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
 	$(BIN)/python -m pytest -m slow -s tests/ha $(PYTEST_ARGS)
 
 soak: tools
@@ -238,7 +245,8 @@ $(DOCS_TOOLS): $(INSTALLED)
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[docs]'
 	@touch $@
 
-docs: $(DOCS_TOOLS)
+docs:
+	@$(ALONE) $(MAKE) $(DOCS_TOOLS)
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
 	@echo 'open build/docs/html/index.html'
 
