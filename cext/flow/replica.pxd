@@ -3,8 +3,8 @@
 Its role is follower (context/role.pxd): it takes no sends and appends nothing of its own, neither
 messages that are due nor ops nor check points. Its log comes as raw bytes (append_raw); dispatch
 makes of them what appends make: queue entries, where the queues go on, ends of half messages, where
-groups that pop go on. So pulls are served up to marks.visible, and a promotion is a change of the
-role.
+groups that pop go on; and where half messages begin, as the log may begin in the middle. So pulls
+are served up to marks.visible, and a promotion is a change of the role.
 
 Timed and delayed messages wait in their queues, which whoever delivers reads. How far the leader
 has delivered, commits of consumers' offsets, topics and groups are not in the log: control brings

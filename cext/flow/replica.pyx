@@ -6,11 +6,14 @@ from cext.base.status cimport OK
 from cext.flow.delay.timer_feed cimport timer_due
 from cext.flow.pop.pop_journal cimport pop_of_record
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
-from cext.flow.transaction.open_halves cimport half_end_told
+from cext.flow.transaction.open_halves cimport half_begin, half_end_told
+from cext.store.queues.consume_queue cimport Queue
 from cext.store.queues.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.system_topics cimport (
+    HALF_TOPIC,
+    HALF_TOPIC_BYTES,
     OP_HALF_TOPIC,
     OP_HALF_TOPIC_BYTES,
     TIMER_TOPIC,
@@ -45,6 +48,14 @@ cdef void end_halves(Replica s, const RecordView* op) noexcept nogil:
         offset = digits = 0
 
 
+cdef void begin_halves(Replica s, const RecordView* half) noexcept nogil:
+    """The log may begin in the middle: older half messages are nowhere in it."""
+    cdef const Queue* queue = s.transaction.append.queues.find_queue(
+        <const char*> half.topic, <int32_t> half.topic_bytes, half.queue_id)
+    if queue != NULL:
+        half_begin(&s.transaction.halves, queue.min_offset)
+
+
 cdef void note_pop(Replica s, const RecordView* view) noexcept nogil:
     """A check point where its pop wrote it says where the group goes on."""
     cdef ReviveEntry e
@@ -69,6 +80,8 @@ cdef int64_t replica_replayed(Replica s, const RecordView* view) noexcept nogil:
         levels.milliseconds[i] = s.delay.schedule.levels[i].delay_ms
     if is_named(view.topic, view.topic_bytes, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES):
         end_halves(s, view)
+    elif is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES):
+        begin_halves(s, view)
     elif is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES):
         note_pop(s, view)
         if (scan_properties(view.properties, view.properties_bytes, &found) == OK

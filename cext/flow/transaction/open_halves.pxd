@@ -101,3 +101,12 @@ cdef inline bint half_follow(const OpenHalves* halves, int64_t* offset,
         log_offset[0] = move.to_log_offset
         followed += 1
     return followed > 0
+
+# The half queue begins at `offset` by now: what is below it is ended, and may have moved before.
+cdef inline void half_begin(OpenHalves* halves, int64_t offset) noexcept nogil:
+    if offset <= halves.first:
+        return
+    half_doubt(halves, offset)
+    while halves.ended_ahead > 0 and halves.first < offset:
+        half_end(halves, halves.first)          # with its bit, and those behind it
+    halves.first = max(halves.first, offset)    # no bit is set: nothing ahead is ended

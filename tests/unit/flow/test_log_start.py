@@ -1,9 +1,9 @@
 """An empty log of a follower begins where its leader's does.
 
 Goal: whatever was begun before somebody was master, the follower takes the leader's log then, and
-a restart finds it; a log with a byte in it, a leader's, or a place where no segment begins, is
-refused, and nothing happens. Method: a real leader whose oldest segments are gone; its bytes are
-fed by hand.
+a restart finds it; of half messages it has those that are in it. A log with a byte in it, a
+leader's, or a place where no segment begins, is refused, and nothing happens. Method: a real leader
+whose oldest segments are gone; its bytes are fed by hand.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from support.waiting import until
 from rmq.broker.replication.joining import begin_at
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, StoreError
+from rmq.format.remoting import Command
 from rmq.node.truncation import begin_elsewhere
 
 SEGMENT = int(SMALL["mappedFileSizeCommitLog"])
+HALF = b"RMQ_SYS_TRANS_HALF_TOPIC"
+MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
+COMMIT = 8
+# No transaction is asked about.
+CALM: dict[str, object] = {"transactionCheckInterval": 3_600_000, "transactionTimeOut": 3_600_000}
 
 
 async def leaders_log(directory: Path) -> tuple[int, bytes]:
@@ -33,6 +39,37 @@ async def leaders_log(directory: Path) -> tuple[int, bytes]:
         await client.call(17, topic="t", **TOPIC)
         while leader.core.log_range()[1] < SEGMENT + SEGMENT // 2:
             assert (await client.send("t", bytes(900_000))).code == 0
+        await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
+        start, end, _ = leader.core.log_range()
+        await leader.offsets.save()
+    assert start == SEGMENT
+    return start, log_of(directory, end - start)
+
+
+async def commit(client: BrokerClient, half: Command) -> None:
+    reply = await client.call(
+        37, producerGroup="P", tranStateTableOffset=half.fields["queueOffset"],
+        commitLogOffset=int(half.fields["msgId"][-16:], 16), commitOrRollback=COMMIT,
+        fromTransactionCheck=False, msgId="U",
+    )  # fmt: skip
+    assert reply.code == 0
+
+
+async def log_with_halves(directory: Path) -> tuple[int, bytes]:
+    """A leader's log without its first segment. In that were the half messages 0 to 4, of which 1
+    was committed later; 5, 6 and 7 are in what is left, 6 committed."""
+    async with (
+        live_broker(directory, **CALM) as leader,
+        BrokerClient(leader.core.port) as client,
+    ):
+        await client.call(17, topic="t", **TOPIC)
+        older = [await client.send("t", b"half", i=MARKS) for _ in range(5)]
+        while leader.core.log_range()[1] < SEGMENT + (1 << 20):
+            assert (await client.send("t", bytes(900_000))).code == 0
+        await commit(client, older[1])
+        newer = [await client.send("t", b"half", i=MARKS) for _ in range(3)]
+        await commit(client, newer[1])
+        assert leader.core.open_halves(0, 10) == (0, 8, [0, 2, 3, 4, 5, 7])
         await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
         start, end, _ = leader.core.log_range()
         await leader.offsets.save()
@@ -75,6 +112,26 @@ async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
     assert again.core.report["damages"] == []
     assert [each.body for each in records(again.broker, "t")] == bodies
     await again.stop()
+
+
+@in_loop
+async def test_half_messages_begin_where_the_log_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of those before it would be given up by the new leader, with a line in its log."""
+    start, log = await log_with_halves(tmp_path / "leader")
+    one = await follower(tmp_path / "one", tmp_path / "leader", **CALM)
+    await begin(one, start)
+    await take(one, start, log)
+    minimum, maximum = one.core.queue_range(HALF, 0)
+    assert (minimum, maximum) == (5, 8)
+    assert one.core.open_halves(0, 10) == (minimum, maximum, [5, 7])
+    assert one.core.stats()["half_messages_ended_out_of_order"] == 1
+    assert one.core.promote()
+    await one.broker.transactions.check()
+    assert one.core.open_halves(0, 10) == (minimum, maximum, [5, 7])
+    assert "is given up" not in caplog.text
+    await one.stop()
 
 
 @pytest.mark.parametrize("is_running", [True, False])
