@@ -8,6 +8,9 @@
 
 What was no record when it was copied is the store's damage, which the manifest names: it is noted,
 and no problem of the copy. Nothing is written.
+
+Where the log ends was decided when it was copied: each record up to there is judged by itself,
+whatever follows it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from pathlib import Path
 from rmq.backup import copy_lock, manifest
 from rmq.backup.byte_copy import crc32_of
 from rmq.backup.manifest import FileCopy, SegmentCopy
-from rmq.format.store_files import Blank, Damage, End, Record, Segment, scan_segment
+from rmq.errors import ProtocolError
+from rmq.format.store_files import Blank, Segment, record_at
 from rmq.offline.report import Report
 from rmq.progress import Progress, no_progress
 
@@ -83,20 +87,19 @@ def check_segment(path: Path, known: SegmentCopy, report: Report) -> None:
 
 
 def _first_damage(segment: Segment, known: SegmentCopy) -> tuple[int, str] | None:
-    if known.end == 0:
-        return None
-    expected = {each.at for each in known.damaged}
-    records, end = 0, 0
-    for found in scan_segment(segment, followed=known.complete):
-        at = found.offset - segment.start
-        if at >= known.end:
+    passed = {each.at: each.bytes for each in known.damaged}
+    records = at = 0
+    while at < known.end:
+        if at in passed:
+            at += max(1, passed[at])
+            continue
+        try:
+            found = record_at(segment.data, at, segment.start + at)
+        except ProtocolError as error:
+            return at, f"no record: {error}"
+        if isinstance(found, Blank):
             break
-        if isinstance(found, Record):
-            records, end = records + 1, at + found.size
-        elif isinstance(found, Damage | End) and at not in expected:
-            return at, f"no record: {found.what}"
-        else:
-            end = at + found.size if isinstance(found, Blank | Damage) else known.end
-    if not expected and records != known.records:
-        return end, f"{records} records, the manifest says {known.records}"
+        records, at = records + 1, at + found.size
+    if not passed and records != known.records:
+        return at, f"{records} records, the manifest says {known.records}"
     return None
