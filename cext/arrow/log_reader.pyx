@@ -93,9 +93,10 @@ cdef class LogReader:
             self.decoder.raise_failure()
         return 0
 
-    def log_end(self) -> int:
+    def log_end(self, persisted_ends=()) -> int:
         """Behind the last valid record of this segment, whatever is damaged before it; before one
-        that is being written, or was torn. OSError: it cannot be read."""
+        that is being written, or was torn, which none is that ends where the store says that all is
+        written (persisted_ends() in rmq/format/store_files.py). OSError: it cannot be read."""
         cdef int64_t low = self.segment_start, high = self.segment_end
         cdef int64_t middle, found = -1, last = -1, torn = -1
         cdef RecordView view
@@ -126,7 +127,7 @@ cdef class LogReader:
                     break
                 last = found
         self._raise_trouble(<int> min(found, <int64_t> 0), last)
-        return last if torn < 0 else torn
+        return last if torn < 0 or last in persisted_ends else torn
 
     def first_stored_ms(self) -> int:
         """Store time of the segment's first record; -1 without one. OSError: it cannot be read."""

@@ -9,7 +9,7 @@ import os
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.status cimport Status, raise_status
 from cext.store.deleted_topics cimport Deleted, DeletedTopics
-from cext.store.known_end cimport find_known_end, keep_known_end
+from cext.store.known_end cimport find_known_end, keep_known_end, note_persisted_ends
 from cext.store.log.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.log.checkpoint import boot_id
 from cext.store.log.commit_log cimport CommitLog
@@ -89,6 +89,7 @@ cdef class Recovery:
         self.log_min = log.min_offset()
         self.log_limit = log.segment_start(log.segment_count())
         self.scan = LogScan(log, check_crc)
+        note_persisted_ends(self.scan, root, &self.checkpoint, self.boot)
         self.deleted = DeletedTopics(deleted)
         self.progress = LogProgress()
 
@@ -210,7 +211,7 @@ cdef class Recovery:
         with nogil:
             status = self.read_log()
         self.check_scan(status)
-        self.scan = LogScan(self.log, self.scan.check_crc)
+        self.scan = self.scan.anew()
 
     cdef int read_log(self) noexcept nogil:
         cdef RecordView view
@@ -638,7 +639,7 @@ cdef class Recovery:
         self.notes.append(f"S10: at log offset {self.scan.position} {why}")
         self.drop_memory()
         self.begin("S10", self.log_min, True)
-        self.scan = LogScan(self.log, self.scan.check_crc)
+        self.scan = self.scan.anew()
         self.dispatched = self.unqueued = self.cut = self.rebuilt = 0
         self.find_queues()
         self.prepare_queues()

@@ -45,6 +45,7 @@ from rmq.arrow.options import OptionError, Options
 from rmq.arrow.queues import DataLossError, is_system
 from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
 from rmq.arrow.store_topics import check_topics
+from rmq.format.store_files import persisted_ends
 
 log = logging.getLogger("rmq.arrow")
 RANGE_BYTES = 128 << 20
@@ -86,7 +87,7 @@ class StoreLog:
 
     def _ranges(self, shard: int, root: Path) -> list[LogRange]:
         """The log of one store, up to where it ends now, in pieces."""
-        found = self._segments(root / "commitlog")
+        found = self._segments(root / "commitlog", persisted_ends(root))
         name = self._options.broker_name or "broker-a"
         name = f"{name}-{shard}" if shard else name
         wanted = max(1, (self._options.min_partitions or 1))
@@ -103,11 +104,13 @@ class StoreLog:
             ]
         return ranges
 
-    def _segments(self, directory: Path) -> list[tuple[Path, int, int, bool]]:
+    def _segments(
+        self, directory: Path, persisted: frozenset[int]
+    ) -> list[tuple[Path, int, int, bool]]:
         """(file, where it begins, where the log ends in it, whether it is lost). What retention
         takes away just now was not there."""
         names = sorted(path for path in directory.iterdir() if NAME.fullmatch(path.name))
-        probes = [_Probe(self._plan, path) for path in names]
+        probes = [_Probe(self._plan, path, persisted) for path in names]
         # Those made ahead hold nothing; of others a disk may have lost the first records.
         while probes and probes[-1].log_end == probes[-1].start:
             probes.pop()
@@ -231,8 +234,9 @@ class Topics:
 class _Probe:
     """Looks at one file of the log while planning; one that is gone has nothing."""
 
-    def __init__(self, plan: ReadPlan, path: Path) -> None:
-        self._plan = plan
+    def __init__(self, plan: ReadPlan, path: Path, persisted: frozenset[int]) -> None:
+        """`persisted`: what the store says of the log's end."""
+        self._plan, self._persisted = plan, persisted
         self.path, self.start = path, int(path.name)
         self.is_gone = False
         try:
@@ -243,16 +247,16 @@ class _Probe:
     @cached_property
     def log_end(self) -> int:
         """Behind its last record, wherever that is; its start: there is none."""
-        return self.ask("log_end", self.start)
+        return self.ask("log_end", self.start, self._persisted)
 
-    def ask(self, question: str, otherwise: int) -> int:
+    def ask(self, question: str, otherwise: int, *given: frozenset[int]) -> int:
         try:
             with self.path.open("rb", buffering=0) as file:
                 reader = LogReader(
                     self._plan.decoder(), file.fileno(), self.start, self.size, self.start,
                     self.start + self.size, lambda _: [],
                 )  # fmt: skip
-                return int(getattr(reader, question)())
+                return int(getattr(reader, question)(*given))
         except FileNotFoundError:
             self.size, self.is_gone = 0, True
             return otherwise

@@ -40,6 +40,7 @@ from rmq.backup.state_copy import read_state, write_state
 from rmq.base import clock
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ConfigError, StoreError
+from rmq.format.store_files import persisted_ends
 from rmq.progress import Progress, no_progress
 
 CURE = (
@@ -174,7 +175,7 @@ class Backup:
         run = LogCopy(
             log, target / "commitlog", last.segments if last else [],
             [each for each in spare.segments if each.complete] if spare else [],
-            self._progress, completed,
+            self._progress, completed, persisted_ends(store),
         )  # fmt: skip
         run.run(self._keep)
         copy.segments = run.segments

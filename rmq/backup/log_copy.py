@@ -58,13 +58,16 @@ class LogCopy:
         spare: list[SegmentCopy],
         progress: Progress,
         on_complete: Callable[[list[SegmentCopy]], None],
+        persisted_ends: frozenset[int] = frozenset(),
     ) -> None:
         """`known`: what the last manifest names. `spare`: what an unfinished run has copied whole.
-        `on_complete`: called with all segments so far when a further one is whole on the disk."""
+        `on_complete`: called with all segments so far when a further one is whole on the disk.
+        `persisted_ends`: what the store says of its log's end (rmq/format/store_files.py)."""
         self.log, self.copy = log, copy
         self._known = {each.start: each for each in [*known, *spare]}
         self._progress = progress
         self._on_complete = on_complete
+        self._persisted_ends = persisted_ends
         self.segments: list[SegmentCopy] = []
         self.problems: list[str] = []  # of the store
         self.copied_bytes = self.copied_records = 0
@@ -144,7 +147,7 @@ class LogCopy:
         path = self.log / f"{start:020d}"
         known = self._known.get(start)
         try:
-            with closing(Segment(path)) as segment:
+            with closing(Segment(path, self._persisted_ends)) as segment:
                 if known is not None:
                     self._check_same(segment, known, followed)
                 if known is None or not known.complete:

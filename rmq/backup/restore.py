@@ -8,9 +8,10 @@ is there (rmq/base/unfinished_restore.py); the next restore into the same direct
 caller holds the new store's lock.
 
 The new store is one whose broker has stopped, by what it looks like to a start: no abort file, no
-checkpoint, no queues. So a start reads all of the log, makes queues and key index of it (row S5 of
+queues. So a start reads all of the log, makes queues and key index of it (row S5 of
 cext/store/recovery.pxd), and finds with queueEnds.synced where queues go on that have no message
-left. The rest of the last segment is zeros, as in a store.
+left. The rest of the last segment is zeros, as in a store; the checkpoint says up to where all of
+it was copied, so that the start takes the last record as whole, whatever it ends in.
 
 Nothing is restored of a copy that is damaged: what is wrong is named by file and byte.
 """
@@ -32,6 +33,7 @@ from rmq.base.atomic_file import write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.base.unfinished_restore import FOLDER
 from rmq.errors import ConfigError, StoreCorruptError
+from rmq.format.store_files import encode_checkpoint
 from rmq.offline.report import Report
 from rmq.progress import Progress, no_progress
 
@@ -101,7 +103,7 @@ class Restore:
     def _parts(self, made: Manifest) -> Iterator[str]:
         """What is moved, in this order."""
         yield from (store.directory for store in made.stores if store.directory != ".")
-        yield from ("config", manifest.QUEUE_ENDS, "rmqTimers", "commitlog")
+        yield from ("config", manifest.QUEUE_ENDS, "rmqTimers", "checkpoint", "commitlog")
 
     def _copy_all(self, made: Manifest) -> None:
         make_directory(self._work)
@@ -109,6 +111,7 @@ class Restore:
         for store in made.stores:
             target = self._work / store.directory
             make_directory(target)
+            write_synced(target / "checkpoint", encode_checkpoint(store.log_end))
             self._copy_state(store, target)
             log = target / "commitlog"
             make_directory(log)

@@ -41,16 +41,24 @@ def encode_ends(ends: EndsFile) -> bytes:
     return data + struct.pack(">I", zlib.crc32(data))
 
 
-def decode_ends(data: bytes) -> EndsFile:
-    """Raises ValueError for what is not the whole of such a file."""
+def decode_head(data: bytes) -> tuple[bytes, int, int]:
+    """Boot id, log offset and anchor alone: there may be 100,000 queues. Raises ValueError for what
+    is not the whole of such a file."""
     if len(data) < HEADER.size + TRAILER.size:
         raise ValueError(f"{len(data)} bytes are no queueEnds")
     magic, version, boot_id, log_offset, anchor = HEADER.unpack_from(data)
-    count, crc = TRAILER.unpack_from(data, len(data) - TRAILER.size)
+    _count, crc = TRAILER.unpack_from(data, len(data) - TRAILER.size)
     if magic != MAGIC or version != VERSION:
         raise ValueError("no queueEnds of a version that is known")
     if zlib.crc32(data[:-4]) != crc:
         raise ValueError("wrong checksum")
+    return boot_id, log_offset, anchor
+
+
+def decode_ends(data: bytes) -> EndsFile:
+    """Raises ValueError for what is not the whole of such a file."""
+    boot_id, log_offset, anchor = decode_head(data)
+    count, _crc = TRAILER.unpack_from(data, len(data) - TRAILER.size)
     queues: dict[tuple[bytes, int], QueueEnds] = {}
     at, end = HEADER.size, len(data) - TRAILER.size
     while at + 1 + data[at] + ENTRY.size <= end:

@@ -12,6 +12,9 @@ masterFlushedOffset, confirmPhyOffset), zeros, and at 1024 the part of rmq: "rmq
 bytes boot id, copy of physicMsgTimestamp, persisted offset, synced offset, queue count, two
 anchors, CRC-32 of all that.
 
+What a store says of its log's end, in the checkpoint and in queueEnds, is for whoever reads the
+log: Segment(path, persisted_ends(root)).
+
 Example: a segment with a record of 97 bytes at 0, then zeros: scan_segment gives Record(offset=0,
 size=97) and End(offset=97, what="zeros").
 """
@@ -22,12 +25,14 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG, SYS_FLAGS_KNOWN
 from rmq.errors import ProtocolError
 from rmq.format.message import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, record_crc_fits
+from rmq.format.queue_ends import decode_head
 
 QUEUE_ENTRY = struct.Struct(">qiq")
 QUEUE_ENTRY_BYTES = QUEUE_ENTRY.size
@@ -79,8 +84,10 @@ class End(NamedTuple):
 class Segment:
     """One mapped file of the commit log; close() when done."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, persisted_ends: frozenset[int] = frozenset()) -> None:
+        """`persisted_ends`: what the store says of itself, see below."""
         self.path = path
+        self.persisted_ends = persisted_ends
         self.start = int(path.name)
         self.size = path.stat().st_size
         with path.open("rb") as file:
@@ -198,10 +205,13 @@ def scan_segment(
 
 def _counting(segment: Segment, at: int, followed: bool) -> Record | Blank:
     """As record_at(), but for a record that ends in zeros: no checksum covers topic and properties,
-    so it may be torn. Damage behind it is of another one, zeros are not."""
+    so it may be torn. Damage behind it is of another one, zeros are not; and the store may say that
+    it has all of it."""
     found = record_at(segment.data, at, segment.start + at)
     behind = at + found.size
     if isinstance(found, Blank) or not _ends_in_zero(found) or behind >= len(segment.data):
+        return found
+    if segment.start + behind in segment.persisted_ends:
         return found
     try:
         record_at(segment.data, behind, segment.start + behind)
@@ -260,6 +270,33 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     elif copy != physic_ms:
         problem = "another broker wrote the store since"
     return Checkpoint(physic_ms, logics_ms, index_ms, problem, boot, persisted, synced, queues)
+
+
+def encode_checkpoint(synced_offset: int) -> bytes:
+    """Of a store that no broker has run on yet: all of its log, up to there, is on the disk."""
+    own = _OWN.pack(b"rmqC", 1, bytes(16), 0, synced_offset, synced_offset, 0, -1, -1, 0)[:-4]
+    own += struct.pack(">I", zlib.crc32(own))
+    return (bytes(CHECKPOINT_OWN_AT) + own).ljust(4096, b"\0")
+
+
+def persisted_ends(root: Path) -> frozenset[int]:
+    """Log offsets up to which the store says that all is written: those at which a start may begin
+    (rows S4 and S5 in cext/store/recovery.pxd). A record that ends at one is whole, though it ends
+    in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). To be asked before the log is
+    read: a broker may write both."""
+    boot = current_boot_id()
+    ends: set[int] = set()
+    checkpoint = read_checkpoint(root / "checkpoint")
+    if checkpoint is not None and not checkpoint.own_problem:
+        ends.add(checkpoint.synced_offset)
+        if checkpoint.boot_id == boot != bytes(16):
+            ends.add(checkpoint.persisted_offset)
+    for name, is_synced in (("queueEnds", False), ("queueEnds.synced", True)):
+        with suppress(OSError, ValueError):
+            boot_id, log_offset, _ = decode_head((root / name).read_bytes())
+            if is_synced or boot_id == boot != bytes(16):
+                ends.add(log_offset)
+    return frozenset(ends)
 
 
 def current_boot_id() -> bytes:

@@ -43,6 +43,7 @@ from rmq.format.store_files import (
     Segment,
     current_boot_id,
     numbered_files,
+    persisted_ends,
     queue_directories,
     read_checkpoint,
     record_at,
@@ -169,8 +170,9 @@ class Checker:
         while files and files[-1].stat().st_size == 0:
             self.report.notes.append(f"empty last segment: {files.pop()}")
         self.segment_bytes = next(filter(None, (path.stat().st_size for path in files)), 0)
+        persisted = persisted_ends(self.root)
         for path in files:
-            segment = Segment(path)
+            segment = Segment(path, persisted)
             if segment.size != self.segment_bytes:
                 self.report.problem(path, 0, f"length {segment.size}, not {self.segment_bytes}")
             if segment.start % self.segment_bytes:

@@ -31,6 +31,7 @@ from rmq.format.store_files import (
     End,
     Record,
     Segment,
+    persisted_ends,
     read_checkpoint,
     scan_segment,
 )
@@ -48,7 +49,7 @@ def time_text(milliseconds: int) -> str:
 
 
 def dump_log(path: Path, start: int, bodies: bool) -> Iterator[dict[str, Any]]:
-    segment = Segment(path)
+    segment = Segment(path, persisted_ends(path.absolute().parents[1]))
     for found in scan_segment(segment):
         if found.offset < start and isinstance(found, Record):
             continue

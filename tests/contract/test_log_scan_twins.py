@@ -1,6 +1,7 @@
 """Where a log ends, and what of it is damage, is said twice: by a start of the broker (LogScan of
 cext/store/log) and in plain Python (rmq/format/store_files.py), for the checker and for backups.
-Both find the same in logs that a crash or a disk has been at.
+Both find the same in logs that a crash or a disk has been at. What checkpoint and queueEnds say of
+the end is read twice, too, and counts the same.
 """
 
 from collections.abc import Callable
@@ -11,10 +12,11 @@ import pytest
 from support.store_image import SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.segment_scan import scan_segment
-from rmq.format.store_files import Segment
+from rmq.format.store_files import Segment, encode_checkpoint, persisted_ends
 from rmq.offline.checker import Checker
 
 IN_ZERO = b"A\x01\x00"
+OTHER_BOOT = bytes(range(16))
 Found = tuple[int, list[tuple[int, int]]]  # the end, and (offset, bytes) of damage
 Spoil = Callable[[StoreImage, Placed, Placed], object]
 
@@ -68,13 +70,21 @@ def of_checker(image: StoreImage) -> Found:
 
 def of_backup(image: StoreImage) -> Found:
     paths = sorted(image.log_directory.iterdir())
-    end, damaged = 0, []
+    end, damaged, persisted = 0, [], persisted_ends(image.root)
     for path in paths:
-        with closing(Segment(path)) as segment:
+        with closing(Segment(path, persisted)) as segment:
             scan = scan_segment(segment, 0, followed=path is not paths[-1])
         end = segment.start + scan.end
         damaged += [(segment.start + each.at, each.bytes) for each in scan.damaged]
     return end, damaged
+
+
+def of_start(image: StoreImage) -> Found:
+    """Reads all of the log, as no queue is there. It writes what is said of the end anew."""
+    log, _queues, report = open_store(image.root)
+    log.close()
+    assert report["records_scanned"] > 0
+    return report["log_end"], [(d["log_offset"], d["length"]) for d in report["damages"]]
 
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS.keys())
@@ -88,7 +98,50 @@ def test_a_start_and_its_plain_twin_find_the_same_end_and_damage(
     assert len(image.blanks) > 0
     spoil(image, one, following)
     by_checker, by_backup = of_checker(image), of_backup(image)
-    log, _queues, report = open_store(image.root)
-    log.close()
-    by_start = report["log_end"], [(d["log_offset"], d["length"]) for d in report["damages"]]
-    assert by_checker == by_backup == by_start
+    assert by_checker == by_backup == of_start(image)
+
+
+Mark = Callable[[StoreImage, int], object]  # of so many records
+# What says that the last record is whole, or that the one before it is.
+MARKS: dict[str, tuple[bool, Mark]] = {
+    "checkpoint": (True, lambda image, count: image.checkpoint_at(count, synced=5)),
+    "synced before a reboot": (
+        True,
+        lambda image, count: image.checkpoint_at(count, boot_id=OTHER_BOOT),
+    ),
+    "restored": (
+        True,
+        lambda image, _: (image.root / "checkpoint").write_bytes(encode_checkpoint(image.end)),
+    ),
+    "queueEnds": (True, lambda image, count: image.write_ends(count)),
+    "queueEnds.synced": (
+        True,
+        lambda image, count: image.write_ends(count, "queueEnds.synced", boot_id=OTHER_BOOT),
+    ),
+    "nothing": (False, lambda image, count: None),
+    "checkpoint of the record before": (
+        False,
+        lambda image, count: image.checkpoint_at(count - 1),
+    ),
+    "checkpoint before a reboot": (
+        False,
+        lambda image, count: image.checkpoint_at(count, synced=5, boot_id=OTHER_BOOT),
+    ),
+    "queueEnds of the record before": (False, lambda image, count: image.write_ends(count - 1)),
+    "queueEnds before a reboot": (
+        False,
+        lambda image, count: image.write_ends(count, boot_id=OTHER_BOOT),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_said, mark", MARKS.values(), ids=MARKS.keys())
+def test_the_last_record_may_end_in_zeros_where_the_store_says_that_it_has_it(
+    tmp_path: Path, is_said: bool, mark: Mark
+) -> None:
+    image = StoreImage(tmp_path).add_many(30)
+    last = image.add(b"topic-0", 0, b"body", IN_ZERO)
+    image.write_log()
+    mark(image, len(image.records))
+    found = of_checker(image), of_backup(image), of_start(image)
+    assert found == (((image.end if is_said else last.offset), []),) * 3

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmq.errors import ProtocolError
-from rmq.format.store_files import Blank, Record, Segment, numbered_files, record_at, scan_segment
+from rmq.format.store_files import (
+    Blank,
+    Record,
+    Segment,
+    numbered_files,
+    persisted_ends,
+    record_at,
+    scan_segment,
+)
 from rmq.offline.checker import check_store
 from tests.ha.findings import Findings
 from tests.ha.history import Stored
@@ -61,9 +69,9 @@ def _check_files(store: Path, findings: Findings) -> None:
 def read_log(store: Path) -> Log:
     files = [path for path in numbered_files(store / "commitlog")[0] if path.stat().st_size]
     begin = int(files[0].name) if files else 0
-    end = begin
+    end, persisted = begin, persisted_ends(store)
     for path in files:
-        segment = Segment(path)
+        segment = Segment(path, persisted)
         try:
             for found in scan_segment(segment):
                 if isinstance(found, Record | Blank):

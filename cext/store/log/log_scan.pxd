@@ -14,11 +14,17 @@
        behind it, and then a valid record
     E6 a record that ends in zeros, a valid one, a   it is one         somebody stored it so
        BLANK, or damage and then one, behind it
+    E7 a record that ends in zeros, just where the   it is one         the same, and nothing was
+       store says that all was written                                 stored since
 
 "Valid" includes that the record says it belongs at this very position, so bytes that an older use
 of the file left behind are never taken for records. "Behind" is looked for in the next
 RESYNC_BYTES and at the start of the next segment. Where damage is skipped nothing is written: the
 bytes stay for whoever wants to look at them, and are never handed out.
+
+E7: the store says it in checkpoint and queueEnds. A start that begins there (rows S4 and S5 in
+recovery.pxd) never looks at the record before; whoever reads from the front comes to the same end.
+The plain twin is persisted_ends() in rmq/format/store_files.py.
 
 Example: segment of 4096 bytes, records at 0, 300, 600 (torn at byte 650): position ends at 600.
 """
@@ -32,6 +38,7 @@ cdef enum:
     SCAN_BYTES = 8 << 20        # read at once; more for a larger record
     RESYNC_BYTES = 64 << 20     # more than a torn write can be long
     DAMAGE_MAX = 256            # places named; more are only counted
+    PERSISTED_ENDS_MAX = 4      # two of the checkpoint, one of each queueEnds
 
 cdef struct Damage:
     int64_t offset              # physical offset
@@ -49,6 +56,8 @@ cdef class LogScan:
     cdef int64_t last_record    # offset of the newest of them; -1: none
     cdef int64_t damage_count
     cdef Damage damages[DAMAGE_MAX]
+    cdef int64_t persisted_ends[PERSISTED_ENDS_MAX]     # E7: log offsets
+    cdef int32_t persisted_count
 
     # The record at `position`, which then moves behind it. Pointers are good until the next call.
     # OK | NOT_READY (the end) | IO_ERROR | POOL_EMPTY (no memory for a large record)
@@ -56,10 +65,14 @@ cdef class LogScan:
     # Looks at one offset without moving: OK and the record, or why not.
     cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil
     cdef void seek(self, int64_t offset) noexcept nogil
+    cdef void note_persisted_end(self, int64_t offset) noexcept nogil
+    # Another one at the log's start, which knows the same of the store.
+    cdef LogScan anew(self)
     # For a report: what is at the end, "" for nothing; the places named, by file.
     cdef str end_cause(self)
     cdef list damage_rows(self)
 
+    cdef bint _is_persisted_end(self, int64_t offset) noexcept nogil
     cdef int _check_behind(self, RecordView* out) noexcept nogil
     cdef int _find_valid(self, int64_t offset, int64_t* found) noexcept nogil
     cdef int _resync(self, int32_t problem) noexcept nogil

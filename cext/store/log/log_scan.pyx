@@ -34,6 +34,25 @@ cdef class LogScan:
     cdef void seek(self, int64_t offset) noexcept nogil:
         self.position = offset
 
+    cdef void note_persisted_end(self, int64_t offset) noexcept nogil:
+        if self.persisted_count < PERSISTED_ENDS_MAX:
+            self.persisted_ends[self.persisted_count] = offset
+            self.persisted_count += 1
+
+    cdef LogScan anew(self):
+        cdef LogScan scan = LogScan(self.log, self.check_crc)
+        cdef int32_t i
+        for i in range(self.persisted_count):
+            scan.note_persisted_end(self.persisted_ends[i])
+        return scan
+
+    cdef bint _is_persisted_end(self, int64_t offset) noexcept nogil:
+        cdef int32_t i
+        for i in range(self.persisted_count):
+            if self.persisted_ends[i] == offset:
+                return True
+        return False
+
     cdef str end_cause(self):
         return PROBLEMS.get(self.end_problem, "")
 
@@ -98,10 +117,13 @@ cdef class LogScan:
 
     cdef int _check_behind(self, RecordView* out) noexcept nogil:
         """The record at `position` ends in zeros, and no checksum covers topic and properties: OK,
-        or CORRUPT where zeros go on behind it, or nothing valid is there (E4 to E6)."""
+        or CORRUPT where zeros go on behind it, or nothing valid is there (E4 to E7)."""
         cdef RecordView view
         cdef int64_t behind = self.position + out.total_bytes, found = 0
-        cdef int status = self.peek(behind, &view)
+        cdef int status
+        if self._is_persisted_end(behind):
+            return Status.OK
+        status = self.peek(behind, &view)
         if status == Status.CORRUPT:
             status = self._find_valid(behind, &found)
         if status == Status.OK or status == Status.NOT_FOUND:

@@ -156,7 +156,7 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
                       bint check_crc, RecordView* out) noexcept nogil
 
 # Whether its topic or properties, which no checksum covers, end in zeros: where nothing valid is
-# behind it, it is one that was being written.
+# behind it, it is one that was being written, unless the store says otherwise (E7 in log_scan.pxd).
 cdef inline bint record_ends_in_zero(const RecordView* view) noexcept nogil:
     if view.properties_bytes > 0:
         return view.properties[view.properties_bytes - 1] == 0

@@ -92,6 +92,19 @@ def test_files_behind_the_last_record_are_not_read(image: StoreImage) -> None:
     assert offsets(image) == [each.offset for each in image.records if each.offset < SEGMENT]
 
 
+def test_the_log_ends_behind_a_record_that_the_store_says_it_has(tmp_path: Path) -> None:
+    """It ends in zeros, as its sender wrote it, and nothing was stored since."""
+    image = StoreImage(tmp_path).add_many(20)
+    image.add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log()
+    wanted = [each.offset for each in image.records]
+    assert offsets(image) == wanted[:-1]
+    image.checkpoint_at(20)
+    assert offsets(image) == wanted[:-1]
+    image.checkpoint_at(21)
+    assert offsets(image) == wanted
+
+
 def test_a_time_ends_the_read_in_the_file_that_has_it(image: StoreImage) -> None:
     until = first_of(image, 1)
     wanted = [each.offset for each in image.records if each.store_ms < until.store_ms]

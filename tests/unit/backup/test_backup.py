@@ -16,6 +16,7 @@ from support.backups import back_up, copy, image, refused, run, segments
 from support.store_image import SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.state_copy import read_state
+from rmq.backup.verification import verify
 from rmq.base.json_file import JsonFile
 from rmq.format.queue_ends import QueueEnds, decode_ends
 
@@ -72,6 +73,29 @@ def test_of_a_record_that_is_being_written_nothing_is_copied(image: StoreImage, 
     image.write_log()
     assert back_up(image, copy)["copied_bytes"] == len(record.data)
     assert segments(copy) == segments(image.root)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_records_that_end_in_zeros_at_the_end_are_sound_and_restored(
+    tmp_path: Path, copy: Path, is_stopped: bool
+) -> None:
+    """The last one may be torn, unless the store says that it has it; the one before is not, though
+    nothing but zeros is behind it in the copy."""
+    image = StoreImage(tmp_path / "store").add_many(20)
+    for _ in range(2):
+        image.add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log()
+    if is_stopped:
+        image.checkpoint_at(len(image.records))
+    kept = image.records if is_stopped else image.records[:-1]
+    end = kept[-1].offset + len(kept[-1].data)
+    assert back_up(image, copy)["log_end"] == end
+    assert verify(copy).problems == []
+    assert run("backup", "--check", copy).exit_code == 0
+    assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
+    _, queues, report = open_store(tmp_path / "new", clean=True)
+    image.check(queues, kept)
+    assert (report["log_end"], report["known_end"]) == (end, end)
 
 
 def test_what_the_store_deletes_goes_unless_it_is_kept(

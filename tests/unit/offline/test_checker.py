@@ -13,6 +13,7 @@ from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open
 from rmq.format import store_files
 from rmq.format.store_files import QUEUE_ENTRY_BYTES, Record, Segment, scan_segment
 from rmq.offline.checker import check_store
+from rmq.offline.dump import dump_file
 
 
 @pytest.fixture
@@ -230,6 +231,22 @@ def test_a_checkpoint_ahead_of_the_log_is_named(image):
     image.write_log(image.records[:500]).write_queues(image.records[:500]).checkpoint_at(600)
     problem = only_problem(image.root)
     assert problem.file.endswith("checkpoint")
+
+
+def test_a_last_record_that_ends_in_zeros_is_sound_where_the_store_says_that_it_has_it(image):
+    """So a start has it, which goes on behind it."""
+    last = image.add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log().write_queues().checkpoint_at(601, queue_count=6)
+    report = check_store(image.root, strict=True)
+    assert (report.problems, report.counts["records"]) == ([], 601)
+    rows = list(dump_file(image.segment_path(last.offset // SEGMENT)))
+    assert [row["offset"] for row in rows[-2:]] == [last.offset, image.end]
+    image.checkpoint_at(600, queue_count=6)
+    (image.root / "abort").write_text("1")
+    report = check_store(image.root)
+    assert (report.problems, report.counts["records"]) == ([], 600)
+    rows = list(dump_file(image.segment_path(last.offset // SEGMENT)))
+    assert rows[-1]["offset"] == last.offset and "end" in rows[-1]
 
 
 def test_queues_that_start_with_blanks_and_expired_entries_are_sound(image):

@@ -583,6 +583,15 @@ def test_e5_a_lost_page_takes_the_record_whose_end_is_in_it(image):
     assert report["log_end"] == end_of(image.records[-1])
 
 
+def test_e7_a_last_record_that_ends_in_zeros_is_one_where_the_store_says_that_it_has_it(image):
+    """The checkpoint is all that is left beside the log, which is read from its start."""
+    last = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log().checkpoint_at(21)
+    _log, queues, report = open_store(image.root)
+    assert (report["row"], report["log_end"]) == ("S2", end_of(last))
+    image.check(queues)
+
+
 # ---- afterwards --------
 
 

@@ -1,0 +1,39 @@
+"""The store of a replica is read as it was written: what Apache's broker, as its master, lets
+through is in it as well. A core that follows is fed by hand; nothing is broken here.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from support.followers import follower
+from support.name_server import in_loop
+
+pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[spark]")
+
+import rmq
+from rmq.format.message import StoredMessage, encode_message
+from rmq.offline.checker import check_store
+
+
+@in_loop
+async def test_the_last_record_of_one_that_was_stopped_may_end_in_zeros(tmp_path: Path) -> None:
+    """Our own broker closes such properties by a separator; Apache's stores them as they come."""
+    data, starts = b"", []
+    for number, properties in enumerate((b"A\1a\2", b"A\1\0")):
+        starts.append(len(data))
+        data += encode_message(StoredMessage(
+            topic="t", body=b"body", properties_bytes=properties, queue_offset=number,
+            physical_offset=len(data), store_timestamp_ms=time.time_ns() // 1_000_000,
+        ))  # fmt: skip
+    one = await follower(tmp_path)
+    await one.feed(data)
+    await one.stop()
+    assert check_store(tmp_path, strict=True).problems == []
+    found = rmq.scan_store(tmp_path, threads=1, columns=["physicalOffset"]).read_all()
+    assert [int(each) for each in found["physicalOffset"].to_pylist()] == starts
+    again = await follower(tmp_path)
+    assert again.core.log_range()[1] == len(data)
+    await again.stop()
