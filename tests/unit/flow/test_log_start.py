@@ -19,6 +19,7 @@ from support.live_replicas import TOPIC
 from support.name_server import in_loop
 from support.waiting import until
 
+from rmq.base import clock
 from rmq.broker.replication.joining import begin_at
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, StoreError
@@ -63,11 +64,12 @@ async def log_with_halves(directory: Path) -> tuple[int, bytes]:
         BrokerClient(leader.core.port) as client,
     ):
         await client.call(17, topic="t", **TOPIC)
-        older = [await client.send("t", b"half", i=MARKS) for _ in range(5)]
+        born = int(clock.wall() * 1000)  # what is older than the log is kept is given up
+        older = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(5)]
         while leader.core.log_range()[1] < SEGMENT + (1 << 20):
             assert (await client.send("t", bytes(900_000))).code == 0
         await commit(client, older[1])
-        newer = [await client.send("t", b"half", i=MARKS) for _ in range(3)]
+        newer = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(3)]
         await commit(client, newer[1])
         assert leader.core.open_halves(0, 10) == (0, 8, [0, 2, 3, 4, 5, 7])
         await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
