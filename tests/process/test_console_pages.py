@@ -275,7 +275,8 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
     assert any(each.startswith("tracing consumes: not consumed, ") for each in said)
     assert said[-1].startswith("tracing consumes: consumed, ") and said[-1].endswith("retry 1")
     text = shown(console, "/message", id=sent, topic="traced")
-    assert re.search(r"What Time Group Topic Result Ms Client Note sent .* tracer traced", text)
+    assert "What Time Group Topic Result Ms Client Note " in text
+    assert re.search(r"Note .*\bsent \S+ \S+ tracer traced success", text)
 
 
 def test_what_strangers_trace_is_drawn_and_never_run(
