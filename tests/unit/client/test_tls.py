@@ -60,14 +60,24 @@ def encrypted(address: str, certificate: Path) -> Iterator[str]:
         inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
         await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
 
+    async def end() -> None:
+        server.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     loop.set_exception_handler(lambda *_: None)  # clients that hang up in the handshake
     server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, ssl=context))
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    loop.call_soon_threadsafe(server.close)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextlib.contextmanager
