@@ -14,7 +14,6 @@ sync, two at least.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.targets import ROOT
+from support.stopping import stand_still
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
@@ -110,8 +110,9 @@ class Replica:
         self._server.kill()
 
     def pause(self) -> None:
-        """Until it is killed."""
-        os.kill(self._server.pid, signal.SIGSTOP)
+        """Until it is killed; returns when all threads stand still, which on a busy machine is some
+        messages later."""
+        stand_still(self._server.pid)
 
     def status(self) -> dict[str, Any]:
         """What 907 says."""
