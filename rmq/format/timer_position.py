@@ -12,7 +12,9 @@ from __future__ import annotations
 from rmq.errors import ProtocolError
 
 NUMBERS = 6
-NUMBER_DIGITS_MAX = 18
+NUMBER_DIGITS_MAX = 18  # of a place in the log
+I64_DIGITS_MAX, I64_MAX = 19, 2**63 - 1
+MOMENT_MAX = 10**NUMBER_DIGITS_MAX - 1  # also of offsets
 TIMER_CHECK_BYTES = 24  # of those that are read
 CLOCKS_DIFFER_MS = 60_000
 SLOT_MS = 1000  # of RocketMQ's wheel
@@ -38,10 +40,13 @@ def read_timer_check(body: bytes, now_s: float) -> tuple[int, int]:
 
 
 def read_timers(text: str) -> Position:
-    """ProtocolError for anything but six numbers that can be."""
+    """ProtocolError for anything but six numbers that can be. A place has bit 62 where a message
+    was the last, not a deletion (timer_heap.pxd): 19 digits."""
     words = text.split(" ")
+    limits = (MOMENT_MAX, I64_MAX, MOMENT_MAX, I64_MAX, MOMENT_MAX, MOMENT_MAX)
     if len(words) != NUMBERS or not all(
-        word.isdecimal() and len(word) <= NUMBER_DIGITS_MAX for word in words
+        word.isdecimal() and len(word) <= I64_DIGITS_MAX and int(word) <= limit
+        for word, limit in zip(words, limits, strict=True)
     ):
         raise ProtocolError(f"rmqTimers: {text[:100]!r}")
     a, b, c, d, e, f = map(int, words)

@@ -33,6 +33,14 @@ def test_a_check_point_that_cannot_be_is_refused(body):
 
 def test_our_own_text_has_six_numbers():
     assert read_timers("1 2 3 4 5 6") == (1, 2, 3, 4, 5, 6)
-    for text in ("", "1 2 3 4 5", "1 2 3 4 5 x", "1 2 3 4 5 -6", "1 2 3 4 5 " + "9" * 19):
+    for text in ("", "1 2 3 4 5", "1 2 3 4 5 x", "1 2 3 4 5 -6", f"1 {1 << 63} 3 4 5 6",
+                 "1 2 3 4 5 " + "9" * 19, "9" * 19 + " 2 3 4 5 6"):  # fmt: skip
         with pytest.raises(ProtocolError, match="rmqTimers"):
             read_timers(text)
+
+
+def test_what_was_delivered_last_may_be_a_message():
+    """Its place has bit 62 set (timer_heap.pxd); a master that may not deliver more stays there."""
+    due_ms, place = 1_796_017_738_636, (1 << 62) + 433_058
+    position = (due_ms, place, due_ms, (1 << 63) - 1, 1196, 3_279_454)
+    assert read_timers(" ".join(map(str, position))) == position
