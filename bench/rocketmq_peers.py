@@ -9,7 +9,6 @@ sends. Of both the broker and the name server count; those of ours are one proce
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from follow_load import Follow
@@ -27,6 +26,7 @@ from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
 from tools.peers.apache import DIRECT_MEMORY, SCRIPT_JVM, ApacheStandalone
 from tools.peers.cache import APACHE_VERSION
+from tools.peers.probe import wait_until
 
 LIST_TOPICS = 200  # of a request that creates them
 FILL_BATCH = 32
@@ -79,18 +79,15 @@ class RocketmqPeer(Peer):
     def await_route(self, topic: str) -> None:
         """Apache's name server takes whole tables of 10,000 topics one after the other, and may
         answer nobody meanwhile for longer than a client would wait."""
+        fields = {"topic": topic}
         with Connection(self.name_server) as name_server:
-            fields = {"topic": topic}
-            until = time.monotonic() + ROUTE_PATIENCE_S
-            while True:
-                reply = name_server.ask(
-                    RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, timeout=ROUTE_PATIENCE_S
-                )
-                if reply.code == ResponseCode.SUCCESS:
-                    return
-                if time.monotonic() > until:
-                    raise TimeoutError(f"no route to {topic} in {ROUTE_PATIENCE_S:.0f} s")
-                time.sleep(0.1)
+
+            def is_routed() -> bool:
+                code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+                reply = name_server.ask(code, fields, timeout=ROUTE_PATIENCE_S)
+                return reply.code == ResponseCode.SUCCESS
+
+            wait_until(is_routed, ROUTE_PATIENCE_S, f"a route to {topic}")
 
     def fill(self, queues: list[Queue], shape: Shape) -> None:
         frames = send_frames(queues, SendShape(shape.body_bytes, batch=FILL_BATCH))

@@ -147,9 +147,8 @@ class Heartbeats:
                 self._caller.submit(address, code, {}, body, timeout_ms, completed)
             except Exception as error:  # no connection by TLS, or a hook's: the others hear of us
                 completed(None, error)
-        until = clock.monotonic() + wait_ms / 1000
-        for _ in left if wait_ms else []:
-            waits.acquire(waiting, max(until - clock.monotonic(), 0))
+        if wait_ms:
+            waits.acquire_all(waiting, len(left), wait_ms / 1000)
 
     def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
         if error is None and reply is not None and reply.code == 0:
