@@ -134,7 +134,7 @@ class Assignment:
     def _commit_starts(self) -> None:
         self._starts_are_due = False
         if not self._puller.closed:
-            self._commits.soon(self.all(), wait=False)
+            self._commits.starts(self.all())
 
     def end(self, *, finished: bool) -> None:
         """Commits for the last time (with auto_commit); finished: the last poll's as well."""

@@ -2,6 +2,7 @@
 
 commits.now(queue, offset)             # RmqError when the broker does not take it
 commits.soon(queues, wait=False)       # `done` of each, where it is news; failures are logged
+commits.starts(queues)                 # where each begins, if nothing was committed since
 commits.committed(queue)               # None when the group never committed
 
 While the master is away a slave takes them; what it was told is gone when the master is back, so it
@@ -48,6 +49,8 @@ class Commits:
         return reply.check().int_field("offset")
 
     def now(self, queue: PullQueue, offset: int) -> None:
+        with self._order:
+            queue.start = None
         if self._store is not None:
             self._store.persist({queue.wire: offset}, wait=True)
             if self._store.owes(queue.wire):
@@ -64,18 +67,30 @@ class Commits:
         """A failure is made good by the next one. wait: for all of them at once."""
         told = threading.Semaphore(0)
         with self._order:
-            news = [each for each in queues if self._is_news(each)]
-            if self._store is None:
-                for queue in news:
-                    self._tell(queue, queue.done, told)
-            elif news:
-                offsets = {each.wire: each.done for each in news}
-                self._store.persist(offsets, wait=wait)
-                for queue in news:
-                    queue.committed = offsets[queue.wire]
+            news = [(each, each.done) for each in queues if self._is_news(each)]
+            self._take(news, told, wait=wait)
         if wait and self._store is None:
             timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
             waits.acquire_all(told, len(news), timeout_s)
+
+    def starts(self, queues: Iterable[PullQueue]) -> None:
+        """What was dealt with meanwhile has the time that commits have."""
+        with self._order:
+            news = [(each, each.start) for each in queues if each.start is not None]
+            self._take(news, threading.Semaphore(0), wait=False)
+
+    def _take(
+        self, news: list[tuple[PullQueue, int]], told: threading.Semaphore, *, wait: bool
+    ) -> None:
+        for queue, _ in news:
+            queue.start = None
+        if self._store is None:
+            for queue, offset in news:
+                self._tell(queue, offset, told)
+        elif news:
+            self._store.persist({queue.wire: offset for queue, offset in news}, wait=wait)
+            for queue, offset in news:
+                queue.committed = offset
 
     def _is_news(self, queue: PullQueue) -> bool:
         if queue.done < 0 or queue.done != queue.committed:

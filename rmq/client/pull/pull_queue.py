@@ -31,6 +31,7 @@ class PullQueue:
         self.position = -1
         self.done = -1
         self.committed = -1
+        self.start: int | None = None  # where it begins, as long as the group's offset says nothing
         self.taker: str | None = None  # the address of the master that took it
         self.life = 0
         self.pulling = False
@@ -61,6 +62,8 @@ class PullQueue:
         """Goes on at this offset: what was pulled ahead is forgotten."""
         self._forget()
         self.pull_offset = self.position = self.done = offset
+        if self.start is not None:
+            self.start = offset
 
     def step_back(self, end: int) -> None:
         """Goes on in a queue that is shorter than what was pulled of it, where the user is: what
@@ -68,6 +71,8 @@ class PullQueue:
         self._forget()
         self.pull_offset = self.position = min(self.position, end)
         self.done = min(self.done, end)
+        if self.start is not None:
+            self.start = min(self.start, end)
 
     def _forget(self) -> None:
         self.life += 1

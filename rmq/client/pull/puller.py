@@ -92,7 +92,10 @@ class Puller:
             if queue.life != life or queue.pull_offset is not None:
                 return
             queue.begin(start.offset)
-            queue.committed = start.offset if start.is_kept else -1
+            if start.is_kept:
+                queue.committed = start.offset
+            else:
+                queue.committed, queue.start = -1, start.offset
         if not start.is_kept:
             self.keeper()
         self.pull(queue)

@@ -317,6 +317,28 @@ def test_poll_commits_what_earlier_polls_returned(
         wait_until(lambda: consumer.committed(queue) == 20, still=True)
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, 5), (20, 20)])
+def test_a_late_commit_of_the_start_says_where_it_began(
+    clock: DrivenClock, broker: RunningBroker, given: int | None, kept: int
+) -> None:
+    topic = f"pull-late-start-{kept}"
+    (queue,) = create(broker, topic, 1)
+    send(broker, [Message(topic, f"{i}") for i in range(30)])
+    with consumer_of(broker, topic, auto_commit_interval_millis=10_000) as consumer:
+        consumer._pulls.keeper = lambda: None  # the chore does not come
+        assert consumer.poll(0) == []  # the next commit in time is 10 s away
+        consumer.assign([queue])
+        wait_until(lambda: consumer.position(queue) == 0)
+        consumer.seek(queue, 5)
+        assert len(consumer.poll(9_000, 10)) == 10
+        assert len(consumer.poll(9_000, 10)) == 10
+        assert consumer.committed(queue) in (0, None), "not yet"
+        if given is not None:
+            consumer.commit({queue: given})
+        consumer._assigned._commit_starts()
+        wait_until(lambda: consumer.committed(queue) == kept, still=True)
+
+
 def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
     queue, other = create(broker, "pull-seek", 2)
     with Producer("pull-tests", namesrv_addr=broker.namesrv_addr) as producer:
