@@ -4,6 +4,7 @@
     timer = timers.every(30_000, refresh)      # first after 30 s; timers.every(.., first_ms=0)
     timers.after(1_000, retry)
     timers.every(20_000, rebalance, chore=True)
+    timers.soon(rebalance)
     timer.cancel(); timers.stop()
 
 One thread does what is due; nothing there may wait, for the others wait with it. What asks brokers
@@ -52,6 +53,7 @@ class Timers:
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._news = threading.Condition()
+        self._asked_for: set[Callable[[], object]] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -86,6 +88,19 @@ class Timers:
         timer = Timer(function, None, chore)
         self._add(delay_ms, timer)
         return timer
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """A chore that is due: once for all who ask until it begins."""
+        with self._news:
+            is_news = function not in self._asked_for
+            self._asked_for.add(function)
+        if is_news:
+            self.after(0, functools.partial(self._begin, function), chore=True)
+
+    def _begin(self, function: Callable[[], object]) -> None:
+        with self._news:
+            self._asked_for.remove(function)
+        function()
 
     def _add(self, delay_ms: float, timer: Timer) -> None:
         with self._news:

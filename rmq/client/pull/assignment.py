@@ -43,9 +43,8 @@ class Assignment:
         self._puller = puller
         self._commits = commits
         self._commit_at = 0.0
-        self._starts_are_due = False
         if parameters.auto_commit:
-            puller.keeper = self._commit_starts_soon
+            puller.keeper = functools.partial(instance.timers.soon, self._commit_starts)
         self.queues: dict[MessageQueue, PullQueue] = {}
 
     def all(self) -> list[PullQueue]:
@@ -125,14 +124,7 @@ class Assignment:
             queues = self.all()
         self._commits.soon(queues, wait=False)
 
-    def _commit_starts_soon(self) -> None:
-        """In another thread; once for all queues that begin until then."""
-        if not self._starts_are_due:
-            self._starts_are_due = True
-            self._instance.timers.after(0, self._commit_starts, chore=True)
-
     def _commit_starts(self) -> None:
-        self._starts_are_due = False
         if not self._puller.closed:
             self._commits.starts(self.all())
 

@@ -76,7 +76,6 @@ class PullConsumer(Member[PullConsumerParameters]):
         self._by_hand = False
         self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
         self._rebalancing = threading.RLock()
-        self._rebalance_is_due = False
         self._troubles = Troubles()
 
     # ---- life
@@ -196,9 +195,8 @@ class PullConsumer(Member[PullConsumerParameters]):
     def group_changed(self) -> None:
         """Members came or went: queues are shared anew at once."""
         instance = self._instance
-        if instance is not None and not self._rebalance_is_due:
-            self._rebalance_is_due = True
-            instance.timers.after(0, self.rebalance, chore=True)
+        if instance is not None:
+            instance.timers.soon(self.rebalance)
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
         """An operator sends the group elsewhere."""
@@ -228,7 +226,6 @@ class PullConsumer(Member[PullConsumerParameters]):
 
     def rebalance(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
-        self._rebalance_is_due = False
         with self._rebalancing:
             self._next_round.cancel()
             if self._by_hand or self._closed:

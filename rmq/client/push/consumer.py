@@ -103,7 +103,6 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.stats = ConsumeStats()
         self.is_closing = self.is_suspended = False
         self._commits = threading.RLock()  # offsets are committed in the order of reading them
-        self._commit_is_due = False
         self._timers: list[Timer] = []
         self._tracer: ConsumeTracer | None = None
         for topic, tags in (self.parameters.subscription or {}).items():
@@ -251,13 +250,8 @@ class PushConsumer(Member[PushConsumerParameters]):
 
     def commit_soon(self) -> None:
         """The same in another thread; once for all queues that begin until then."""
-        if self.is_open and not self._commit_is_due:
-            self._commit_is_due = True
-            self.instance.timers.after(0, self._commit_now, chore=True)
-
-    def _commit_now(self) -> None:
-        self._commit_is_due = False
-        self.commit()
+        if self.is_open:
+            self.instance.timers.soon(self.commit)
 
     def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
         """The queue ends here; the group goes on at this offset, whatever was read of it."""

@@ -89,7 +89,6 @@ class Rebalance:
         self._leaving: dict[MessageQueue, ProcessQueue] = {}  # in order: not unlocked yet
         self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
         self._silent: set[str] = set()  # brokers that did not answer in this round
-        self._is_due = False
         self._missing = MissingTopics()
         self._next_round = NextRound(instance.timers, self.run)
         self._ended = False
@@ -143,9 +142,8 @@ class Rebalance:
     # ---- shares
 
     def run_soon(self) -> None:
-        if not self._is_due and not self._ended:
-            self._is_due = True
-            self._instance.timers.after(0, self.run, chore=True)
+        if not self._ended:
+            self._instance.timers.soon(self.run)
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
@@ -154,7 +152,6 @@ class Rebalance:
     def run(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
         with self._lock:
-            self._is_due = False
             self._next_round.cancel()
             if self._ended:
                 return

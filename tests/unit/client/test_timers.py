@@ -56,6 +56,24 @@ def test_what_would_end_a_thread_ends_no_timer(timers: Timers, chore: bool) -> N
     wait_until(lambda: len(ticks) >= 3)
 
 
+def test_who_asks_until_a_chore_begins_has_it_in_common(timers: Timers) -> None:
+    gate, begun = threading.Event(), []
+    blocked = [lambda: gate.wait(HANG_S) for _ in range(4)]
+    for each in blocked:  # all threads of chores
+        timers.after(0, each, chore=True)
+
+    def chore() -> None:
+        begun.append(1)
+        if len(begun) == 1:
+            timers.soon(chore)  # asked for from its beginning on: once more
+            raise ValueError("of the user")
+
+    for _ in range(5):
+        timers.soon(chore)
+    gate.set()
+    wait_until(lambda: len(begun) == 2, still=True)
+
+
 def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
     running: list[int] = []
     most: list[int] = []
