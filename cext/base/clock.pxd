@@ -35,10 +35,10 @@ cdef int64_t machine_us() noexcept nogil
 cdef int64_t monotonic_us_at(int64_t machine_us) noexcept nogil
 
 # Any thread. How long to sleep by the machine's clock (poll, epoll_wait) for `timeout_ms` by this
-# one: as long, and in a process whose clock tests drive 2 ms at most, since it may have moved.
+# one: as long, and in a process whose clock tests drive some milliseconds, since it may have moved.
 # A sleep without end (-1) stays one: no clock wakes anybody from it.
 cdef int sleep_ms(int timeout_ms) noexcept nogil
 
 # Any thread. The same for sleeps until a time (pthread_cond_timedwait): `until_us` by this clock is
-# that by the machine's; 2 ms from now at most where tests drive it.
+# that by the machine's; some milliseconds from now at most where tests drive it.
 cdef int64_t wake_us(int64_t until_us) noexcept nogil

@@ -9,17 +9,23 @@ of it that ask message by message.
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_t, timespec
 
-from cext.base.atomics cimport load_acquire_i64
+from cext.base.atomics cimport load_acquire_i64, store_release_i64
 
 cdef extern from "<time.h>" nogil:
     clockid_t CLOCK_BOOTTIME
 
 cdef enum:
-    DRIVEN_SLEEP_MS = 2         # how long a driven clock may have moved before all have seen it
+    # How long a driven clock may have moved before all have seen it: moves come together, and a
+    # process whose clock nobody moves has better things to do than to look.
+    DRIVEN_SLEEP_MS = 2
+    DRIVEN_REST_MS = 20
+    RECENT_US = 500000          # after a move
 
 cdef ClockShift none            # zeros, which nobody writes
 cdef ClockShift* shift = &none
 cdef Py_buffer shift_memory     # keeps `shift` where it is
+cdef int64_t seen_move = 0      # the sum of its moves
+cdef int64_t seen_at_us = 0     # by the machine's clock
 
 
 cdef inline int64_t read_us(clockid_t clock) noexcept nogil:
@@ -54,10 +60,20 @@ cdef int64_t monotonic_us_at(int64_t machine_us) noexcept nogil:
     return (shift.still_us or machine_us) + load_acquire_i64(&shift.passed_us)
 
 
-cdef int sleep_ms(int timeout_ms) noexcept nogil:
-    if shift != &none and timeout_ms > DRIVEN_SLEEP_MS:
+cdef int64_t look_ms(int64_t now_us) noexcept nogil:
+    cdef int64_t move = load_acquire_i64(&shift.passed_us) + load_acquire_i64(&shift.set_ms)
+    if move != load_acquire_i64(&seen_move):
+        store_release_i64(&seen_at_us, now_us)
+        store_release_i64(&seen_move, move)
+    if now_us - load_acquire_i64(&seen_at_us) < RECENT_US:
         return DRIVEN_SLEEP_MS
-    return timeout_ms
+    return DRIVEN_REST_MS
+
+
+cdef int sleep_ms(int timeout_ms) noexcept nogil:
+    if shift == &none or timeout_ms <= DRIVEN_SLEEP_MS:
+        return timeout_ms
+    return <int>min(<int64_t>timeout_ms, look_ms(machine_us()))
 
 
 cdef int64_t wake_us(int64_t until_us) noexcept nogil:
@@ -65,7 +81,7 @@ cdef int64_t wake_us(int64_t until_us) noexcept nogil:
     if shift == &none:
         return until_us
     now = machine_us()
-    return now + min(until_us - monotonic_us_at(now), <int64_t>DRIVEN_SLEEP_MS * 1000)
+    return now + min(until_us - monotonic_us_at(now), look_ms(now) * 1000)
 
 
 def monotonic() -> float:
@@ -81,7 +97,7 @@ def now_ms() -> int:
 def drive(memory) -> None:
     """The clocks go by `memory` (writable, 40 bytes or more, at an address divisible by 8) from
     now on, or by the machine alone again (None). Only while no thread of a core runs."""
-    global shift, shift_memory
+    global shift, shift_memory, seen_at_us
     cdef Py_buffer view
     if shift != &none:
         shift = &none
@@ -92,5 +108,6 @@ def drive(memory) -> None:
     if view.len < <Py_ssize_t> sizeof(ClockShift) or <size_t> view.buf % 8 != 0:
         PyBuffer_Release(&view)
         raise ValueError("a shift of the clocks is 40 bytes at an address divisible by 8")
+    seen_at_us = machine_us()
     shift_memory = view
     shift = <ClockShift*> view.buf

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-DRIVEN_SLEEP_S = 0.002
+# As in cext/base/clock.pyx: soon after a move the next one is looked for more often.
+DRIVEN_SLEEP_S, DRIVEN_REST_S, RECENT_S = 0.002, 0.02, 0.5
 SHIFT_BYTES = 40
 
 log = logging.getLogger("rmq.base.clock")
 _shift: memoryview | None = None  # passed_us, set_ms, still_us, still_wall_us, still_boot_us
+_seen: tuple[int, float] = (0, 0.0)  # the sum of its moves, and when by the machine's clock
 
 
 def wall() -> float:
@@ -56,10 +58,11 @@ def monotonic() -> float:
 def drive(memory: bytearray | mmap | None) -> None:
     """All clocks of this process go by the 40 bytes of `memory`, or by the machine alone (None).
     Only while no core runs."""
-    global _shift
+    global _shift, _seen
     from cext.base import clock
 
     clock.drive(memory)
+    _seen = (0, time.monotonic())
     _shift = None if memory is None else memoryview(memory)[:SHIFT_BYTES].cast("q")
 
 
@@ -69,8 +72,15 @@ def is_driven() -> bool:
 
 def sleep_s(timeout_s: float) -> float:
     """How long to sleep by the machine's clock for `timeout_s` by this one, for those who look
-    again then: as long, and where tests drive it 2 ms at most, since it may have moved."""
-    return timeout_s if _shift is None else min(timeout_s, DRIVEN_SLEEP_S)
+    again then: as long, and where tests drive it some ms at most, since it may have moved."""
+    global _seen
+    shift = _shift
+    if shift is None:
+        return timeout_s
+    move, now = shift[0] + shift[1], time.monotonic()
+    if move != _seen[0]:
+        _seen = (move, now)
+    return min(timeout_s, DRIVEN_SLEEP_S if now - _seen[1] < RECENT_S else DRIVEN_REST_S)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -98,10 +108,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def follow(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes the running loop follow this clock: what a move makes due runs within 2 ms."""
-    loop.time = monotonic  # type: ignore[method-assign]
+    """Makes the running loop follow this clock: what a move makes due runs within some ms."""
+    selector = loop._selector  # type: ignore[attr-defined]
+    select = selector.select
 
-    def look() -> None:  # so that the loop never sleeps for longer
-        loop.call_later(DRIVEN_SLEEP_S, look)
+    def look(timeout: float | None = None) -> Any:
+        return select(timeout if timeout is None else sleep_s(timeout))
 
-    look()
+    loop.time, selector.select = monotonic, look  # type: ignore[method-assign]

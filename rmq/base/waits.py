@@ -80,6 +80,6 @@ def _has_come(comes: Callable[[float], object], timeout_s: float) -> bool:
         return bool(comes(timeout_s))
     end = clock.monotonic() + timeout_s
     while (left := end - clock.monotonic()) > 0:
-        if comes(min(left, clock.DRIVEN_SLEEP_S)):
+        if comes(clock.sleep_s(left)):
             return True
     return bool(comes(0))
