@@ -8,7 +8,8 @@
 
 Acks of coroutines that run at the same time share requests. What came is handed out at once; the
 thread that gets new messages, or the end of acks, wakes the loop. What asks brokers and
-waits (subscribe, change_invisible_time, ..) runs in a thread of the executor.
+waits (subscribe, change_invisible_time, ..) runs in a thread of the executor; so do acks whose
+broker has to be found or connected first.
 """
 
 from __future__ import annotations
@@ -99,8 +100,15 @@ class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(end, error)
 
-        self._client.ack_async(messages, completed)
-        await known
+        several = [messages] if isinstance(messages, MessageExt) else list(messages)
+        try:
+            if self._client.is_at_hand(several):
+                self._client.ack_async(several, completed)
+            else:  # a broker is looked for, or connected by TLS
+                await threaded(self._client.ack_async, several, completed)
+            await known
+        finally:
+            known.cancel()  # of one that was cancelled before; an end is no news any more
 
     async def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
         """It comes again (to anyone) so long from now, unless it is acknowledged before."""

@@ -6,7 +6,8 @@
         async for message in consumer: ...
 
 Messages that were pulled ahead are returned at once; the thread that gets new ones wakes
-the loop. What asks brokers (subscribe, seek, commit, ..) runs in a thread of the executor.
+the loop. What asks brokers (subscribe, seek, commit, ..) runs in a thread of the executor, and what
+a poll leaves to be done where it may wait, in one of the client's: a connection, and commits.
 """
 
 from __future__ import annotations

@@ -67,6 +67,12 @@ class Caller:
         """Whether there is an open connection to it."""
         return address in self._links and self.engine.is_open(self._links[address])
 
+    def must_connect(self, address: str) -> bool:
+        """Whether who sends there waits first: while its host is looked up, or by TLS for a
+        connection."""
+        number = self._links.get(address)
+        return number is None or (self.parameters.use_tls and not self.engine.is_open(number))
+
     def frame(
         self, address: str, code: int, fields: Fields, body: bytes = b"", flag: int = 0
     ) -> bytes:

@@ -3,6 +3,7 @@
 table.of("orders")                       # Route; asked for once, then read again by refresh()
 table.address_of("broker-a")             # "10.0.0.7:10911", the master's
 table.replica_of("broker-a", Purpose.READ, queue)       # the one to pull this queue from
+table.is_at_hand("broker-a", Purpose.READ, queue)       # it is known, and connected
 table.want("orders")                     # refresh() looks for it, though there is none yet
 table.watch(watcher)                     # watcher(topic, route) after each change
 """
@@ -119,15 +120,28 @@ class RouteTable:
     ) -> Replica:
         """Which of its brokers is to be asked; `queue`, as on the wire, is what is read."""
         for known in (self._brokers.get, lambda name: self.brokers().get(name)):
-            entry = known(broker_name)
-            if entry is not None:
-                addresses = {each: self._vip(at) for each, at in entry.addresses.items()}
-                found = self.replicas.choose(addresses, purpose, queue)
-                if found is not None:
-                    return found
+            found = self._chosen(known(broker_name), purpose, queue)
+            if found is not None:
+                return found
         raise RemoteError(
             ResponseCode.BROKER_NOT_EXIST, f"broker {broker_name} is not registered, or not alive"
         )
+
+    def _chosen(
+        self, entry: BrokerEntry | None, purpose: Purpose, queue: MessageQueue | None
+    ) -> Replica | None:
+        if entry is None:
+            return None
+        addresses = {each: self._vip(at) for each, at in entry.addresses.items()}
+        return self.replicas.choose(addresses, purpose, queue)
+
+    def is_at_hand(
+        self, broker_name: str, purpose: Purpose, queue: MessageQueue | None = None
+    ) -> bool:
+        """Whether who asks the one that replica_of() gives waits for nothing before: no name server
+        is asked, and nothing is connected. For threads that may not wait."""
+        found = self._chosen(self._brokers.get(broker_name), purpose, queue)
+        return found is not None and not self._caller.must_connect(found.address)
 
     def has_other(self, broker_name: str, address: str, error: Exception | None) -> bool:
         """Who was asked at `address` ("": nobody was) did not answer: whether another broker of the

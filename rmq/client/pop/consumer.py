@@ -22,6 +22,7 @@ from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap
 from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
@@ -264,6 +265,15 @@ class PopConsumer(Member[PopConsumerParameters]):
         if text is None:
             raise MessageError("this message was not popped")
         return Handle.of(text, wrap(self.parameters.namespace, message.topic), self.group)
+
+    def is_at_hand(self, messages: Iterable[MessageExt]) -> bool:
+        """Whether the brokers of these are found and connected, so that ack_async waits for nothing
+        (rmq.aio)."""
+        instance = self._instance
+        return instance is None or all(
+            instance.routes.is_at_hand(name, Purpose.WRITE)
+            for name in {each.broker_name for each in messages}
+        )
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
         """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError

@@ -42,6 +42,7 @@ class Assignment:
         self._given = parameters
         self._puller = puller
         self._commits = commits
+        self.commits_by_chore = False  # those that come in time
         self._commit_at = 0.0
         if parameters.auto_commit:
             puller.keeper = functools.partial(instance.timers.soon, self._commit_starts)
@@ -112,8 +113,13 @@ class Assignment:
             if queue.done >= 0 and queue.done != queue.committed:
                 self._commits.now(queue, queue.done)
 
+    def _commit_done(self) -> None:
+        if not self._puller.closed:  # else the end commits, or has
+            self._commits.soon(self.all(), wait=False)
+
     def commit_in_time(self) -> None:
-        """With auto_commit and when it is due: the same, and nobody waits for the answers."""
+        """With auto_commit and when it is due: the same, and nobody waits for the answers. By a
+        chore nor for connections, nor for a store, which may be the user's."""
         now = clock.monotonic()
         if not self._given.auto_commit or now < self._commit_at:
             return
@@ -121,8 +127,10 @@ class Assignment:
         self._commit_at = now + pause_ms / 1000
         with self._puller.news:
             self._settle()
-            queues = self.all()
-        self._commits.soon(queues, wait=False)
+        if self.commits_by_chore:
+            self._instance.timers.after(0, self._commit_done, chore=True)
+        else:
+            self._commit_done()
 
     def _commit_starts(self) -> None:
         if not self._puller.closed:

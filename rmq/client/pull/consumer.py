@@ -133,8 +133,10 @@ class PullConsumer(Member[PullConsumerParameters]):
         self._close(finished=kind is None)
 
     def wake_by(self, waker: Callable[[], object]) -> None:
-        """Called in any thread when poll may have something (rmq.aio)."""
+        """For who polls in an event loop (rmq.aio): called in any thread when poll may have
+        something; and poll has chores do what may wait."""
         self._pulls.waker = waker
+        self._assigned.commits_by_chore = True
 
     # ---- what is read
 

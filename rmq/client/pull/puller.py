@@ -7,6 +7,10 @@ A queue has one pull under way at a time, held by the broker while there is noth
 polling); the thread that gets its answer sends the next one, until as much lies here as
 pull_threshold_for_queue and its kin allow; then `take` goes on with it. A pull that fails is sent
 again after pull_time_delay_mills_when_exception. Requests are sent without the lock.
+
+Who sends a pull tells ends, does what is due, or polls, in an event loop perhaps: none of them may
+wait. Where a broker has to be found or connected first, a chore does it, one for all the pulls that
+want the broker by then.
 """
 
 from __future__ import annotations
@@ -68,6 +72,7 @@ class Puller:
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
         self._total = 0  # messages that lie here
+        self._unsent: dict[str, list[Callable[[], None]]] = {}  # by broker: pulls for a chore
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
         self._troubles = ReadTroubles()
@@ -150,7 +155,34 @@ class Puller:
             self._full.discard(queue)
             queue.pulling = True
             life = queue.life
-        subscription = queue.subscription
+        broker = queue.wire.broker_name
+        if self._instance.routes.is_at_hand(broker, Purpose.READ, queue.wire):
+            self._send(queue, life, offset)
+        else:
+            self._send_later(broker, functools.partial(self._send, queue, life, offset))
+
+    def _send_later(self, broker: str, send: Callable[[], None]) -> None:
+        with self.news:
+            unsent = self._unsent.setdefault(broker, [])
+            unsent.append(send)
+            is_first = len(unsent) == 1
+        if is_first:
+            send_all = functools.partial(self._send_all, broker)
+            self._instance.timers.after(0, send_all, chore=True)
+
+    def _send_all(self, broker: str) -> None:
+        with self.news:
+            unsent = self._unsent.pop(broker)
+        for send in unsent:  # the first one connects
+            try:
+                send()
+            except BaseException:  # SystemExit of a hook: the others are sent
+                log.exception("a pull from %s", broker)
+
+    def _send(self, queue: PullQueue, life: int, offset: int) -> None:
+        if self.closed or queue.dropped or queue.life != life:
+            return  # meanwhile
+        given, subscription = self._given, queue.subscription
         fields = {
             "consumerGroup": self._group, "topic": queue.wire_topic,
             "queueId": queue.queue.queue_id, "queueOffset": offset,

@@ -1,5 +1,5 @@
-"""The producer of rmq.aio with TLS, whose connections threads make: the loop turns meanwhile, and
-hears of the ends that come in them.
+"""Clients of rmq.aio with TLS, whose connections threads make: the loop turns meanwhile, and hears
+of the ends that come in them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from support.scripted_cluster import Cluster, port_of, refused, silent, stored
 from support.waiting import HANG_S, until
 
 from rmq import Message, RemoteError, UnreachableError, aio
+from rmq.codes import RequestCode as Code
+from rmq.format.message import StoredMessage, encode_message
+from rmq.format.remoting import Command
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
 
@@ -127,10 +130,10 @@ def test_the_future_has_the_refusal_where_no_other_broker_may_be_tried(
     asyncio.run(main())
 
 
-async def deafened(cluster: Cluster, number: int, producer: aio.Producer) -> socket.socket:
+async def deafened(cluster: Cluster, number: int, client: Any) -> socket.socket:
     """In the broker's place one that accepts connections, and says nothing in their handshakes
     until it is closed."""
-    broker, instance = cluster.brokers[number], producer._client.instance
+    broker, instance = cluster.brokers[number], client._client.instance
     broker.__exit__()
     await until(lambda: not instance.is_linked(broker.address))
     return socket.create_server(("127.0.0.1", port_of(broker)))
@@ -176,5 +179,81 @@ def test_the_loop_turns_while_a_try_elsewhere_waits_for_its_connection(
                 # Whichever had no connection went on to the other one, which refuses.
                 found = await asyncio.gather(*sends, return_exceptions=True)
                 assert {type(each) for each in found} == {RemoteError}
+
+    asyncio.run(main())
+
+
+def aio_consumer(kind: Any, cluster: Cluster, authority: Authority, **changes: Any) -> Any:
+    """Its handshakes may take a minute."""
+    return kind(
+        "g", namesrv_addr=cluster.name_server.address, use_tls=True,
+        tls_ca_file=str(authority.certificate), mq_client_api_timeout=60_000, **changes,
+    )  # fmt: skip
+
+
+def pulled(request: Command) -> Command:
+    """One message, the one that is asked for."""
+    at = int(request.fields["queueOffset"])
+    record = encode_message(StoredMessage(topic="t", body=b"%d" % at, queue_offset=at))
+    fields = {"nextBeginOffset": at + 1, "minOffset": 0, "maxOffset": at + 1,
+              "suggestWhichBrokerId": 0}  # fmt: skip
+    return request.reply(0, None, fields, record)
+
+
+def popped(request: Command) -> Command:
+    record = encode_message(StoredMessage(topic="t", body=b"7", queue_offset=7))
+    fields = {"popTime": 1_000, "invisibleTime": 3_600_000, "reviveQid": 0, "restNum": 0}
+    return request.reply(0, None, fields, record)
+
+
+def test_the_loop_turns_while_what_a_poll_sends_waits_for_its_connection(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    """The next pull of a queue that was full, and then a commit that is due."""
+
+    async def main() -> None:
+        with Cluster(silent, context=context) as cluster:
+            cluster.brokers[0].answers |= {
+                Code.QUERY_CONSUMER_OFFSET: lambda request: request.reply(0, None, {"offset": 5}),
+                Code.LITE_PULL_MESSAGE: pulled,
+            }
+            full = {"pull_threshold_for_queue": 1}
+            async with aio_consumer(aio.PullConsumer, cluster, authority, **full) as consumer:
+                await consumer.assign(await consumer.queues("t"))
+                client = consumer._client
+                (queue,) = client._assigned.all()
+                await until(lambda: queue in client._pulls._full)
+                with await deafened(cluster, 0, consumer) as deaf:
+                    assert [each.body for each in await consumer.poll(0)] == [b"5"]
+                    await until(lambda: select.select([deaf], [], [], 0)[0])
+                    await turn(20)
+                    assert queue.pulling, "who makes the connection still waits for it"
+                    client._assigned._commit_at = 0.0
+                    assert await consumer.poll(0) == []
+                    await turn(20)
+                    assert queue.pulling
+                    assert (queue.done, queue.committed) == (6, 5)
+                await until(lambda: not queue.pulling)
+
+    asyncio.run(main())
+
+
+def test_the_loop_turns_while_an_ack_waits_for_its_connection(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with Cluster(silent, context=context) as cluster:
+            cluster.brokers[0].answers[Code.POP_MESSAGE] = popped
+            async with aio_consumer(aio.PopConsumer, cluster, authority) as consumer:
+                await consumer.subscribe("t")
+                found = await consumer.poll(LONG_MS)
+                assert [each.body for each in found] == [b"7"]
+                with await deafened(cluster, 0, consumer) as deaf:
+                    acking = asyncio.create_task(consumer.ack(found))
+                    await until(lambda: select.select([deaf], [], [], 0)[0])
+                    await turn(20)
+                    assert not acking.done()
+                with pytest.raises(UnreachableError):
+                    await asyncio.wait_for(acking, HANG_S)
 
     asyncio.run(main())
