@@ -21,7 +21,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rmq.errors import ConfigError
+from rmq.errors import ConfigError, RmqError
 from rmq.format.fastjson import MessageQueue
 
 Queues = Sequence[MessageQueue]
@@ -196,6 +196,24 @@ def _md5_begin(text: str) -> int:
 BY_NAME: dict[str, Callable[[], AllocateMessageQueueStrategy]] = {
     each.name: each for each in (Averagely, AveragelyByCircle, ConsistentHash)
 }
+
+
+def share_of(
+    strategy: AllocateMessageQueueStrategy, group: str, member: str, queues: Queues,
+    members: Sequence[str],
+) -> list[MessageQueue]:  # fmt: skip
+    """The queues of `member`. RmqError: the strategy, which may be the user's, raises, or gives
+    what are no queues."""
+    try:
+        found = list(strategy.allocate(group, member, queues, members))
+    except RmqError:
+        raise
+    except Exception as error:
+        raise RmqError(f"the allocate_message_queue_strategy: {error!r}") from error
+    for each in found:
+        if not isinstance(each, MessageQueue):
+            raise RmqError(f"the allocate_message_queue_strategy: {each!r} is no MessageQueue")
+    return found
 
 
 def strategy_of(given: Any) -> AllocateMessageQueueStrategy:

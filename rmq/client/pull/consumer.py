@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
-from rmq.client.allocation import strategy_of
+from rmq.client.allocation import share_of, strategy_of
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.connection.routes import Route
@@ -29,7 +29,7 @@ from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.client.pull.puller import Puller
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, ConfigError, RmqError, RouteError
+from rmq.errors import ClosedError, ConfigError, RouteError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class PullConsumer(Member[PullConsumerParameters]):
                 try:
                     route = self.instance.routes.of(name)
                     share = self._share(route)
-                except RmqError as error:
+                except Exception as error:  # a hook's, too: the other topics are shared
                     self._troubles.begin(what, error)
                     if not isinstance(error, RouteError):  # _route_changed tells when it is there
                         self._next_round.within(AGAIN_MS)
@@ -264,7 +264,7 @@ class PullConsumer(Member[PullConsumerParameters]):
             self._next_round.within(AGAIN_MS)
         if self.client_id not in members:
             return None
-        mine = self._strategy.allocate(self.group, self.client_id, queues, members)
+        mine = share_of(self._strategy, self.group, self.client_id, queues, members)
         return mine, len(members) > 1
 
     def _tell(self, topic: str, route: Route) -> None:

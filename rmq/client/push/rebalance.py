@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rmq.base import clock, waits
-from rmq.client.allocation import strategy_of
+from rmq.client.allocation import share_of, strategy_of
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.routes import Route
@@ -182,7 +182,7 @@ class Rebalance:
                     self._next_round.within(self._missing.pause_ms(topic))
                 else:
                     self._troubles.begin(what, error)
-            except RmqError as error:
+            except Exception as error:  # a hook's, too: the other topics are shared
                 self._troubles.begin(what, error)
                 self._next_round.within(AGAIN_MS)
             else:
@@ -222,7 +222,7 @@ class Rebalance:
             self._next_round.within(AGAIN_MS)
         if own not in members:
             return None
-        mine = self._strategy.allocate(consumer.group, own, queues, members)
+        mine = share_of(self._strategy, consumer.group, own, queues, members)
         return TopicAssignment(mine, [], len(members) > 1)
 
     def _of_broker(self, route: Route) -> TopicAssignment | None:

@@ -1,10 +1,18 @@
-"""The allocation strategies: each queue has one owner, and Java's members agree with ours."""
+"""The allocation strategies: each queue has one owner, Java's members agree with ours, and one that
+raises keeps no other topic back.
+"""
 
 from __future__ import annotations
 
-import pytest
+import logging
+from collections.abc import Sequence
+from typing import Any
 
-from rmq import ConfigError
+import pytest
+from support.consuming import API_TIMEOUT_MS, Kept, consumer_of, create
+from support.waiting import wait_until
+
+from rmq import ConfigError, PullConsumer, RmqError
 from rmq.client.allocation import (
     AllocateMessageQueueStrategy,
     Averagely,
@@ -13,9 +21,13 @@ from rmq.client.allocation import (
     ByMachineRoom,
     ConsistentHash,
     MachineRoomNearby,
+    share_of,
     strategy_of,
 )
+from rmq.client.pull import consumer as pull_consumer
+from rmq.client.push import rebalance
 from rmq.format.fastjson import MessageQueue
+from rmq.pytest_plugin import RunningBroker
 
 MEMBERS = ["10.0.0.1@1", "10.0.0.2@2", "10.0.0.3@3"]
 
@@ -115,3 +127,66 @@ def test_strategies_are_chosen_by_name_or_object() -> None:
     for wrong in ("CONFIG", "avg", 7):
         with pytest.raises(ConfigError):
             strategy_of(wrong)
+
+
+class Refusing(Averagely):
+    """Raises for one topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.refusals = 0
+
+    def allocate(
+        self, group: str, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
+    ) -> list[MessageQueue]:
+        if queues[0].topic == self.topic:
+            self.refusals += 1
+            raise KeyError("of the strategy")
+        return super().allocate(group, member, queues, members)
+
+
+@pytest.mark.parametrize("kind", ["push", "pull"])
+def test_a_strategy_that_raises_for_one_topic_keeps_no_other_back(
+    broker: RunningBroker, kind: str, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It is asked again, and the log says once that it raises."""
+    for module in (rebalance, pull_consumer):
+        monkeypatch.setattr(module, "AGAIN_MS", 10)
+    address, group = broker.namesrv_addr, f"share-{kind}"
+    topics = [f"{group}-{number}" for number in range(2)]
+    for topic in topics:
+        create(address, topic)
+    strategy = Refusing(topics[0])
+    changes: dict[str, Any] = {
+        "allocate_message_queue_strategy": strategy, "mq_client_api_timeout": API_TIMEOUT_MS,
+    }  # fmt: skip
+    consumer: Any = (
+        consumer_of(address, group, Kept(), **changes)
+        if kind == "push"
+        else PullConsumer(group, namesrv_addr=address, **changes)
+    )
+    with consumer:
+        for topic in topics:
+            consumer.subscribe(topic)
+        wait_until(lambda: [each.topic for each in consumer.assignment()] == topics[1:])
+        wait_until(lambda: strategy.refusals > 3)
+        warnings = [each.getMessage() for each in caplog.records
+                    if each.levelno == logging.WARNING]  # fmt: skip
+        (said,) = [each for each in warnings if "strategy" in each]
+        assert f"rebalance of {topics[0]}" in said
+        assert "KeyError('of the strategy')" in said
+        strategy.topic = ""
+        wait_until(lambda: [each.topic for each in consumer.assignment()] == topics)
+
+
+@pytest.mark.parametrize("found", [None, ["q"], [("t", "b", 0)]])
+def test_a_share_is_made_of_queues(found: Any) -> None:
+    class Odd(Averagely):
+        def allocate(
+            self, group: str, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
+        ) -> list[MessageQueue]:
+            return found
+
+    with pytest.raises(RmqError, match="the allocate_message_queue_strategy: "):
+        share_of(Odd(), "g", MEMBERS[0], queues(2), MEMBERS)
