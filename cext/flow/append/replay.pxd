@@ -12,6 +12,10 @@ read from the record: its queue, its size, its tags code.
 
 A queue that nobody knows is made, as at a start; half messages that were rolled back get no entry.
 
+A size beyond max_record_bytes is damage, too: what is replayed came into the log since the start,
+by reserve() or raw_append(), and both refuse more. A larger record that was there before, of
+another broker or of a time with a larger rmqRingBytes, was dispatched by recovery.
+
 Bytes that are no record are passed over, up to the next that are one of their own offset or to the
 end of the segment, and the log says so: what recovery does with them. The queue entries of what
 stood there become blanks.
