@@ -357,3 +357,13 @@ def test_a_broker_that_takes_no_sends_is_left_out(tmp_path: Path) -> None:
         assert not has_anything(brokers.second.address)
     published, consumed = totals(done.stderr)
     assert consumed == 2 * published > 0
+
+
+def test_groups_are_made_where_brokers_make_none(tmp_path: Path) -> None:
+    settings = (*SMALL, "--set", "autoCreateSubscriptionGroup=false")
+    with broker_process(tmp_path / "store", settings) as broker:
+        done = run(broker.namesrv, tmp_path, workload(tmp_path), "-d", 0.5, "--out", "-")
+        assert done.returncode == 0, done.stderr
+        assert left(broker) == []
+    published, consumed = totals(done.stderr)
+    assert consumed == 2 * published > 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 
+from rmq.client.blocking.admin import create_group
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
@@ -48,16 +49,22 @@ class Topics:
         return self._made > 0
 
     def create(self, progress: Progress) -> list[control.Target]:
-        """Their queues. RmqError: a broker is not there, or refuses."""
+        """Their queues; and the groups, which not every broker makes for a pull
+        (autoCreateSubscriptionGroup). RmqError: a broker is not there, or refuses."""
 
         def asked(stage: str, done: int, total: int) -> None:
             if stage == control.CREATING:
                 self._made = min(total, done + control.TOPICS_AT_ONCE)
             progress(stage, done, total)
 
-        return control.find_queues(
+        targets = control.find_queues(
             self.namesrv, self.names, self._queues, progress=asked, are_new=True
         )
+        with Cluster(self.namesrv) as cluster:
+            for number, group in enumerate(self._groups):
+                progress("creating groups", number, len(self._groups))
+                create_group(cluster, group, {})
+        return targets
 
     def delete(self, progress: Progress) -> list[str]:
         """What could not be deleted, a sentence each, with the reasons. No exception but what
