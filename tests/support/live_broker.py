@@ -62,6 +62,13 @@ async def live_broker(
     loaded, core = open_core(directory, **settings)
     if follower or is_slave(loaded):
         core.demote()
+    async with running(loaded, core) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def running(loaded: Settings, core: ShardCore) -> AsyncIterator[Broker]:
+    """A broker on what open_core() returned."""
     core.start()
     broker = Broker(loaded, core)
     try:

@@ -18,7 +18,7 @@ from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList
 
 cdef enum:
-    PAIRS_MAX = 262144
+    PAIRS_MAX = 262144              # that pops may make; check points of others come beside them
     REVIVE_QUEUES_MAX = 64
     CHECK_POINTS_MAX = 65536        # of each revive queue; then the oldest is revived at once
     MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
@@ -100,6 +100,14 @@ cdef struct Pops:
 # The pair, made when it is not there; NULL when there are too many, or memory is out.
 cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
                           uint32_t group_length) noexcept nogil
+# The same for a check point, however many there are: messages of which none is taken would come to
+# nobody. Of another run of the broker there may be as many as it had. NULL: memory is out.
+cdef PopPair* pair_of_check_point(Pops* pops, Topic* topic, const uint8_t* group,
+                                  uint32_t group_length) noexcept nogil
+# Behind the end of a check point: its pair goes, if there are more than PAIRS_MAX and nobody else
+# has it. So there are no more than that and the check points that wait (CHECK_POINTS_MAX).
+cdef void pair_leave(Pops* pops, NameMap* topics, RemovedList* removed,
+                     PopPair* pair) noexcept nogil
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
                         uint32_t group_length) noexcept nogil
 # Out of the table: nobody waits at it any more, nothing wakes it.

@@ -44,17 +44,14 @@ cdef void link_topic(PopPair* pair, Topic* topic) noexcept nogil:
     topic.pop_waiting = pair
 
 
-cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
-                          uint32_t group_length) noexcept nogil:
+cdef PopPair* pair_make(Pops* pops, Topic* topic, const uint8_t* group,
+                        uint32_t group_length) noexcept nogil:
+    """NULL when memory is out."""
     cdef uint8_t name[PAIR_BYTES_MAX]
-    cdef PopPair* pair = pair_find(pops, topic, group, group_length)
-    cdef int length
-    if pair != NULL:
-        check(pair.topic == topic, b"a pair is removed with its topic", topic.name_length,
-              group_length)
-        return pair
-    length = name_pair(name, topic.name, topic.name_length, SEPARATOR, group, group_length)
-    if length < 0 or pops.pairs.live >= PAIRS_MAX:
+    cdef int length = name_pair(name, topic.name, topic.name_length, SEPARATOR, group,
+                                group_length)
+    cdef PopPair* pair
+    if length < 0:
         return NULL
     pair = <PopPair*> name_map_obtain(&pops.pairs, name, length, sizeof(PopPair))
     if pair == NULL:
@@ -68,6 +65,23 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
     pair.group_length = group_length
     link_topic(pair, topic)
     return pair
+
+
+cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
+                          uint32_t group_length) noexcept nogil:
+    cdef PopPair* pair = pair_find(pops, topic, group, group_length)
+    if pair == NULL:
+        return (pair_make(pops, topic, group, group_length) if pops.pairs.live < PAIRS_MAX
+                else NULL)
+    check(pair.topic == topic, b"a pair is removed with its topic", topic.name_length,
+          group_length)
+    return pair
+
+
+cdef PopPair* pair_of_check_point(Pops* pops, Topic* topic, const uint8_t* group,
+                                  uint32_t group_length) noexcept nogil:
+    cdef PopPair* pair = pair_find(pops, topic, group, group_length)
+    return pair if pair != NULL else pair_make(pops, topic, group, group_length)
 
 
 cdef void unlink_topic(PopPair* pair) noexcept nogil:
@@ -114,6 +128,13 @@ cdef void pair_remove(Pops* pops, NameMap* topics, RemovedList* removed,
         pops.order_version += 1             # the file forgets its blocks
     pair.topic = NULL
     removed_list_add(removed, &pair.use, pair_destroy)
+
+
+cdef void pair_leave(Pops* pops, NameMap* topics, RemovedList* removed,
+                     PopPair* pair) noexcept nogil:
+    if (pops.pairs.live > PAIRS_MAX and pair.use.uses == 0 and not pair.use.removed
+            and pair.first == NULL and pair.order_slots == 0 and pair.flight_slots == 0):
+        pair_remove(pops, topics, removed, pair)
 
 
 cdef PopPair* next_pair_of_group(Pops* pops, uint64_t* cursor, const uint8_t* group,

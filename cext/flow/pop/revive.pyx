@@ -10,6 +10,7 @@ from cext.base.status cimport (
     NOT_FOUND,
     NOT_READY,
     OK,
+    POOL_EMPTY,
     RING_FULL,
     TOO_LARGE,
 )
@@ -42,7 +43,8 @@ from cext.flow.pop.pop_table cimport (
     ReviveQueue,
     is_others_retry_topic,
     pair_find,
-    pair_obtain,
+    pair_leave,
+    pair_of_check_point,
     pop_retry_name,
 )
 from cext.flow.pop.revive_log cimport (
@@ -97,8 +99,9 @@ cdef int wait_for_read(PopService s) noexcept nogil:
     return NOT_READY
 
 
-cdef int wait_for_mend(PopService s) noexcept nogil:
-    """NOT_READY. What cannot be made anew for now holds its revive queue a while, and no other."""
+cdef int wait_a_while(PopService s) noexcept nogil:
+    """NOT_READY. What cannot be made anew for now, or finds no memory, holds its revive queue a
+    while, and no other."""
     s.pops.readahead.again_ms[0] = s.turn.now_ms + RETRY_MS
     return NOT_READY
 
@@ -115,7 +118,7 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
                           offset)
         return wait_for_read(s)
     if status == NOT_READY:                 # its entry could not be made anew for now
-        return wait_for_mend(s)
+        return wait_a_while(s)
     if status < 1 or entry.size <= 0:
         return status if status < 0 else ABSENT
     status = readahead_find(&s.pops.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
@@ -134,7 +137,7 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
         if mended == ABSENT:
             return wait_for_read(s)
         if mended == NOT_READY:
-            return wait_for_mend(s)
+            return wait_a_while(s)
     return status
 
 
@@ -155,8 +158,9 @@ cdef bint is_same(const CheckPoint* point, const ReviveEntry* e) noexcept nogil:
     return True
 
 
-cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
-                           int64_t revive_offset) noexcept nogil:
+cdef int take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
+                          int64_t revive_offset) noexcept nogil:
+    """OK; POOL_EMPTY: memory is out, and it is to be taken later."""
     cdef Topic* topic
     cdef PopPair* pair
     cdef CheckPoint* point
@@ -164,27 +168,26 @@ cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
     if (e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped
             or e.count < 1 or e.count > 32 or (e.listed != 0 and e.listed < e.count)):
         s.pops.unreadable += 1
-        return
+        return OK
     topic = <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length)
     if topic == NULL or group_find(&s.tables.groups, e.group.bytes, e.group.length) == NULL:
-        return                              # gone with what it speaks of
-    pair = pair_obtain(&s.pops, topic, e.group.bytes, e.group.length)
+        return OK                           # gone with what it speaks of
+    pair = pair_of_check_point(&s.pops, topic, e.group.bytes, e.group.length)
     if pair == NULL:
-        s.pops.unreadable += 1
-        return
+        return POOL_EMPTY
     point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
     if point != NULL and is_same(point, e):
         point.done |= e.done            # delivered again after a kill: the acks may come only once
-        return
+        return OK
     point = ring_add(q, pair, e.queue_id, e.start_offset, e.pop_ms, e.pop_ms + e.invisible_ms)
     if point == NULL:
-        s.pops.unreadable += 1
-        return
+        return POOL_EMPTY
     point.revive_offset = revive_offset
     point.count = e.count
     point.done = e.done
     for i in range(e.count):
         point.behind[i] = behind_of(e, i)
+    return OK
 
 
 cdef int32_t take_ack(PopService s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
@@ -213,8 +216,9 @@ cdef void mark_done(CheckPoint* point, int64_t behind) noexcept nogil:
             point.done |= <uint32_t> 1 << i
 
 
-cdef void take_record(PopService s, ReviveQueue* q, const RecordView* view,
-                      int64_t revive_offset) noexcept nogil:
+cdef int take_record(PopService s, ReviveQueue* q, const RecordView* view,
+                     int64_t revive_offset) noexcept nogil:
+    """OK; POOL_EMPTY: nothing is taken, it is to be looked at again."""
     cdef ReviveEntry e
     cdef Text tag
     cdef uint32_t used = 0
@@ -223,11 +227,12 @@ cdef void take_record(PopService s, ReviveQueue* q, const RecordView* view,
             or read_revive_entry(view.body, view.body_bytes, &e, &used) != OK):
         s.pops.unreadable += 1
     elif text_equals(&tag, b"ck", 2):
-        take_check_point(s, q, &e, revive_offset)
+        return take_check_point(s, q, &e, revive_offset)
     else:
         late = take_ack(s, q, &e)
         if late > 0 and not is_of_revived(view):
             s.pops.acks_late += late
+    return OK
 
 
 cdef bint read_log(PopService s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
@@ -242,10 +247,11 @@ cdef bint read_log(PopService s, ReviveQueue* q, Queue* queue, int32_t* budget) 
         status = find_record(s, queue, q.next_offset, &view)
         if status == NOT_READY:
             return False
-        if status == OK:
-            take_record(s, q, &view, q.next_offset)
-        else:
+        if status != OK:
             s.pops.unreadable += 1
+        elif take_record(s, q, &view, q.next_offset) != OK:
+            wait_a_while(s)
+            return False
         q.next_offset += 1
         budget[0] -= 1
     return queue.next_offset == queue.max_offset
@@ -292,7 +298,8 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
     target[0] = <Topic*> name_map_find(&s.tables.topics, name, length)
     if target[0] != NULL:
         s.pops.wanted = 0
-        target[0].pop_retry_of = pair
+        if behind == 0:                     # else it is that of the pair with the topic itself
+            target[0].pop_retry_of = pair
         return OK
     if not is_topic_name(name, length):
         return NOT_FOUND
@@ -440,6 +447,7 @@ cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* me
 cdef void revive_due(PopService s, ReviveQueue* q, Queue* notes, bint all_read,
                      int64_t delivered_ms, int32_t* messages, int64_t* bytes) noexcept nogil:
     cdef CheckPoint* point = ring_next(q)
+    cdef PopPair* pair
     cdef uint32_t before
     cdef int status
     cdef bint full
@@ -455,7 +463,9 @@ cdef void revive_due(PopService s, ReviveQueue* q, Queue* notes, bint all_read,
         if status != OK:
             return
         s.pops.hurried += full and not all_read
+        pair = point.pair
         ring_finish_next(q)
+        pair_leave(&s.pops, &s.tables.topics, &s.tables.removed, pair)
         point = ring_next(q)
 
 

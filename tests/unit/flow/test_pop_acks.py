@@ -1,5 +1,6 @@
 """What acks are in the log, when they are answered, and what is known of pops after a kill."""
 
+import contextlib
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
-from support.live_broker import live_broker, records, served
+from support.live_broker import live_broker, open_core, records, running, served
 from support.name_server import in_loop
 from support.popping import (
     ACK,
@@ -25,13 +26,17 @@ from support.stored_table import stored_offsets
 from support.waiting import pass_seconds, until
 
 from rmq.broker.broker import Broker
+from rmq.broker.tables import pop_orders
 from rmq.broker.tasks import pop_recovery
+from rmq.codes import ResponseCode
+from rmq.errors import RmqError
 from rmq.format import fastjson
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
+PAIRS_MAX = 262_144  # of pop_table.pxd
 
 
 async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
@@ -288,6 +293,30 @@ async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
         await ack(client, "g", again)
         await pass_seconds(broker.core, 3)
         assert broker.core.stats()["pop_revived"] == 1
+
+
+@in_loop
+async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since(
+    tmp_path: Path,
+) -> None:
+    """As many pairs of topic and group as pops may make are there when the check point comes out
+    of the timer. The group goes on behind its message, so nobody else would bring it back."""
+    async with served(tmp_path) as (_, client):
+        await fill(client, 1)
+        assert len(await pop(client, "g", "t", invisibleTime=60_000)) == 1
+    settings, core = open_core(tmp_path)
+    core.put_topic(b"other", 1, 1, 6, 0)
+    block = pop_orders.packed({"o": [0], "popTime": 0})
+    for number in range(PAIRS_MAX):
+        with contextlib.suppress(RmqError):  # there is no such queue, and now there is the pair
+            core.put_pop_order(b"other", b"g%d" % number, -1, block)
+    async with running(settings, core) as broker, BrokerClient(core.port) as client:
+        await until(lambda: core.stats()["pop_revived"] == 1)
+        assert [each.body for each in records(broker, RETRY)] == [b"0"]
+        assert core.stats()["pop_unreadable"] == 0
+        # Its pair went with its check point: there are no more than there may be.
+        reply = await client.call(POP, **pop_fields("g", "t"))
+        assert reply.code == ResponseCode.POLLING_FULL
 
 
 # ------------------------------------------------------------------- settings
