@@ -29,7 +29,7 @@ SMALL_FILES = [
     "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
 ]  # fmt: skip
 SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR = 14, 2, 1
-CREATE_TOPIC = 17
+CREATE_TOPIC, MAX_OFFSET = 17, 30
 
 
 def load(broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool]) -> None:
@@ -198,6 +198,41 @@ def test_a_start_asks_the_disk_whether_it_has_what_a_killed_process_has_written(
     assert faults.hits(0) == 1
     faults.clear()
     serves_everything_after_a_restart(tmp_path, journal)
+
+
+async def send_pieces(client: BrokerClient) -> None:
+    for _ in range(15):
+        assert (await client.send("t", bytes(100_000))).code == 0
+
+
+async def has_all_pieces(client: BrokerClient) -> None:
+    assert (await client.call(MAX_OFFSET, topic="t", queueId=0)).fields["offset"] == "15"
+
+
+def test_a_start_ends_no_log_before_a_file_whose_first_page_cannot_be_read(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """The file before it has lost its end: whether anything comes behind, that page alone says."""
+    with broker_process(tmp_path, SMALL_FILES) as broker:
+        with_client(broker, send_pieces)
+        broker.stop(signal.SIGKILL)
+    for name in ("checkpoint", "queueEnds", "queueEnds.synced"):  # the log is read from its start
+        (broker.store / name).unlink(missing_ok=True)
+    first, second = sorted((broker.store / "commitlog").iterdir())[:2]
+    with first.open("r+b") as file:
+        file.seek(600_000)
+        file.write(bytes(first.stat().st_size - 600_000))
+    content = second.read_bytes()
+    faults.lose(100, path=f"commitlog/{second.name}$")
+    with (
+        pytest.raises(AssertionError, match="commit log .* at offset .*IO_ERROR"),
+        broker_process(tmp_path, SMALL_FILES, faults.environment()),
+    ):
+        pass
+    assert second.read_bytes() == content
+    faults.clear()
+    with broker_process(tmp_path, SMALL_FILES) as broker:
+        with_client(broker, has_all_pieces)
 
 
 async def wait_in_log(broker: BrokerProcess, text: str) -> None:

@@ -20,7 +20,9 @@
 "Valid" includes that the record says it belongs at this very position, so bytes that an older use
 of the file left behind are never taken for records. "Behind" is looked for in the next
 RESYNC_BYTES and at the start of the next segment. Where damage is skipped nothing is written: the
-bytes stay for whoever wants to look at them, and are never handed out.
+bytes stay for whoever wants to look at them, and are never handed out. What the disk does not give
+is none of these: the scan fails, whether it is at the position or behind it. A log that ended there
+would lose the files behind it.
 
 E7: the store says it in checkpoint and queueEnds. A start that begins there (rows S4 and S5 in
 recovery.pxd) never looks at the record before; whoever reads from the front comes to the same end.

@@ -109,7 +109,7 @@ cdef class LogScan:
             if status == Status.NOT_FOUND:
                 self.position = segment_end(self.log, self.position)
                 continue
-            if status != Status.NOT_READY and status != Status.CORRUPT:
+            if not is_no_record(status):
                 return status
             status = self._resync(out.problem)
             if status != Status.OK:
@@ -134,24 +134,27 @@ cdef class LogScan:
         return status
 
     cdef int _find_valid(self, int64_t offset, int64_t* found) noexcept nogil:
-        """The first valid record behind `offset`, at which none is; NOT_READY: there is none."""
+        """The first valid record behind `offset`, at which none is; NOT_READY: there is none. What
+        cannot be read may be one: IO_ERROR, as where the log is read on."""
         cdef int64_t following = segment_end(self.log, offset)
         cdef int64_t at = offset
         cdef int64_t stop = min(following, offset + RESYNC_BYTES)
         cdef RecordView view
-        cdef bint later = following < self.limit and self.peek(following, &view) == Status.OK
         cdef int status
         while True:
             status = self.window.find_head(at + 1, stop, following, &at)
-            if status == Status.NOT_FOUND:
-                break
             if status != Status.OK:
-                return status
-            if self.peek(at, &view) == Status.OK:
+                break
+            status = self.peek(at, &view)
+            if status == Status.OK:
                 found[0] = at
                 return Status.OK
-        found[0] = following
-        return Status.OK if later else Status.NOT_READY
+            if not is_no_record(status):
+                return status
+        if status == Status.NOT_FOUND:
+            found[0] = following
+            status = self.peek(following, &view)
+        return <int> Status.NOT_READY if is_no_record(status) else status
 
     cdef int _resync(self, int32_t problem) noexcept nogil:
         """Moves to the next valid record; NOT_READY and no move when there is none."""
@@ -168,6 +171,11 @@ cdef class LogScan:
         self.damage_count += 1
         self.position = offset
         return Status.OK
+
+
+cdef inline bint is_no_record(int status) noexcept nogil:
+    """Of a peek: zeros, a BLANK, or other bytes that are none."""
+    return status == Status.NOT_READY or status == Status.NOT_FOUND or status == Status.CORRUPT
 
 
 cdef inline int failed(int status) noexcept nogil:
