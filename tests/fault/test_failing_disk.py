@@ -3,7 +3,7 @@ serving what it has; what can heal heals without a restart, the rest by one.
 
 Method: a broker process behind the fault shim, loaded over sockets by clients that write down every
 ack and every message seen (support/journal.py). After the fault: replies, log lines, reads; then a
-restart on a sound disk. Cannot prove: errors of reads (the shim stands in front of writes only).
+restart on a sound disk. Reads that fail while it serves: test_failed_reads.py.
 """
 
 import asyncio

@@ -298,10 +298,11 @@ cdef void master_closed(HAService s, Connection* c) noexcept nogil:
 # ------------------------------------------------------------------- the turn
 
 cdef void move_visible(HAService s) noexcept nogil:
-    """Consumers see what the master says is confirmed, as far as it is here."""
+    """Consumers see what the master says is confirmed, as far as it is here. A start has put all
+    of the log into queues, which confirms none of it."""
     cdef int64_t confirmed = min(s.master.confirmed, s.append.log.marks.appended)
     if s.append.log.marks.visible == INT64_MAX:
-        s.append.log.marks.visible = s.append.log.marks.dispatched
+        s.append.log.marks.visible = 0 if s.turn.unconfirmed else s.append.log.marks.dispatched
     s.append.log.marks.visible = max(s.append.log.marks.visible, confirmed)
     if s.turn.unconfirmed and confirmed >= s.append.log.marks.dispatched:
         s.turn.unconfirmed = False

@@ -33,7 +33,8 @@ cdef enum:
 #   durable     fdatasync has returned: survives a power cut     who syncs writes, others acquire
 #   dispatched  consume queues know the records                  the reactor's own (cext/flow)
 #   replicated  every follower that counts has it                the reactor's own (cext/flow)
-#   visible     consumers may be given what is below: nothing from there on is dispatched;
+#   visible     consumers may be given what is below: nothing from there on is dispatched, but
+#               by a start, and then nobody is given anything (TurnContext.unconfirmed);
 #               INT64_MAX: all that is written                   the reactor's own (cext/flow)
 # What an answer waits for is said in cext/flow/append/promise.pxd.
 cdef struct Watermarks:

@@ -53,11 +53,14 @@ class DelayLevels:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path
-    ) -> None:
+        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path,
+        is_copy: bool = False,
+    ) -> None:  # fmt: skip
+        """is_copy: the file's offsets may be those of a master."""
         self._core = core
         self._topics = topics
         self._file = offset_file(config_directory)
+        self._is_copy = is_copy
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
         self._saved: list[int] = []  # what the file says
@@ -77,8 +80,12 @@ class DelayLevels:
             offset = table.get(str(level), 0)
             minimum, maximum = self._range(level)
             if not isinstance(offset, int) or not minimum <= offset <= maximum:
-                log.error("%s: offset %.50r of level %d is not within %d to %d",
-                          self._file.path, offset, level, minimum, maximum)  # fmt: skip
+                # A master's offsets come before the log that they speak of, and may speak of more
+                # than a log that begins later: nothing is lost then.
+                is_wrong = not self._is_copy or not isinstance(offset, int) or offset < 0
+                log.log(logging.ERROR if is_wrong else logging.INFO,
+                        "%s: offset %.50r of level %d is not within %d to %d",
+                        self._file.path, offset, level, minimum, maximum)  # fmt: skip
                 offset = minimum if not isinstance(offset, int) or offset < minimum else maximum
             offsets.append(offset)
             if maximum > offset:

@@ -3,6 +3,7 @@ delayOffset.json. The copies and their delivery are the reactor's: tests/unit/fl
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.name_server import in_loop
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.broker.tables.retry_policy import retry_levels
+from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 
 SCHEDULE = b"SCHEDULE_TOPIC_XXXX"
@@ -160,6 +162,39 @@ def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: objec
             assert core.delivered_to[0] == (3 if said in (99, 10**30) else 1)
 
     run()
+
+
+@pytest.mark.parametrize(
+    ("is_slave", "said", "level"),
+    [(False, 5, logging.ERROR), (False, 0, logging.ERROR),
+     (True, 5, logging.INFO), (True, 0, logging.INFO), (True, -1, logging.ERROR)],
+)  # fmt: skip
+def test_a_slave_that_copied_more_than_its_log_has_has_lost_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_slave: bool, said: int, level: int
+) -> None:
+    """Its master had delivered what its log did not have yet when it was stopped; or its log
+    begins later."""
+
+    @in_loop
+    async def run() -> None:
+        core = FakeCore()
+        for _ in range(3):
+            core.store(SCHEDULE.decode(), 0)
+        core.queue_minimum[SCHEDULE, 0] = 1
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "delayOffset.json").write_text(
+            json.dumps({"offsetTable": {"1": said}})
+        )
+        settings: dict[str, object] = {"messageDelayLevel": "1s"}
+        if is_slave:
+            address = f"127.0.0.1:{free_port()}"
+            settings.update(brokerRole="SLAVE", brokerId=1, rmqMasterAddress=address)
+        with caplog.at_level(logging.INFO):
+            async with control(tmp_path, core, **settings):
+                assert core.delivered_to == [3 if said == 5 else 1]
+
+    run()
+    assert [each.levelno for each in caplog.records if "is not within" in each.message] == [level]
 
 
 @in_loop

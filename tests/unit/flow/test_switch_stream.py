@@ -20,6 +20,7 @@ from support.shard import Client, bodies, pull, send
 
 from rmq.base import clock as base_clock
 from rmq.broker.core_seam import REQUEST
+from rmq.errors import StoreError
 from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
 
 pytestmark = pytest.mark.still_clock
@@ -431,6 +432,33 @@ def test_messages_that_may_be_cut_are_given_to_nobody(slave: Switched, log: byte
     master.give(end, b"", confirmed=end)
     slave.until(lambda _: reader.ask(pull("g", "t")).code == 0)
     master.close()
+
+
+def test_what_a_start_has_put_into_queues_may_be_cut_until_a_master_confirms_it(
+    slave: Switched, log: bytes
+) -> None:
+    """Another one is elected then, which lacks the rest: nothing that was promised is lost."""
+    half, end = boundary(log, len(log) // 2), len(log)
+    slave.core.append_raw(0, log)
+    slave.until_has(end)
+    slave.core.set_unconfirmed()
+    master = slave.followed()
+    assert master.reported() == end
+    master.give(end, b"", confirmed=half)
+    slave.until(lambda _: not may_cut(slave, boundary(log, half // 2)))
+    assert may_cut(slave, half)
+    master.give(end, b"", confirmed=end)
+    slave.until(lambda _: not may_cut(slave, half))
+    master.close()
+
+
+def may_cut(slave: Switched, offset: int) -> bool:
+    try:
+        slave.core.check_truncation(offset)
+    except StoreError as error:
+        assert "everything is confirmed" in str(error)
+        return False
+    return True
 
 
 def test_a_promotion_shows_all(slave: Switched, log: bytes) -> None:
