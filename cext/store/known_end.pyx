@@ -2,12 +2,18 @@
 import os
 from pathlib import Path
 
-from libc.stdint cimport uint8_t
-from libc.string cimport memcmp
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcmp, memset
 
+from cext.base.status cimport Status
 from cext.store.log.checkpoint cimport CheckpointFields
 from cext.store.log.log_scan cimport LogScan
+from cext.store.log.record cimport RecordView
+from cext.store.queues.consume_queue cimport Queue
 from cext.store.queues.queue_ends cimport EndsHeader, ends_header
+from cext.store.queues.queue_files cimport QueueName, name_of
+from cext.store.queues.queue_scan cimport QueueState, scan_queue
+from cext.store.queues.queue_store cimport QueueStore
 from rmq.base import atomic_file
 
 NAME = "rmqKnownEnd"
@@ -56,4 +62,27 @@ cdef int note_persisted_ends(LogScan scan, str root, const CheckpointFields* che
         if (ends_header(<const uint8_t*> <const char*> data, len(data), &header)
                 and (name == SYNCED_ENDS_NAME or is_boot(header.boot_id, boot))):
             scan.note_persisted_end(header.log_offset)
+    return 0
+
+
+cdef int note_clean_end(LogScan scan, QueueStore queues) except -1:
+    cdef int64_t i, end = -1, anchor = -1
+    cdef const Queue* queue
+    cdef QueueName name
+    cdef QueueState found
+    cdef RecordView view
+    for i in range(queues.queue_top):
+        queue = queues.queues[i]
+        if queue == NULL:
+            continue
+        name = name_of(queue)
+        memset(&found, 0, sizeof(found))
+        # One that cannot be searched says nothing here; where it is used what is wrong is told.
+        if scan_queue(queues.sync_files, &name, &found) != Status.OK or found.damaged:
+            continue
+        if found.last_physical >= 0 and found.last_physical + found.last_size > end:
+            end, anchor = found.last_physical + found.last_size, found.last_physical
+    if (anchor >= 0 and scan.peek(anchor, &view) == Status.OK
+            and anchor + <int64_t> view.total_bytes == end):
+        scan.note_persisted_end(end)
     return 0

@@ -9,7 +9,8 @@ import os
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.status cimport Status, raise_status
 from cext.store.deleted_topics cimport Deleted, DeletedTopics
-from cext.store.known_end cimport find_known_end, keep_known_end, note_persisted_ends
+from cext.store.known_end cimport (
+    find_known_end, keep_known_end, note_clean_end, note_persisted_ends)
 from cext.store.log.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.log.checkpoint import boot_id
 from cext.store.log.commit_log cimport CommitLog
@@ -77,9 +78,7 @@ cdef class Recovery:
 
     def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc,
                   dict deleted, str root):
-        self.log, self.root = log, root
-        self.queues = queues
-        self.notes = []
+        self.log, self.root, self.queues, self.notes = log, root, queues, []
         self.boot = boot_id()
         self.checkpoint = queues.checkpoint
         self.known_end = find_known_end(root, &self.checkpoint, self.boot)
@@ -90,8 +89,7 @@ cdef class Recovery:
         self.log_limit = log.segment_start(log.segment_count())
         self.scan = LogScan(log, check_crc)
         note_persisted_ends(self.scan, root, &self.checkpoint, self.boot)
-        self.deleted = DeletedTopics(deleted)
-        self.progress = LogProgress()
+        self.deleted, self.progress = DeletedTopics(deleted), LogProgress()
 
     def __dealloc__(self):
         free(self.states)
@@ -290,6 +288,8 @@ cdef class Recovery:
         cdef int64_t with_files
         self.thorough = not same_boot
         if self.use_ends():
+            if clean and not self.checkpoint.own_valid:
+                note_clean_end(self.scan, self.queues)
             return None
         self.search_ends()
         with_files = sum(1 for i in range(self.state_count) if self.states[i].first_file >= 0)
@@ -317,6 +317,7 @@ cdef class Recovery:
             if not self.is_boundary(self.highest, self.anchor):
                 self.notes.append(f"S9: no record of the queues ends at {self.highest}")
                 return self.start_by_time("S9")
+            self.scan.note_persisted_end(self.highest)
             self.scan_from = self.highest - 1 - (self.highest - 1) % self.log.segment_bytes
             return None
         return self.start_by_time("")
@@ -772,9 +773,8 @@ cdef class Recovery:
     def report(self, bint clean, int64_t dispatch_from, int64_t milliseconds) -> dict:
         return {
             "row": self.row, "own_checkpoint": bool(self.checkpoint.own_valid),
-            "clean": bool(clean), "log_min": self.log_min,
-            "log_end": self.scan.position, "known_end": self.known_end,
-            "end_problem": self.scan.end_cause(),
+            "clean": bool(clean), "log_min": self.log_min, "log_end": self.scan.position,
+            "known_end": self.known_end, "end_problem": self.scan.end_cause(),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
             "records_without_queue": self.unqueued, "entries_cut": self.cut, "gaps": self.gaps,

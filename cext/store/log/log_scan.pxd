@@ -24,7 +24,8 @@ bytes stay for whoever wants to look at them, and are never handed out. What the
 is none of these: the scan fails, whether it is at the position or behind it. A log that ended there
 would lose the files behind it.
 
-E7: the store says it in checkpoint and queueEnds. A start that begins there (rows S4 and S5 in
+E7: the store says it in checkpoint and queueEnds; one that Apache's broker has stopped cleanly, by
+the highest record that its queues name. A start that begins there (rows S4 and S5 in
 recovery.pxd) never looks at the record before; whoever reads from the front comes to the same end.
 The plain twin is persisted_ends() in rmq/format/store_files.py.
 
@@ -40,7 +41,7 @@ cdef enum:
     SCAN_BYTES = 8 << 20        # read at once; more for a larger record
     RESYNC_BYTES = 64 << 20     # more than a torn write can be long
     DAMAGE_MAX = 256            # places named; more are only counted
-    PERSISTED_ENDS_MAX = 4      # two of the checkpoint, one of each queueEnds
+    PERSISTED_ENDS_MAX = 4      # two of the checkpoint or one of queues, one of each queueEnds
 
 cdef struct Damage:
     int64_t offset              # physical offset

@@ -592,6 +592,24 @@ def test_e7_a_last_record_that_ends_in_zeros_is_one_where_the_store_says_that_it
     image.check(queues)
 
 
+@pytest.mark.parametrize(
+    ("case", "row"), [("apache alone", "S6"), ("rmq before", "S4"), ("killed", ""), ("body", "")]
+)
+def test_e7_apaches_last_record_that_ends_in_zeros_is_one_by_its_queue(image, case, row):
+    """Apache's broker wrote the store last: after a clean stop its queues name all of it."""
+    last = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log().write_queues()
+    if case == "rmq before":
+        image.write_ends(15)
+    if case == "body":
+        image.patch_log(last.offset + 88, b"X")
+    _log, queues, report = open_store(image.root, clean=case != "killed")
+    assert report["log_end"] == (end_of(last) if row else last.offset)
+    if row:
+        assert report["row"] == row
+        image.check(queues)
+
+
 # ---- afterwards --------
 
 
