@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.status.reopening import Reopening
@@ -40,7 +41,17 @@ log = logging.getLogger("rmq.node.truncation")
 
 def finish_truncation(core: Any, settings: Settings) -> None:
     """At a start, between core.open() and core.start()."""
+    if core.truncation is not None and is_controlled(settings):
+        _trim_epochs(settings, core.log_range()[1])
     truncation.finish(core, config_of(settings))
+
+
+def _trim_epochs(settings: Settings, log_end: int) -> None:
+    """What was cut, as the master lacks it, is not lost. Where the end of the log is, the epochs
+    stay that say so."""
+    if not lost_end_path(settings).exists():
+        file = EpochFile(epoch_path(settings))
+        file.write(file.read().within(log_end))
 
 
 def config_of(settings: Settings) -> Path:

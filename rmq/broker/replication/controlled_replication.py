@@ -436,8 +436,8 @@ class ControlledReplication(Replication):
             self._core.check_truncation(point)
         log.warning("the log is cut at %d, it ends at %d: what is above, the master %s has not",
                     point, end, master)  # fmt: skip
-        # The epochs are trimmed at the next start, by where the log ends then. If they were before,
-        # a crash would leave bytes of an epoch that its file does not know.
+        # The epochs are trimmed when it is done (rmq/node/truncation.py). If they were before, a
+        # crash would leave bytes of an epoch that its file does not know.
         self.cut(point)
         await self._end()
 

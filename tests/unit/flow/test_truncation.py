@@ -28,11 +28,16 @@ from support.shard import Shard, send
 from support.waiting import pass_seconds, until
 
 from cext.store.truncation import begin_truncation, wanted_truncation
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
+from rmq.broker.replication.epochs import Epochs
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.tasks.truncation import summary_of
 from rmq.errors import StoreCorruptError, StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_messages, encode_properties
 from rmq.names import TRANSACTION_GROUP
+from rmq.node.slave_start import follow
+from rmq.node.truncation import cut as cut_log
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 SETTINGS = {
@@ -411,6 +416,27 @@ def test_a_start_wants_the_end_of_a_truncation(tmp_path: Path) -> None:
     assert client.ask(send("t")).fields["queueOffset"] == "2"
     client.close()
     shard.stop()
+
+
+@pytest.mark.parametrize("has_lost", [False, True])
+def test_an_epoch_that_was_cut_for_a_master_is_none_that_the_log_has_lost(
+    tmp_path: Path, leader: tuple[Path, bytes], has_lost: bool
+) -> None:
+    """The replica led epoch 5 for a moment, and the next master lacks what is before it. Else it
+    said as an error, at its next start, that its log once had more, and led after all others."""
+    store, log = leader
+    starts = records_of(log)
+    controller = {"enableControllerMode": True, "controllerAddr": "127.0.0.1:1"}
+    settings, core = open_core(store, **SETTINGS, **controller)
+    file = EpochFile(epoch_path(settings))
+    file.write(Epochs.of([(1, 0), (5, starts[-2])]))
+    if has_lost:
+        LostEnd(lost_end_path(settings)).note("a new disk is under the log")
+    follow(core, settings)
+    cut_log(core, settings, starts[4])
+    assert core.log_range()[1] == starts[4]
+    assert file.read().last_epoch == (5 if has_lost else 1)
+    core.stop()
 
 
 @pytest.mark.parametrize("garbled", [b"", b"rmqX", bytes(64)])
