@@ -4,6 +4,8 @@
 
 import gc
 
+import support.rmq_process  # which a fork begins with; pytest comes with it
+
 import rmq.broker.broker
 import rmq.broker.core_options
 import rmq.broker.store.damage_report

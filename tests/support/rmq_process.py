@@ -38,6 +38,7 @@ from support.stopping import signal_process
 MODULES = "support.rmq_modules"
 # Read where a program begins, which a fork does not: who wants another value has a program begin.
 AT_BEGIN = ("ASAN_OPTIONS", "LD_", "MALLOC_", "PYTHON")
+READ_BY = os.getpid()
 BEGAN_WITH = {key: value for key, value in os.environ.items() if key.startswith(AT_BEGIN)}
 _lock = threading.Lock()  # of what multiprocessing knows of all its processes
 _running: set[RmqProcess] = set()
@@ -183,7 +184,8 @@ class _Begin:
     first: Callable[[], object] | None
 
     def __call__(self, stdout: int, stderr: int) -> None:
-        assert MODULES in sys.modules, "the modules were not read before"
+        read = MODULES in sys.modules and READ_BY != os.getpid()
+        assert read, "the modules, or this one, were not read before"
         atexit.unregister(_kill_all)
         # By it the forkserver sees that the process of tests is gone; a server would hold it open.
         os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
