@@ -34,7 +34,7 @@ class Pops(Sliced):
             queues, ours.address, GROUP, invisible_ms=INVISIBLE_MS, connections=len(queues)
         )
         super().__init__(bench, ours, popper)
-        end = time.monotonic() + 1.5 * INVISIBLE_MS / 1000
+        end = time.monotonic() + bench.popped_s
         while time.monotonic() < end:  # until as much comes out of the timer as goes in
             self.slice(0.1)
 

@@ -51,6 +51,7 @@ class Bench:
     query_messages: int = 10_000_000
     filter_messages: int = 1_000_000
     popped_messages: int = 160_000
+    popped_s: float = 1.5  # before pops count: what they leave behind comes back meanwhile
     control_messages: int = 200  # changes of a topic, and questions, one after the other
     pending_timers: int = 50_000_000
     many_topics: int = 100

@@ -149,7 +149,8 @@ def main(
         bench.rounds, bench.seconds, bench.warmup = 1, 0.1, 0.02
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
         bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
-        bench.popped_messages, bench.control_messages, bench.clients = 20_000, 20, 100
+        bench.popped_messages, bench.popped_s = 20_000, 0.1
+        bench.control_messages, bench.clients = 20, 100
         bench.cold_messages, bench.touched_bytes = 20_000, 64 << 20
     try:
         outcomes = run_rows(names, bench, ROWS)

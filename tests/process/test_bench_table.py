@@ -1,26 +1,45 @@
 """bench/run.py measures a row from start to table.
 
-Goal: servers start, load runs, ratios and JSON come out. Method: the quick mode, one row that needs
-both servers. What this cannot show: that goals are met; nothing here is timed.
+Goal: servers start, load runs, ratios and JSON come out. Method: the quick mode: of each file of
+rows one, and with them every kind of server: the floor, the floor that syncs and the disk's probe,
+a broker that flushes asynchronously or synchronously, two shards, a slave, accounts, TLS, a peer
+whose consumer follows; all rows where there is time (slow). What this cannot show: that goals are
+met; nothing here is timed.
 """
 
 import json
 import shutil
-import subprocess
+from pathlib import Path
 
 import pytest
+import run as table
 from support.tree_process import run_python
 
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c"),
+]
+ALL = {
+    "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
+    "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
+    "pop", "delay", "timed", "transaction", "pending", "tag_skip", "sql_skip",
+    "replica", "replica_many", "replica_latency", "accounts", "tls", "tls_pull",
+    "tls_handshakes", "tls_idle", "tls_half_open", "follow", "large", "cold",
+}  # fmt: skip
+ONE_OF_EACH = (
+    "sync_one", "pop", "idle", "delay", "tag_skip", "replica_latency", "accounts", "tls", "follow",
+    "large",
+)  # fmt: skip
 
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
-def test_a_quick_run_measures_every_row(tmp_path):
-    results = tmp_path / "results.json"
 
-    def measure(*options: str) -> "subprocess.CompletedProcess[str]":
-        return run_python("bench/run.py", "--quick", "--dir", tmp_path, "--json", results, *options)
+def measured(folder: Path, *options: str) -> set[str]:
+    """The rows that a quick run has measured."""
+    results = folder / "results.json"
 
-    run = measure()
+    def measure(*given: str):
+        return run_python("bench/run.py", "--quick", "--dir", folder, "--json", results, *given)
+
+    run = measure(*options)
     rows = json.loads(results.read_text())["rows"]
     for _ in range(3):  # its windows are of 0.1 s, and a disk may take that for one sync
         failed = {row["name"] for row in rows if row["error"]}
@@ -30,14 +49,20 @@ def test_a_quick_run_measures_every_row(tmp_path):
             rows += json.loads(results.read_text())["rows"]
     assert [row["error"] for row in rows] == [""] * len(rows), run.stdout + run.stderr
     assert run.returncode == 0
-    assert {row["name"] for row in rows} == {
-        "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
-        "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
-        "pop", "delay", "timed", "transaction", "pending", "tag_skip", "sql_skip",
-        "replica", "replica_many", "replica_latency", "accounts", "tls", "tls_pull",
-        "tls_handshakes", "tls_idle", "tls_half_open", "follow", "large", "cold",
-    }  # fmt: skip
     may_be_none = "bus messages/s under full load, above those at rest"
     assert all(row["median"] > 0 for row in rows if row["title"] != may_be_none)
     assert "verdict" in run.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    assert [path.name for path in folder.iterdir()] == ["results.json"]
+    return {row["name"] for row in rows}
+
+
+def test_a_quick_run_measures_a_row_of_each_file(tmp_path: Path) -> None:
+    assert table.ROWS.keys() == ALL
+    files = {row.__module__ for row in table.ROWS.values()}
+    assert {table.ROWS[name].__module__ for name in ONE_OF_EACH} == files
+    assert measured(tmp_path, "--only", ",".join(ONE_OF_EACH)) == set(ONE_OF_EACH)
+
+
+@pytest.mark.slow
+def test_a_quick_run_measures_every_row(tmp_path: Path) -> None:
+    assert measured(tmp_path) == ALL
