@@ -1,4 +1,4 @@
-"""Ten thousand random steps over a broker process, against a model of lists and numbers.
+"""Thousands of random steps over a broker process, against a model of lists and numbers.
 
 Sends of every kind, consumption, offsets, retries, transactions, topics, kills and restarts:
 support/model/machine.py says what the steps are, support/model/queues.py what is right. A failure
@@ -53,10 +53,14 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
     return BrokerMachine.steps
 
 
-@pytest.mark.timeout(1200)  # a minute where nothing else runs; five beside two suites and a build
-def test_ten_thousand_random_steps_agree_with_the_model(tmp_path: Path) -> None:
-    steps = walk(tmp_path, 10_000)
-    assert sum(steps.values()) >= 10_000
+@pytest.mark.timeout(1200)  # twenty seconds where nothing else runs
+def test_three_thousand_random_steps_agree_with_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other ones in each run; kills and restarts come twice as often as in the long one."""
+    monkeypatch.setattr(BrokerMachine, "restart_steps", 200)
+    steps = walk(tmp_path, 3_000)
+    assert sum(steps.values()) >= 3_000
     assert min(steps["kills"], steps["restarts"]) >= ENDS
 
 

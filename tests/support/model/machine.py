@@ -1,11 +1,13 @@
 """Random steps over a real broker, each compared with what queues.py says.
 
 state.py has the topics and groups of a run, sends.py, reads.py and offsets.py most steps; here are
-those that end something: topics, and the broker. Kills and stops come once in RESTART_STEPS steps;
+those that end something: topics, and the broker. Kills and stops come once in restart_steps steps;
 whatever was acknowledged before is read again.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -16,11 +18,11 @@ from support.model.reads import ReadSteps
 from support.model.sends import SendSteps
 from support.model.state import MOVED, QUEUES, TOPIC_UNKNOWN, pick
 
-RESTART_STEPS = 400
-
 
 class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
     """`broker` is set by the test; `steps` counts what was really done, all runs together."""
+
+    restart_steps: ClassVar[int] = 400
 
     @precondition(lambda self: (self.topics["c"], 0) in self.queues)
     @rule(chance=st.integers(0, 3))
@@ -58,7 +60,7 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
                 assert replies[opaque].fields["queueOffset"] == str(n // 4)
         self.step("topics made")
 
-    @precondition(lambda self: self.quiet_steps >= RESTART_STEPS)
+    @precondition(lambda self: self.quiet_steps >= self.restart_steps)
     @rule(count=st.integers(0, 200), which=pick)
     def kill(self, count: int, which: int) -> None:
         """While so many sends are under way: of each queue's a first part is there afterwards."""
@@ -85,7 +87,7 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
         if int(reply.fields["nextBeginOffset"]) != offset:
             assert reply.code == MOVED
 
-    @precondition(lambda self: self.quiet_steps >= RESTART_STEPS)
+    @precondition(lambda self: self.quiet_steps >= self.restart_steps)
     @rule()
     def restart(self) -> None:
         self.broker.stop()
