@@ -193,6 +193,11 @@ def turn() -> object:
     return _turn
 
 
+def is_driven() -> bool:
+    """This process has a clock that a test drives."""
+    return _clock is not None
+
+
 def is_still() -> bool:
     clock = _clock
     return clock is not None and clock.is_still

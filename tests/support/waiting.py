@@ -13,6 +13,9 @@ from support import driven_clock
 
 # After which something hangs: how long it takes where other work has the machine is no fault.
 HANG_S = 600.0
+# Between two looks: of what comes at once, and of what has not come for a second. A look may be a
+# request to a broker, which has to answer it.
+LOOK_S, LATE_LOOK_S = 0.005, 0.025
 # A thread that a test has left behind would drive the clocks of those after it.
 OVER = "the test that waited is over"
 
@@ -21,12 +24,19 @@ async def until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False
 ) -> None:
     """still: a driven clock stands meanwhile."""
-    end, turn = time.monotonic() + timeout_s, driven_clock.turn()
+    began, turn = time.monotonic(), driven_clock.turn()
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        waited_s = time.monotonic() - began
+        assert waited_s < timeout_s, "waited in vain"
         _look_on(turn, still)
-        await machine_sleep(0.005)
+        await machine_sleep(_pause_s(waited_s))
     _has_come(turn, still)
+
+
+def _pause_s(waited_s: float) -> float:
+    """Where a test drives the clock, time passes by looks."""
+    is_late = waited_s > 1 and not driven_clock.is_driven()
+    return LATE_LOOK_S if is_late else LOOK_S
 
 
 async def machine_sleep(seconds: float) -> None:
@@ -41,11 +51,12 @@ def wait_until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False
 ) -> None:
     """The same without a loop."""
-    end, turn = time.monotonic() + timeout_s, driven_clock.turn()
+    began, turn = time.monotonic(), driven_clock.turn()
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        waited_s = time.monotonic() - began
+        assert waited_s < timeout_s, "waited in vain"
         _look_on(turn, still)
-        time.sleep(0.005)
+        time.sleep(_pause_s(waited_s))
     _has_come(turn, still)
 
 
