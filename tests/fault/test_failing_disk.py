@@ -33,7 +33,8 @@ CREATE_TOPIC, MAX_OFFSET = 17, 30
 
 
 def load(
-    broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool], pace_s: float = 0
+    broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool],
+    pace_s: float = 0,
 ) -> None:
     """Loads the broker until the goal is reached."""
 

@@ -25,11 +25,12 @@ from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
 from rmq.offline.overview import entry_count
 
-MIB = 1 << 20  # about 1300 messages of the load
+SEGMENT_BYTES = 1 << 19  # about 650 messages of the load
+PACE_S = 0.002  # all that is sent while a backup is made is read, and checked, again and again
 KILLS = 3
 ATTEMPTS = 20  # some backups are faster than the one who kills them
 SETTINGS = (
-    "--set", f"mappedFileSizeCommitLog={MIB}",
+    "--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}",
     "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
     "--set", "flushConsumerOffsetInterval=100",
 )  # fmt: skip
@@ -114,9 +115,9 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
     async def back_up_under_load(broker: BrokerProcess) -> list[dict]:
         results = []
         for number in range(3):
-            async with Load(broker.port, journal, number, producers=3):
+            async with Load(broker.port, journal, number, producers=3, pace_s=PACE_S):
                 sent = len(journal.acked)
-                await until(lambda sent=sent: len(journal.acked) > sent + 1000)
+                await until(lambda sent=sent: len(journal.acked) > sent + 700)
                 promised.append(journal.copy())
                 results.append(await back_up(broker, backup))
             journal.forget_before_this()  # the next load's watchers go on from here
@@ -151,8 +152,8 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
 
     async def kill_under_load(broker: BrokerProcess) -> Journal:
         nonlocal kills
-        async with Load(broker.port, journal, 1, producers=3, pace_s=0.002):
-            await until(lambda: len(journal.acked) > 1000)
+        async with Load(broker.port, journal, 1, producers=3, pace_s=PACE_S):
+            await until(lambda: len(journal.acked) > 700)
             promised = journal.copy()
             await back_up(broker, backup)
             manifest = (backup / "rmqBackup.json").read_bytes()
@@ -161,7 +162,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
                     break
                 files = 1 + attempt % 2
                 sent = len(journal.acked)
-                await until(lambda sent=sent, files=files: len(journal.acked) > sent + 2000 * files)
+                await until(lambda sent=sent, files=files: len(journal.acked) > sent + 1000 * files)
                 kills += await kill_one(broker, files)
                 if (backup / "rmqBackup.json").read_bytes() == manifest:
                     assert "sound" in await beside("backup", "--check", backup)
@@ -329,7 +330,9 @@ def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
     backup = tmp_path / "backup"
 
     async def fill(ports: list[int], store: Path) -> list[Journal]:
-        async with Load(ports[0], journals[0], 1, 2), Load(ports[1], journals[1], 2, 2):
+        async with (
+            Load(ports[0], journals[0], 1, 2, PACE_S), Load(ports[1], journals[1], 2, 2, PACE_S),
+        ):  # fmt: skip
             await until(lambda: all(len(journal.acked) > 500 for journal in journals))
             promised = [journal.copy() for journal in journals]
             await beside("backup", "--store", store, "--to", backup)

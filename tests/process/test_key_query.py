@@ -6,13 +6,12 @@ Method: a broker as a process, sends and queries (12) over a socket as a Java cl
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
+from support import command_line
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
-from support.waiting import HANG_S
 
 from rmq.format.index_file import read_header
 from rmq.format.message import Host, decode_messages, encode_message_id
@@ -110,11 +109,8 @@ def test_without_an_index_queries_say_so(tmp_path: Path) -> None:
         assert not (broker.store / "index").exists()
 
 
-def rmq(broker: BrokerProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rmq", *words, "-n", broker.namesrv],
-        capture_output=True, text=True, timeout=HANG_S,
-    )  # fmt: skip
+def rmq(broker: BrokerProcess, *words: str) -> CompletedProcess[str]:
+    return command_line.rmq(*words, "-n", broker.namesrv)
 
 
 def test_the_command_line_finds_messages(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.broker_process import broker_process
 from support.command_line import rmq
+from support.forked_commands import forked_children
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
@@ -24,6 +25,13 @@ from rmq.client.blocking.replicas import Replicas
 from rmq.demo.cluster import DemoCluster
 from rmq.demo.traffic import TOPIC, Traffic
 from rmq.system.child import Child
+
+
+@pytest.fixture(autouse=True)
+def _forked() -> Iterator[None]:
+    """How they are started is no matter here: tests/process/test_demo.py."""
+    with forked_children():
+        yield
 
 
 @pytest.fixture

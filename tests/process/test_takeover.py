@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.command_line import rmq
+from support.forked_commands import forked_children, run_rmq
 from support.scripted_broker import ScriptedBroker
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
@@ -97,6 +98,13 @@ class Machine:
             child.stop()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forked() -> Iterator[None]:
+    """What is there before and after; the takeover itself is started as its users do."""
+    with forked_children():
+        yield
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     machine = Machine(tmp_path)
@@ -107,7 +115,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def lasting(tmp_path_factory: pytest.TempPathFactory, _forked: None) -> Iterator[Machine]:
     """For takeovers that come to nothing: its old master goes on through all of them."""
     settings = ("--set", "mappedFileSizeConsumeQueue=2000", "--set", "fileReservedTime=50")
     machine = Machine(tmp_path_factory.mktemp("lasting"), *settings)
@@ -257,10 +265,7 @@ def test_settings_that_no_broker_of_ours_has_are_found_while_the_old_master_serv
         return [command.reply(body=theirs if is_config else b'{"table":{}}')]
 
     with ScriptedBroker(script) as old:
-        done = subprocess.run(
-            [*RMQ, "takeover", "--from", old.address, "--store", str(tmp_path / "new"), "--yes"],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        done = run_rmq("takeover", "--from", old.address, "--store", tmp_path / "new", "--yes")
         asked = {command.code for command in old.commands}
     assert done.returncode == 2
     assert "transactionCheckMax=0" in done.stderr
@@ -286,10 +291,7 @@ def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machi
         (("--from", lasting.address, "--set", "brokerRole=SLAVE"), "which the takeover settles"),
         (("--from", lasting.address, "--port", lasting.namesrv[10:]), "is in use here"),
     ):
-        run = subprocess.run(
-            [*RMQ, "takeover", "--yes", "--store", str(lasting.folder / "new"), *words],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        run = run_rmq("takeover", "--yes", "--store", lasting.folder / "new", *words)
         assert run.returncode in (1, 2)
         assert text in run.stderr
         assert "Traceback" not in run.stderr
