@@ -25,12 +25,12 @@ from support.waiting import HANG_S
 from rmq.offline.checker import check_store
 
 SMALL_FILES = [
-    "--set", "mappedFileSizeCommitLog=1048576",
+    "--set", "mappedFileSizeCommitLog=262144",
     "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
     "--set", "flushConsumerOffsetInterval=100",
 ]  # fmt: skip
 
-# Loads fill a file of 1 MiB sooner than a busy disk makes the next one: flow control, no failure.
+# Loads fill a file of 256 KiB sooner than a busy disk makes the next one: flow control, no failure.
 NOT_READY = "the next commit log file is not ready yet"
 PATIENCE_S = 300  # of a round: for what ends as planned as soon as the load gets there
 CHECK_EVERY = 4  # the checker reads the whole store: not in every round

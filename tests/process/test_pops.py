@@ -49,6 +49,7 @@ OPTIONS = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "mappedFileSize
            "--set", "flushConsumerOffsetInterval=200"]  # fmt: skip
 LATE = [*OPTIONS[:-1], "flushConsumerOffsetInterval=600000"]
 ROUNDS = 4
+PAUSE_S = 0.01  # between twenty sends: who consumes and acknowledges keeps up with that
 INVISIBLE_MS, HOUR_MS = 1500, 3_600_000
 TORN_MAX = 32  # messages of a check point
 QUIET_S = 2 * INVISIBLE_MS / 1000
@@ -88,7 +89,7 @@ class PopLoad:
             for number, post in posts.items():
                 if (await client.reply_or_end(post, HANG_S)).code == 0:
                     self.stored.add(number)
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(PAUSE_S)
 
     async def consume(self, client: BrokerClient, chance: random.Random, careful: bool) -> None:
         """`careful`: acknowledges everything."""

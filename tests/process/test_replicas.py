@@ -39,6 +39,7 @@ SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize
          "--set", "osPageCacheBusyTimeOutMills=60000")  # fmt: skip
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
+PAUSE_S = 0.001  # between sends: some are under way at any moment all the same
 MASTER = (*SMALL, "--set", "brokerRole=SYNC_MASTER", "--set", "slaveTimeout=60000")
 
 
@@ -65,7 +66,7 @@ class Senders:
         fields = {**FIELDS, "e": number}
         try:
             with Connection(self.address) as connection:
-                while not self._stop.is_set():
+                while not self._stop.wait(PAUSE_S):
                     self._one(connection, fields)
         except RmqError:
             pass  # the broker was killed

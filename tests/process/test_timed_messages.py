@@ -1,5 +1,6 @@
 """Timed messages and a broker process: how exact they are, and what kills leave of them."""
 
+import asyncio
 import random
 import signal
 import threading
@@ -17,6 +18,7 @@ from rmq.load.run import open_producer
 
 OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864"]
 ROUNDS_MAX = 40
+PAUSE_S = 0.03  # between forty sends; a thousand a second are enough for a kill to meet some
 
 
 def now_ms() -> int:
@@ -133,6 +135,7 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
                     assert (await client.reply(opaque)).code == 0
                     sent[body] = due
                 await take(reader)
+                await asyncio.sleep(PAUSE_S)
 
     @in_loop
     async def take_all() -> None:
