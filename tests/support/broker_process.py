@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import shard_forks
 from support.calm_clock import calm_seconds
 from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S, wait_until
@@ -95,10 +96,11 @@ def start_broker(
     store = directory / "store"
     log_path = directory / "broker.txt"
     began = calm_seconds()
+    forks_shards = "--shards" in options and is_fork and not before
     with log_path.open("a") as log:
         process = start_rmq(
             words(store, *PATIENT, *options), stderr=log, environment=environment, before=before,
-            is_fork=is_fork,
+            in_child=shard_forks.begin if forks_shards else None, is_fork=is_fork,
         )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()

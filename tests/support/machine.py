@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from support import shard_forks
 from support.broker_process import PATIENT
 from support.rmq_process import start_rmq
 from support.stopping import signal_process
@@ -65,7 +66,9 @@ class Machine:
     def start(self, shards: int | None) -> None:
         began = time.monotonic()
         with self.log_path.open("a") as log:
-            self.process = start_rmq(self.words(shards), stderr=log)
+            self.process = start_rmq(
+                self.words(shards), stderr=log, in_child=shard_forks.begin
+            )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.ready_s = time.monotonic() - began
@@ -145,9 +148,10 @@ class Machine:
 def is_shard(pid: int) -> bool:
     """Whether the process lives and is a shard."""
     try:
-        return b"shards.shard_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return b"shards.shard_process" in words or shard_forks.is_forked_shard(pid)
 
 
 @contextmanager

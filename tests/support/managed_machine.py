@@ -16,7 +16,9 @@ import signal
 import time
 from pathlib import Path
 
+from support import shard_forks
 from support.broker_process import PATIENT
+from support.machine import is_shard
 from support.rmq_process import AnyProcess, start_rmq
 from support.stopping import signal_process
 from support.waiting import HANG_S
@@ -83,7 +85,7 @@ class ManagedMachine:
                 process.kill()
                 process.wait()
         for pid in [*self.seen, *(self.pid(f"shard-{i}") for i in range(len(self.ports)))]:
-            if self._is_shard(pid):
+            if is_shard(pid):
                 signal_process(pid, signal.SIGKILL)
 
     def log(self) -> str:
@@ -100,7 +102,7 @@ class ManagedMachine:
             pid = int(json.loads((self.store / "bus" / f"{name}.pid").read_text())["pid"])
         except (OSError, ValueError, KeyError):
             return 0
-        if not self._is_shard(pid):
+        if not is_shard(pid):
             return 0
         self.seen.add(pid)
         return pid
@@ -117,16 +119,12 @@ class ManagedMachine:
         if pid and self.pid(name) == pid:
             self.signal(name, signal.SIGCONT)
 
-    def _is_shard(self, pid: int) -> bool:
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return False
-        return b"shards.shard_process" in words and str(self.store).encode() in words
-
     def _start(self, name: str) -> None:
         with self.log_path.open("a") as log:
-            self.processes[name] = start_rmq(self.commands[name], stdout=log, stderr=log)
+            self.processes[name] = start_rmq(
+                self.commands[name], stdout=log, stderr=log,
+                in_child=shard_forks.begin if name == "supervisor" else None,
+            )  # fmt: skip
 
     async def _keep_up(self) -> None:
         """What systemd does with Restart=on-failure."""

@@ -5,6 +5,7 @@
 import gc
 
 import support.rmq_process  # which a fork begins with; pytest comes with it
+import support.shard_forks
 
 import rmq.broker.broker
 import rmq.broker.core_options
@@ -23,6 +24,7 @@ import rmq.node.truncation
 import rmq.serving.tls
 import rmq.system.affinity
 import rmq.system.topology
+import shards.shard_process
 import shards.supervisor_process
 
 gc.collect()

@@ -7,7 +7,8 @@ To read 670 modules is nine tenths of what the start of a server costs, and that
 a run of all tests did. A process of tests that starts servers has one, of multiprocessing's
 forkserver, that has read them and does nothing else; servers are its forks. It has a second one for
 those with a faulty disk, whose library a process has from its beginning. From there on they are as
-any: descriptors, signals, environment, and the main of rmq's commands. What a start itself is about
+any: descriptors, signals, environment, and the main of rmq's commands. Shards that such a server
+starts are forks, too, where it is asked for (shard_forks.py). What a start itself is about
 is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
 test_operating.py, all that is limited before it begins, and by is_fork=False.
 """
