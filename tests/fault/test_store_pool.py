@@ -6,13 +6,13 @@ kill may lose what was acked and not written. Real processes behind the fault sh
 
 import errno
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.broker_process import PATIENT, READY, command
+from support.broker_process import PATIENT, READY, words
+from support.rmq_process import AnyProcess, start_rmq
 from support.shard import MIB, Client, bodies, pull, request, send
 from support.waiting import HANG_S, wait_until
 
@@ -24,13 +24,12 @@ LOG = "commitlog/"
 
 
 @contextmanager
-def broker(directory: Path, faults=None, *options: str) -> Iterator[tuple[subprocess.Popen, int]]:
+def broker(directory: Path, faults=None, *options: str) -> Iterator[tuple[AnyProcess, int]]:
     environment = faults.environment() if faults is not None else None
     with (directory / "broker.txt").open("a") as log:
-        process = subprocess.Popen(
-            command(directory / "store", *POOL, *options), stdout=subprocess.PIPE, stderr=log,
-            text=True, env=environment,
-        )  # fmt: skip
+        process = start_rmq(
+            words(directory / "store", *POOL, *options), stderr=log, environment=environment
+        )
     try:
         line = process.stdout.readline()
         found = READY.search(line)

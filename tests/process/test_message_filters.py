@@ -5,8 +5,6 @@ without a message being lost or wrongly skipped, and SQL92 from the command line
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +15,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import broker_process
 from support.calm_clock import calm_seconds
+from support.command_line import rmq
 from support.live_broker import live_broker
 from support.name_server import in_loop
 from support.waiting import HANG_S, until
@@ -291,20 +290,17 @@ def is_alive(pid: int) -> bool:
 
 
 def test_consume_takes_an_expression_and_says_what_is_wrong_with_one(tmp_path: Path) -> None:
-    def rmq(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "rmq", *arguments, "-n", broker.namesrv],
-            capture_output=True, text=True, timeout=HANG_S,
-        )  # fmt: skip
+    def said(*arguments: str) -> tuple[int, str]:
+        done = rmq(*arguments, "-n", broker.namesrv)
         return done.returncode, done.stdout + done.stderr
 
     with broker_process(tmp_path) as broker:
         for price, kind in (("5", "old"), ("15", "new"), ("25", "old"), ("35", "new")):
-            sent = rmq("send", "goods", f"at {price}", "-p", f"price={price}", "--tag", kind)
+            sent = said("send", "goods", f"at {price}", "-p", f"price={price}", "--tag", kind)
             assert sent[0] == 0, sent
-        found = rmq("consume", "goods", "--body", "--sql", "price > 10 AND TAGS = 'new'")
+        found = said("consume", "goods", "--body", "--sql", "price > 10 AND TAGS = 'new'")
         assert (found[0], sorted(found[1].split("\n"))) == (0, ["", "at 15", "at 35"])
-        code, output = rmq("consume", "goods", "--sql", "price LIKE '1%'")
+        code, output = said("consume", "goods", "--sql", "price LIKE '1%'")
         assert code != 0 and "character 7" in output and "CONTAINS" in output
-        code, output = rmq("consume", "goods", "--sql", "price > 10", "--tag", "new")
+        code, output = said("consume", "goods", "--sql", "price > 10", "--tag", "new")
         assert code == 2 and "cannot be combined" in output

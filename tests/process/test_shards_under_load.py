@@ -6,17 +6,16 @@ Producers and consumers on each shard's own port write down what they are promis
 
 import asyncio
 import itertools
-import subprocess
-import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from support.broker_client import BrokerClient
+from support.forked_commands import run_rmq
 from support.lasting_load import QUEUES, TOPICS, LastingLoad
 from support.ledger import Ledger, read
 from support.machine import Machine, machine
-from support.waiting import HANG_S, until
+from support.waiting import until
 
 from rmq.client.blocking.cluster import Cluster
 
@@ -124,11 +123,8 @@ def test_shard_leaves_under_load_when_all_it_has_is_consumed(tmp_path: Path) -> 
         async with stays:
             async with goes:
                 await until(lambda: stays.acks > 50 and goes.acks > 50)
-                shrink = [sys.executable, "-m", "rmq", "broker", "shrink", "--shards", "1",
-                          "--store", str(broker.store), "--wait", "90"]  # fmt: skip
-                done = await asyncio.to_thread(
-                    subprocess.run, shrink, capture_output=True, text=True, timeout=HANG_S
-                )
+                shrink = ("broker", "shrink", "--shards", "1", "--store", broker.store)
+                done = await asyncio.to_thread(run_rmq, *shrink, "--wait", 90)
                 assert done.returncode == 0, done.stderr
                 assert str(broker.store / "shard-1") in done.stdout
                 # Sends were refused while it was drained, and all that was acked is consumed.
