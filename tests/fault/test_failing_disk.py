@@ -35,7 +35,7 @@ CREATE_TOPIC, MAX_OFFSET = 17, 30
 def load(
     broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool],
     pace_s: float = 0,
-) -> None:
+) -> None:  # fmt: skip
     """Loads the broker until the goal is reached."""
 
     async def run() -> None:

@@ -185,7 +185,7 @@ class _Begin:
     first: Callable[[], object] | None
 
     def __call__(self, stdout: int, stderr: int) -> None:
-        read = MODULES in sys.modules and READ_BY != os.getpid()
+        read = MODULES in sys.modules and os.getpid() != READ_BY
         assert read, "the modules, or this one, were not read before"
         atexit.unregister(_kill_all)
         # By it the forkserver sees that the process of tests is gone; a server would hold it open.
