@@ -57,8 +57,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is garbage stays, too: a walk to find it costs each worker a second
     gc.set_threshold(20_000)  # as in processes of rmq
     gc.enable()
 

@@ -493,6 +493,9 @@ async def test_what_was_delivered_into_a_store_pool_comes_after_a_kill(tmp_path:
         await pass_seconds(broker.core, 0.1)  # its position is written in that turn
         shutil.copytree(live, killed)
         assert b"timed" not in bodies(broker), "the committer has written it"
+        for _ in range(5):  # now it has to: a stop would wait for it for a minute
+            await client.send("t", bytes(900_000))
+        await until(lambda: b"timed" in bodies(broker), still=True)
     async with live_broker(killed) as broker:
         await until(lambda: b"timed" in bodies(broker))
 
