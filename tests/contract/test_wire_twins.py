@@ -13,6 +13,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.volume import volume
 from support.wire_frames import BINARY, JSON, OK, TOO_LARGE
 
 from cext.testing.base_probe import body_crc_of
@@ -53,7 +54,7 @@ def fields_of(parsed: dict[str, object]) -> dict[str, str]:
     order=st.randoms(use_true_random=False), ascii_only=st.booleans(),
     indent=st.sampled_from([None, 1]), compact=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=300)
+@settings(max_examples=volume(100, 300))
 def test_json_headers_are_read_as_json_reads_them(
     code, flag, opaque, version, language, remark, fields, extra, order, ascii_only, indent, compact
 ) -> None:
@@ -190,7 +191,7 @@ PIECES = st.lists(
 
 
 @given(PIECES)
-@settings(max_examples=300)
+@settings(max_examples=volume(100, 300))
 def test_property_strings_are_split_alike(pieces: list[str]) -> None:
     data = "".join(pieces).encode()
     twin = message_format.decode_properties(data)
@@ -219,7 +220,7 @@ def test_tag_codes_agree(tag: str) -> None:
 
 
 @given(st.binary(max_size=30))
-@settings(max_examples=500)
+@settings(max_examples=volume(200, 500))
 def test_tag_codes_of_bytes_that_are_not_utf8_agree(tag: bytes) -> None:
     assert code_of_tag(tag) == message_format.tags_code(tag.decode("utf-8", "replace"))
 

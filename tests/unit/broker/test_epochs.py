@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.volume import volume
 
 from rmq.broker.replication.epochs import ENTRIES_MAX, NO_EPOCH, Epochs, consistent_point
 from rmq.errors import StoreError
@@ -213,8 +214,8 @@ class ForgetfulReplicas(Replicas):
 
 TestForgetfulReplicas = ForgetfulReplicas.TestCase
 TestForgetfulReplicas.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None
+    max_examples=volume(50, 200), stateful_step_count=40, deadline=None
 )  # fmt: skip
 
 TestReplicas = Replicas.TestCase
-TestReplicas.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestReplicas.settings = TestForgetfulReplicas.settings

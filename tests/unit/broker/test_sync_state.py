@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from support.volume import volume
 
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
@@ -201,7 +202,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestChanges.settings = settings(max_examples=volume(60, 200), stateful_step_count=30, deadline=None)
 
 
 def test_defaults_lose_nothing() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.volume import volume
 
 from cext.client.message import Message, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
@@ -157,7 +158,7 @@ def test_records_become_messages_field_by_field(records: list[StoredMessage]) ->
         assert message.queue == (record.topic, "b", record.queue_id)
 
 
-@settings(max_examples=300)
+@settings(max_examples=volume(100, 300))
 @given(RECORD, st.data())
 def test_damaged_records_are_refused_and_never_read_beyond(record, data) -> None:  # type: ignore
     whole = bytearray(encode_message(record))

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.volume import volume
 
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.push.process_queue import Batch, ProcessQueue
@@ -25,7 +26,7 @@ def messages(*offsets: int) -> Any:
     return [SimpleNamespace(queue_offset=each) for each in offsets]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=volume(60, 200), deadline=None)
 @given(st.data())
 def test_progress_is_the_first_message_not_dealt_with(data: st.DataObject) -> None:
     queue = queue_at(7)
@@ -89,7 +90,7 @@ def test_a_dropped_queue_begins_nothing_and_a_released_one_counts_nothing() -> N
     assert other.progress == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=volume(60, 200), deadline=None)
 @given(st.data())
 def test_in_order_nothing_is_skipped_and_nothing_repeated(data: st.DataObject) -> None:
     queue = queue_at(0)

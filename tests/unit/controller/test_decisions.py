@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from support.volume import volume
 
 from rmq.controller import broker_set
 from rmq.controller.broker_set import BrokerSet, Replica
@@ -391,5 +392,7 @@ class Requests(RuleBasedStateMachine):
             assert self.found.sync_state_set, "nobody could ever be master again"
 
 
-Requests.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Requests.TestCase.settings = settings(
+    max_examples=volume(60, 200), stateful_step_count=30, deadline=None
+)
 TestRequests = Requests.TestCase

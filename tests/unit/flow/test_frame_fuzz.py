@@ -6,7 +6,7 @@ to come; a connection that must be closed may lose answers, never gain or repeat
 well-behaved client checks that it is served right all the time. At the end every buffer is back,
 the log lines add up, and the offline checker finds the store sound.
 
-40,000 frames, 100,000 in `make test-slow`; RMQ_FUZZ_FRAMES asks for more. What it cannot see:
+20,000 frames, 100,000 in `make test-slow`; RMQ_FUZZ_FRAMES asks for more. What it cannot see:
 memory errors that do not crash; `make debug` runs the same frames under AddressSanitizer.
 """
 
@@ -28,8 +28,8 @@ from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
 from rmq.offline.checker import check_store
 
-FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", volume(40_000, 100_000)))
-SEEDS = 4
+FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", volume(20_000, 100_000)))
+SEEDS = volume(2, 4)
 CONNECTIONS = 24
 FRAMES_EACH = 50
 SENDS, PULL = (10, 310, 320), 11

@@ -27,6 +27,7 @@ from support.broker_client import BrokerClient
 from support.live_broker import live_broker
 from support.name_server import in_loop
 from support.source_tree import ROOT
+from support.volume import volume
 
 from rmq.format.message import decode_message_id
 from tests.ha.checker import check, main
@@ -96,7 +97,7 @@ def test_a_good_history_breaks_no_rule(tmp_path: Path) -> None:
     assert findings.counts["offsets read"] > 5
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=volume(25, 80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), steps=st.integers(0, 300))
 def test_histories_of_a_correct_cluster_break_no_rule(
     random: Random, steps: int, tmp_path_factory: pytest.TempPathFactory

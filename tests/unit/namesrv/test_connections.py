@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.calm_clock import calm_seconds
 from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
+from support.volume import volume
 from support.waiting import until
 
 from rmq.errors import ConfigError
@@ -281,7 +282,7 @@ async def test_a_taken_port_is_named() -> None:
                 pass
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=volume(25, 60), deadline=None)
 @given(st.lists(st.binary(max_size=80) | st.sampled_from([GOOD, *BAD]), min_size=1, max_size=5))
 def test_no_bytes_stop_the_service(pieces: list[bytes]) -> None:
     @in_loop

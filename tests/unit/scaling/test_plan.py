@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
+from support.volume import volume
 
 from rmq.errors import ConfigError, RmqError
 from rmq.scaling.cluster_state import BrokerState, ClusterState, TopicSettings
@@ -383,6 +384,7 @@ def clusters(draw: st.DrawFn) -> ClusterState:
     return changed(made, orders=draw(st.dictionaries(st.sampled_from(["t", "u"]), conf)))
 
 
+@settings(max_examples=volume(40, 200))
 @given(clusters(), st.sampled_from(["add", "drain", "undrain", "remove"]), st.integers(0, 8))
 def test_a_plan_done_in_part_is_made_again_and_has_what_is_left(
     state: ClusterState, verb: str, stopped_after: int

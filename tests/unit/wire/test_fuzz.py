@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import wire_frames
+from support.volume import volume
 from support.wire_frames import BINARY, JSON, MALFORMED, MISSING_FIELD, OK, TOO_LARGE
 
 from cext.testing import wire_probe
@@ -48,7 +49,7 @@ def test_half_a_million_mutated_frames_stay_inside(seed: int) -> None:
     assert min(ended["sends"], ended["pulls"], ended["batches"]) > 10_000, ended
 
 
-@settings(max_examples=400)
+@settings(max_examples=volume(150, 400))
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_end_in_a_status(data: bytes) -> None:
     assert frame_found(data, 1000)["status"] in (OK, -1, TOO_LARGE, MALFORMED)
@@ -74,7 +75,7 @@ JSON_PIECES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=volume(150, 400))
 @given(JSON_PIECES)
 def test_shuffled_json_pieces_end_in_a_status(pieces: list[str]) -> None:
     data = ("{" + "".join(pieces) + "}").encode()

@@ -10,6 +10,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.volume import volume
 from support.wire_frames import JAVA_PULL, JAVA_SEND_V2, JSON, SEND_V2_FIELDS
 
 from cext.testing.frame_probe import header_parsed, headers_in_turn, same_shape_by_all_ways
@@ -108,7 +109,7 @@ def test_long_and_broken_headers_are_left_to_the_parser() -> None:
     assert assert_read_alike([b"{", b"{", b"", b"{}", b"{}"]) == [False, False, False, False, True]
 
 
-@settings(max_examples=300)
+@settings(max_examples=volume(100, 300))
 @given(st.integers(0, 2**32), st.sampled_from([JAVA_SEND_V2, JAVA_PULL, send_header(77)]))
 def test_headers_with_some_bytes_changed_are_read_alike(seed: int, header: bytes) -> None:
     chance = random.Random(seed)

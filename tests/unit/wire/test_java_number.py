@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import sql_model
 from support.sql_model import bits
+from support.volume import volume
 
 from cext.testing.text_probe import double_of, integer_of
 
@@ -93,7 +94,7 @@ def test_every_double_is_read_back(value: float) -> None:
     assert found is not None and bits(found) == bits(value)
 
 
-@settings(max_examples=2000)
+@settings(max_examples=volume(600, 2000))
 @given(st.text("0123456789.+-eExXpPaAfFdD NInity\t", max_size=24))
 @example("9" * 15)
 @example("9" * 16)

@@ -5,6 +5,7 @@ Agreement with the pure-Python twin over generated strings is in tests/contract/
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.volume import volume
 from support.wire_frames import JAVA_SEND_V2_PROPERTIES, MALFORMED, OK, TOO_LARGE
 
 from cext.testing.message_probe import (
@@ -114,7 +115,7 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "TRAN_MSG", "TIMER_DELAY_S
          "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "PGROUP", "POP_CK", "x"]  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=volume(200, 500))
 @given(
     st.lists(
         st.tuples(st.sampled_from(NAMES), st.sampled_from(["", "0", "3", "true", "x", "\x01y"])),
