@@ -221,7 +221,7 @@ async def test_what_control_stored_is_promised_while_this_master_leads_and_slave
             clock.advance(on.settings.slaveTimeout / 1000 + 0.1)
         else:
             core.copied = core.log_end
-        await core.until(lambda: client.reply_to(opaque) is not None)
+        await on.passing(lambda: client.reply_to(opaque) is not None)
         answer = client.reply_to(opaque)
         assert answer is not None and answer.code == code
         assert answer.fields["msgId"] != "0"
