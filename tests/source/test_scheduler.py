@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst
 from support.source_tree import ROOT
-from support.tree_process import environment
+from support.tree_process import bare_pytest
 from support.waiting import HANG_S
 from xdist.remote import Producer
 
@@ -183,11 +183,12 @@ def test_a_worker_that_is_lost_fails_one_test_and_the_run_goes_on(way: str, tmp_
     (tmp_path / "test_9_bad.py").write_text(BAD % way)
     ended = subprocess.run(
         [
-            *[sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider"],
+            *[sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n2"],
+            *["-p", "no:cacheprovider"],
             *["-o", "faulthandler_timeout=30", "-o", "faulthandler_exit_on_timeout=true", "."],
         ],
         cwd=tmp_path,
-        env=environment(),
+        env=bare_pytest(),
         capture_output=True,
         text=True,
         timeout=HANG_S,

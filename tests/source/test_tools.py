@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.source_tree import ROOT
 from support.tools import load_tool
-from support.tree_process import environment
+from support.tree_process import bare_pytest
 
 NEED = ROOT / "tools" / "need.sh"
 
@@ -50,10 +50,10 @@ def test_a_skipped_test_fails_a_run_that_may_not_skip(tmp_path: Path) -> None:
         "import pytest\ndef test_a(): pytest.skip('no such')\ndef test_b(): pass\n"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    for more, code in ((["--no-skips"], 1), (["--no-skips", "-n", "2"], 1), ([], 0)):
+    for more, code in ((["--no-skips"], 1), (["--no-skips", "-p", "xdist", "-n", "1"], 1), ([], 0)):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "conftest", *more, "test_x.py"],
-            cwd=tmp_path, env=environment(), capture_output=True, text=True,
+            cwd=tmp_path, env=bare_pytest(), capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         assert ("1 skipped: install what they name" in done.stdout) == bool(code)
@@ -66,7 +66,7 @@ def rounds(tmp_path: Path, number: int, tests: str, *options: str) -> tuple[int,
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "suite_rounds.py", *options, str(number), "--",
          sys.executable, "-m", "pytest", "-q", "test_x.py"],
-        cwd=tmp_path, capture_output=True, text=True,
+        cwd=tmp_path, env=bare_pytest(), capture_output=True, text=True,
     )  # fmt: skip
     kept = (tmp_path / "build" / "test-rounds" / "table.txt").read_text()
     assert done.stdout.endswith(kept + "\n"), done.stdout + done.stderr

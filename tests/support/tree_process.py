@@ -20,6 +20,11 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **more}
 
 
+def bare_pytest() -> dict[str, str]:
+    """For runs of pytest about pytest: only the plugins that they name with -p are read."""
+    return environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+
 def run_python(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, words)],
