@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from support.source_tree import OURS, ROOT, files, imports, name_of, parsed
+from support.source_tree import OURS, ROOT, files, imports, name_of, parsed, statements_of
 
 Graph = Mapping[str, set[str]]
 
@@ -101,7 +101,7 @@ def test_no_rooms_of_the_broker_import_each_other(tree: dict[str, set[str]]) -> 
 def named_in(path: Path) -> set[str]:
     """Modules that a test's file imports, or that stand in one that it imports."""
     found = set()
-    for node in ast.walk(parsed(path)):
+    for node in statements_of(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, files, shown
+from support.source_tree import ROOT, files, shown, statements_of
 
 FOR_TESTS = re.compile(r"(?i:for_?tests)|\w_probe$|^probe$")
 SECTION = re.compile(r"^ *#[- ]*(for tests\b[^.]*)$", re.MULTILINE | re.IGNORECASE)
@@ -31,7 +31,7 @@ def names(path: Path, text: str) -> Iterator[str]:
     """Of the module, its functions, its classes and their methods."""
     yield path.stem
     if path.suffix in (".py", ".pyi"):
-        for node in ast.walk(ast.parse(text)):
+        for node in statements_of(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 yield node.name
     else:

@@ -141,13 +141,13 @@ def word_of(node: ast.expr) -> str:
 
 
 def python_breaches(text: str) -> Iterator[str]:
-    tree = ast.parse(text)
+    nodes = list(ast.walk(ast.parse(text)))
     documentation = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and id(node) not in documentation:
             value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
             if isinstance(value, str) and is_name(value):
