@@ -202,7 +202,7 @@ async def test_a_heartbeat_brings_a_bounded_number_of_subscriptions(tmp_path: Pa
     """What it brings is looked at by the thread that serves everybody's heartbeats."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        for count in (100_000, 2 * 4096 + 1):
+        for count in (20_000, 2 * 4096 + 1):
             reply = await client.call(34, beat("c1", g=[("t", "*", 1)] * count))
             assert (reply.code, reply.remark) == (1, "a heartbeat of more than 8192 subscriptions")
         halves = {"g": [("t", "*", 1)] * 4096, "h": [("t", "*", 1)] * 4097}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
+from support.volume import volume
 
 from rmq.base.journal_file import METADATA_NAME as NAME
 from rmq.base.journal_file import JournalFile
@@ -23,7 +24,7 @@ from rmq.broker.tables.metadata_journal import MetadataJournal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 
-MANY = 100_000
+MANY = volume(20_000, 100_000)
 UNUSED = NAME + ".unused"
 
 
@@ -285,7 +286,7 @@ def failing(file: JournalFile, sequence: int, payload: bytes) -> int:
 
 
 @in_loop
-async def test_a_hundred_thousand_changes_apply(tmp_path: Path) -> None:
+async def test_a_great_many_changes_apply(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("first", 1, 1))
         config = tmp_path / "config"
