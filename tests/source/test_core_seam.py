@@ -88,12 +88,12 @@ def test_the_stubs_say_the_same(said: Signatures) -> None:
     assert in_stubs == {name: text for name, text in said.items() if name not in LIFE}
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_fake_is_called_in_the_same_way(name: str) -> None:
-    if name in NOT_THE_BROKERS:
-        assert not hasattr(FakeCore, name)
-        return
-    assert inspect.signature(getattr(FakeCore, name)) == signature_of(name)
+def test_the_fake_is_called_in_the_same_way() -> None:
+    for name in METHODS:
+        if name in NOT_THE_BROKERS:
+            assert not hasattr(FakeCore, name), name
+        else:
+            assert inspect.signature(getattr(FakeCore, name)) == signature_of(name), name
 
 
 def test_the_fake_has_the_properties() -> None:
@@ -102,35 +102,36 @@ def test_the_fake_has_the_properties() -> None:
         assert isinstance(getattr(core, name), int), name
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_compiled_core_is_called_in_the_same_way(name: str) -> None:
-    wanted = signature_of(name)
-    compiled = inspect.signature(getattr(ShardCore, name))
-    bare = [each.replace(annotation=inspect.Parameter.empty) for each in wanted.parameters.values()]
-    assert list(compiled.parameters.values()) == bare
+def test_the_compiled_core_is_called_in_the_same_way() -> None:
+    for name in METHODS:
+        wanted = signature_of(name).parameters.values()
+        compiled = inspect.signature(getattr(ShardCore, name))
+        bare = [each.replace(annotation=inspect.Parameter.empty) for each in wanted]
+        assert list(compiled.parameters.values()) == bare, name
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_compiled_core_takes_the_types_that_are_said(name: str) -> None:
+def test_the_compiled_core_takes_the_types_that_are_said() -> None:
     """Where it names a type: what it takes as a Python object is looked at by what it does."""
-    for parameter in signature_of(name).parameters.values():
-        compiled = c_types(name)[parameter.name]
-        if compiled is not None and parameter.name != "self":
-            annotation = parameter.annotation
-            assert getattr(annotation, "__origin__", annotation).__name__ == compiled
+    for name in METHODS:
+        types = c_types(name)
+        for parameter in signature_of(name).parameters.values():
+            compiled = types[parameter.name]
+            if compiled is not None and parameter.name != "self":
+                annotation = parameter.annotation
+                assert getattr(annotation, "__origin__", annotation).__name__ == compiled, name
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_the_compiled_core_has_the_properties(name: str) -> None:
-    assert inspect.isdatadescriptor(getattr(ShardCore, name))
+def test_the_compiled_core_has_the_properties() -> None:
+    for name in PROPERTIES:
+        assert inspect.isdatadescriptor(getattr(ShardCore, name)), name
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_what_a_call_promises_is_said_in_the_protocols_alone(name: str) -> None:
+def test_what_a_call_promises_is_said_in_the_protocols_alone() -> None:
     """The compiled method's docstring is its signature, and nothing that could say otherwise."""
-    text = inspect.getdoc(getattr(ShardCore, name)) or ""
-    promised = text.partition("\n\n")[2]
-    assert promised == ""
+    for name in METHODS:
+        text = inspect.getdoc(getattr(ShardCore, name)) or ""
+        promised = text.partition("\n\n")[2]
+        assert promised == "", name
 
 
 def signature_of(name: str) -> inspect.Signature:
