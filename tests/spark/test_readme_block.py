@@ -22,21 +22,27 @@ def greetings(broker: BrokerProcess) -> BrokerProcess:
     return broker
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", GUIDE], ids=lambda page: page.name)
-def test_the_program_of_the_page_runs_as_it_stands(
-    page: Path, greetings: BrokerProcess, spark_defaults: dict[str, str], tmp_path: Path
+# That of the README begins a session, and that of the guide goes on in it: a JVM costs more than
+# either program.
+@pytest.mark.parametrize(
+    "pages",
+    [[ROOT / "README.md", GUIDE], pytest.param([GUIDE], marks=pytest.mark.slow)],
+    ids=["both", "the guide's alone"],
+)
+def test_the_programs_of_the_pages_run_as_they_stand(
+    pages: list[Path], greetings: BrokerProcess, spark_defaults: dict[str, str], tmp_path: Path
 ) -> None:
-    (program,) = blocks_of(page, "py")
+    programs = "\n".join(program for page in pages for program in blocks_of(page, "py"))
+    assert programs.count("SparkSession.builder.getOrCreate()") == len(pages)
     # As when the environment is activated; nothing that other tests have set.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("PYSPARK", "SPARK"))}  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("127.0.0.1:9876", greetings.namesrv)],
+        [sys.executable, "-c", programs.replace("127.0.0.1:9876", greetings.namesrv)],
         cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S,
         env={**environment, **spark_defaults, "PYTHONPATH": str(ROOT), "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"\|\s*shell\|\s*4\|", done.stdout)
-    if page == GUIDE:
-        assert '{"greeting":"hello","count":3}' in done.stdout.replace(" ", "")
+    assert len(re.findall(r"\|\s*shell\|\s*4\|", done.stdout)) == len(pages)
+    assert '{"greeting":"hello","count":3}' in done.stdout.replace(" ", "")
