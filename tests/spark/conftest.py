@@ -20,6 +20,9 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
+    # Java that is made of each plan, and compiled, is for more rows than these tests have.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
 }
