@@ -51,16 +51,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broker_and_clock(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunningBroker, DrivenClock]]:
+    """Of one file: whoever goes by a driven clock looks at it 500 times a second, which is 5 % of
+    a processor until the last test has run."""
     directory = tmp_path_factory.mktemp("driven")
     with process_clock(directory) as clock, contextlib.ExitStack() as stack:
         with mock.patch.dict(os.environ, clock.environment):
             broker = stack.enter_context(embedded_broker(directory, DRIVEN_SETTINGS))
         work.servers.add(broker.process.pid)
         yield broker, clock
+        work.servers.discard(broker.process.pid)
 
 
 @pytest.fixture
