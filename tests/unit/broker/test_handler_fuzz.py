@@ -5,7 +5,8 @@ right or hostile; bodies are made-up JSON with the members handlers look for. Th
 one reply (or the frame given back), and no handler failed in a way it did not mean to; those would
 be answered with the name of a Python exception.
 
-10,000 requests; RMQ_FUZZ_REQUESTS asks for more. The seed is in the name of the test.
+4,000 requests, 10,000 in `make test-slow`; RMQ_FUZZ_REQUESTS asks for more. The
+seed is in the name of the test.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
+from support.volume import volume
 from support.waiting import HANG_S
 
 from rmq.broker.requests import consumer_diagnosis
@@ -23,7 +25,7 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.remoting import Command, encode
 
-REQUESTS = int(os.environ.get("RMQ_FUZZ_REQUESTS", "10000"))
+REQUESTS = int(os.environ.get("RMQ_FUZZ_REQUESTS", volume(4_000, 10_000)))
 AT_ONCE = 500
 FIRST = 100_000  # opaque of the first made-up request
 
