@@ -230,7 +230,7 @@ def test_a_start_ends_no_log_before_a_file_whose_first_page_cannot_be_read(
     content = second.read_bytes()
     faults.lose(100, path=f"commitlog/{second.name}$")
     with (
-        pytest.raises(AssertionError, match="commit log .* at offset .*IO_ERROR"),
+        pytest.raises(AssertionError, match=r"commit log .* at offset .*IO_ERROR"),
         broker_process(tmp_path, SMALL_FILES, faults.environment()),
     ):
         pass

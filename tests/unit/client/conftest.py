@@ -55,8 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 def broker_and_clock(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunningBroker, DrivenClock]]:
-    """Of one file: whoever goes by a driven clock looks at it 500 times a second, which is 5 % of
-    a processor until the last test has run."""
+    """Of one file: whoever goes by a driven clock looks at it again and again, until the end."""
     directory = tmp_path_factory.mktemp("driven")
     with process_clock(directory) as clock, contextlib.ExitStack() as stack:
         with mock.patch.dict(os.environ, clock.environment):
