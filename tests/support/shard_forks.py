@@ -108,18 +108,24 @@ def _fork_shards(theirs: socket.socket) -> None:
 
 
 def _forked(theirs: socket.socket, data: bytes, files: list[int]) -> bytes:
-    """Its pid. It is the child of one that has ended, and so the supervisor's."""
+    """Its pid. It is the child of one that has ended, and so the supervisor's; it has its processors
+    from its first moment on, as it would have from the supervisor."""
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
-        pid = os.fork()
-        if pid == 0:
-            for number in (reading, writing):
-                os.close(number)
-            theirs.close()
-            _be_shard(pickle.loads(data), files)
-        os.write(writing, pid.to_bytes(PID_BYTES, "big"))
-        os._exit(0)
+        try:
+            asked = pickle.loads(data)
+            os.sched_setaffinity(0, asked.processors)
+            os.sched_setscheduler(0, asked.policy, os.sched_param(0))
+            pid = os.fork()
+            if pid == 0:
+                for number in (reading, writing):
+                    os.close(number)
+                theirs.close()
+                _be_shard(asked, files)
+            os.write(writing, pid.to_bytes(PID_BYTES, "big"))
+        finally:
+            os._exit(0)
     os.close(writing)
     found = os.read(reading, PID_BYTES)
     os.close(reading)
@@ -155,8 +161,6 @@ def _take(asked: _Asked, files: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(asked.place)
-    os.sched_setaffinity(0, asked.processors)
-    os.sched_setscheduler(0, asked.policy, os.sched_param(0))
     os.environ.clear()
     os.environ.update(asked.environment)
     map_control()
