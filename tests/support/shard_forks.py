@@ -108,13 +108,14 @@ def _fork_shards(theirs: socket.socket) -> None:
 
 
 def _forked(theirs: socket.socket, data: bytes, files: list[int]) -> bytes:
-    """Its pid. It is the child of one that has ended, and so the supervisor's; it has its processors
-    from its first moment on, as it would have from the supervisor."""
+    """Its pid. It is the child of one that has ended, and so the supervisor's. It has its name and
+    processors from its first moment on, as it would have from the supervisor."""
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
         try:
             asked = pickle.loads(data)
+            Path("/proc/self/comm").write_text(NAME)
             os.sched_setaffinity(0, asked.processors)
             os.sched_setscheduler(0, asked.policy, os.sched_param(0))
             pid = os.fork()
@@ -154,7 +155,6 @@ def _be_shard(asked: _Asked, files: list[int]) -> NoReturn:
 
 def _take(asked: _Asked, files: list[int]) -> None:
     os.setsid()
-    Path("/proc/self/comm").write_text(NAME)
     for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
         os.dup2(file, number)
         os.close(file)
