@@ -4,13 +4,14 @@
     timer = timers.every(30_000, refresh)      # first after 30 s; timers.every(.., first_ms=0)
     timers.after(1_000, retry)
     timers.every(20_000, rebalance, chore=True)
-    timers.soon(rebalance)
+    timers.soon(rebalance); timers.soon(send_all, "broker-a")
     timer.cancel(); timers.stop()
 
 One thread does what is due; nothing there may wait, for the others wait with it. What asks brokers
 and waits for the answers is a chore: it has a thread of a few to itself, and its next time counts
-from its end, so that it never runs twice at once. A function that raises is logged and asked again
-next time.
+from its end, so that it never runs twice at once. Nor does what is asked for soon: while it waits
+for a silent broker, who asks for it takes no more threads. A function that raises is logged and
+asked again next time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import heapq
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from rmq.base import clock
 from rmq.client.connection.workers import Workers
@@ -28,6 +29,8 @@ from rmq.client.connection.workers import Workers
 log = logging.getLogger("rmq.client")
 
 CHORES_END_S = 1.0
+
+Asked = tuple[Callable[..., object], tuple[Hashable, ...]]  # a function, and what it is given
 
 
 class Timer:
@@ -53,7 +56,8 @@ class Timers:
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._news = threading.Condition()
-        self._asked_for: set[Callable[[], object]] = set()
+        self._asked_for: set[Asked] = set()  # and not begun
+        self._running: set[Asked] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -89,18 +93,29 @@ class Timers:
         self._add(delay_ms, timer)
         return timer
 
-    def soon(self, function: Callable[[], object]) -> None:
-        """A chore that is due: once for all who ask until it begins."""
+    def soon(self, function: Callable[..., object], *given: Hashable) -> None:
+        """A chore that is due: once for all who ask until it begins, and once more, when it has
+        ended, for all who ask while it runs."""
+        asked = (function, given)
         with self._news:
-            is_news = function not in self._asked_for
-            self._asked_for.add(function)
-        if is_news:
-            self.after(0, functools.partial(self._begin, function), chore=True)
+            is_first = asked not in self._asked_for and asked not in self._running
+            self._asked_for.add(asked)
+        if is_first:
+            self.after(0, functools.partial(self._begin, asked), chore=True)
 
-    def _begin(self, function: Callable[[], object]) -> None:
+    def _begin(self, asked: Asked) -> None:
         with self._news:
-            self._asked_for.remove(function)
-        function()
+            self._asked_for.remove(asked)
+            self._running.add(asked)
+        function, given = asked
+        try:
+            function(*given)
+        finally:
+            with self._news:
+                self._running.remove(asked)
+                is_due = asked in self._asked_for
+            if is_due:
+                self.after(0, functools.partial(self._begin, asked), chore=True)
 
     def _add(self, delay_ms: float, timer: Timer) -> None:
         with self._news:

@@ -74,6 +74,38 @@ def test_who_asks_until_a_chore_begins_has_it_in_common(timers: Timers) -> None:
     wait_until(lambda: len(begun) == 2, still=True)
 
 
+def test_who_asks_while_a_chore_runs_takes_no_more_threads(timers: Timers) -> None:
+    gate, begun = threading.Event(), []
+
+    def chore() -> None:
+        begun.append(1)
+        gate.wait(HANG_S)
+
+    timers.soon(chore)
+    wait_until(lambda: begun, still=True)
+    for _ in range(20):
+        timers.soon(chore)
+        mark = threading.Event()
+        timers.after(0, mark.set, chore=True)  # behind it
+        assert mark.wait(HANG_S)
+        assert len(begun) == 1
+    gate.set()
+    wait_until(lambda: not timers._asked_for and not timers._running, still=True)
+    assert len(begun) == 2
+
+
+def test_chores_of_one_function_for_different_things_run_at_once(timers: Timers) -> None:
+    both, done = threading.Barrier(2), []
+
+    def chore(name: str) -> None:
+        both.wait(HANG_S)
+        done.append(name)
+
+    for name in ("a", "b"):
+        timers.soon(chore, name)
+    wait_until(lambda: sorted(done) == ["a", "b"], still=True)
+
+
 def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
     running: list[int] = []
     most: list[int] = []
