@@ -23,13 +23,15 @@ from rmq.format.remoting import Command
 
 
 class Cluster:
-    """A name server and some brokers, each a scripted peer with one queue of topic t."""
+    """A name server and some brokers, each a scripted peer with a queue of topic t, or some."""
 
     def __init__(
-        self, *answers: Callable[[Command], Any], context: ssl.SSLContext | None = None
-    ) -> None:
+        self, *answers: Callable[[Command], Any], context: ssl.SSLContext | None = None,
+        queues: int = 1,
+    ) -> None:  # fmt: skip
         """With a context all of them speak TLS."""
         self._context = context
+        self._queues = queues
         self.brokers = [self._broker(answer) for answer in answers]
         self.topic = "t"
         self.addresses = [peer.address for peer in self.brokers]
@@ -61,8 +63,8 @@ class Cluster:
         route = fastjson.dumps({
             "brokerDatas": [{"brokerName": name, "cluster": "c", "brokerAddrs": {"0": address}}
                             for name, address in zip(names, self.addresses, strict=True)],
-            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": 1,
-                            "writeQueueNums": 1} for name in names],
+            "queueDatas": [{"brokerName": name, "perm": 6, "readQueueNums": self._queues,
+                            "writeQueueNums": self._queues} for name in names],
         })  # fmt: skip
         return request.reply(0, None, None, route)
 

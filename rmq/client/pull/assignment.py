@@ -87,7 +87,7 @@ class Assignment:
                     queue = PullQueue(each, subscription.topic, subscription)
                     self.queues[each] = queue
                     new.append(queue)
-        if self._given.auto_commit:
+        if gone and self._given.auto_commit:
             self._commits.soon(gone, wait=False)
         for queue in new:
             log.info("%s reads %s", self._instance.client_id, queue.queue)
@@ -111,15 +111,16 @@ class Assignment:
             self._settle()
         for queue in self.all():
             if queue.done >= 0 and queue.done != queue.committed:
-                self._commits.now(queue, queue.done)
+                self._commits.now(queue)
 
     def _commit_done(self) -> None:
-        if not self._puller.closed:  # else the end commits, or has
-            self._commits.soon(self.all(), wait=False)
+        with self._commits.order:
+            if not self._puller.closed:  # else the end commits, or has
+                self._commits.soon(self.all(), wait=False)
 
     def commit_in_time(self) -> None:
         """With auto_commit and when it is due: the same, and nobody waits for the answers. By a
-        chore nor for connections, nor for a store, which may be the user's."""
+        chore, one at a time, nor for connections, nor for a store, which may be the user's."""
         now = clock.monotonic()
         if not self._given.auto_commit or now < self._commit_at:
             return
@@ -128,13 +129,14 @@ class Assignment:
         with self._puller.news:
             self._settle()
         if self.commits_by_chore:
-            self._instance.timers.after(0, self._commit_done, chore=True)
+            self._instance.timers.soon(self._commit_done)
         else:
             self._commit_done()
 
     def _commit_starts(self) -> None:
-        if not self._puller.closed:
-            self._commits.starts(self.all())
+        with self._commits.order:
+            if not self._puller.closed:
+                self._commits.starts(self.all())
 
     def end(self, *, finished: bool) -> None:
         """Commits for the last time (with auto_commit); finished: the last poll's as well."""

@@ -1,9 +1,10 @@
 """Commits: tells brokers, or the store given instead, how far a pull consumer's group is.
 
-commits.now(queue, offset)             # RmqError when the broker does not take it
+commits.now(queue)                     # `done`, or an offset given; RmqError when it is not taken
 commits.soon(queues, wait=False)       # `done` of each, where it is news; failures are logged
 commits.starts(queues)                 # where each begins, if nothing was committed since
 commits.committed(queue)               # None when the group never committed
+with commits.order: ...                # none but this thread's begins meanwhile
 
 While the master is away a slave takes them; what it was told is gone when the master is back, so it
 counts as news until the master has it. What a master has taken may end with it, and is news to who
@@ -24,7 +25,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.offset_stores import KeptOffsets, has_another_keeper
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RmqError
+from rmq.errors import RmqError, UnreachableError
 
 log = logging.getLogger("rmq.client")
 
@@ -36,7 +37,7 @@ class Commits:
         self._instance = instance
         self._group = group
         self._store = store
-        self._order = threading.RLock()  # offsets are told in the order of reading them
+        self.order = threading.RLock()  # offsets are told in the order of reading them
 
     def committed(self, queue: PullQueue) -> int | None:
         if self._store is not None:
@@ -48,9 +49,12 @@ class Commits:
             return None
         return reply.check().int_field("offset")
 
-    def now(self, queue: PullQueue, offset: int) -> None:
-        with self._order:
+    def now(self, queue: PullQueue, offset: int | None = None) -> None:
+        """Unless given, `done`, when those before have been told: they may be further by then."""
+        with self.order:
             queue.start = None
+            if offset is None:
+                offset = queue.done
         if self._store is not None:
             self._store.persist({queue.wire: offset}, wait=True)
             if self._store.owes(queue.wire):
@@ -66,7 +70,7 @@ class Commits:
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
         """A failure is made good by the next one. wait: for all of them at once."""
         told = threading.Semaphore(0)
-        with self._order:
+        with self.order:
             news = [(each, each.done) for each in queues if self._is_news(each)]
             self._take(news, told, wait=wait)
         if wait and self._store is None:
@@ -75,7 +79,7 @@ class Commits:
 
     def starts(self, queues: Iterable[PullQueue]) -> None:
         """What was dealt with meanwhile has the time that commits have."""
-        with self._order:
+        with self.order:
             news = [(each, each.start) for each in queues if each.start is not None]
             self._take(news, threading.Semaphore(0), wait=False)
 
@@ -85,8 +89,9 @@ class Commits:
         for queue, _ in news:
             queue.start = None
         if self._store is None:
+            silent: dict[str, UnreachableError] = {}
             for queue, offset in news:
-                self._tell(queue, offset, told)
+                self._tell(queue, offset, told, silent)
         elif news:
             self._store.persist({queue.wire: offset for queue, offset in news}, wait=wait)
             for queue, offset in news:
@@ -99,7 +104,13 @@ class Commits:
             return self._store.owes(queue.wire)
         return has_another_keeper(self._instance, queue.queue.broker_name, queue.taker)
 
-    def _tell(self, queue: PullQueue, offset: int, told: threading.Semaphore) -> None:
+    def _tell(
+        self, queue: PullQueue, offset: int, told: threading.Semaphore,
+        silent: dict[str, UnreachableError],
+    ) -> None:  # fmt: skip
+        """silent: brokers that could not be reached a moment ago, and why: none is dialled again
+        for each of its queues."""
+        broker = queue.queue.broker_name
         taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
@@ -109,13 +120,19 @@ class Commits:
                 queue.committed, queue.taker = offset, taker
             told.release()
 
+        if broker in silent:
+            completed(None, silent[broker])
+            return
         try:
-            replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
+            replica = self._instance.routes.replica_of(broker, Purpose.STATE)
             taker = replica.address if replica.is_master else None
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
+        except UnreachableError as error:
+            silent[broker] = error
+            completed(None, error)
         except Exception as error:  # a hook's, too: the others are told
             completed(None, error)
 

@@ -9,8 +9,8 @@ pull_threshold_for_queue and its kin allow; then `take` goes on with it. A pull 
 again after pull_time_delay_mills_when_exception. Requests are sent without the lock.
 
 Who sends a pull tells ends, does what is due, or polls, in an event loop perhaps: none of them may
-wait. Where a broker has to be found or connected first, a chore does it, one for all the pulls that
-want the broker by then.
+wait. Where a broker has to be found or connected first, a chore does it, one at a time for all the
+pulls that want the broker; what it cannot reach it does not dial again for each of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, RemoteError, RmqError
+from rmq.errors import ClosedError, RemoteError, RmqError, UnreachableError
 
 log = logging.getLogger("rmq.client")
 
@@ -72,7 +72,8 @@ class Puller:
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
         self._total = 0  # messages that lie here
-        self._unsent: dict[str, list[Callable[[], None]]] = {}  # by broker: pulls for a chore
+        # By broker, pulls for a chore: the queue, its life, and where the pull begins.
+        self._unsent: dict[str, list[tuple[PullQueue, int, int]]] = {}
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
         self._troubles = ReadTroubles()
@@ -94,7 +95,7 @@ class Puller:
             self._again(queue, error, self.put)
             return
         with self.news:
-            if queue.life != life or queue.pull_offset is not None:
+            if queue.dropped or queue.life != life or queue.pull_offset is not None:
                 return
             queue.begin(start.offset)
             if start.is_kept:
@@ -157,29 +158,26 @@ class Puller:
             life = queue.life
         broker = queue.wire.broker_name
         if self._instance.routes.is_at_hand(broker, Purpose.READ, queue.wire):
-            self._send(queue, life, offset)
-        else:
-            self._send_later(broker, functools.partial(self._send, queue, life, offset))
-
-    def _send_later(self, broker: str, send: Callable[[], None]) -> None:
+            self._send(queue, life, offset, {})
+            return
         with self.news:
-            unsent = self._unsent.setdefault(broker, [])
-            unsent.append(send)
-            is_first = len(unsent) == 1
-        if is_first:
-            send_all = functools.partial(self._send_all, broker)
-            self._instance.timers.after(0, send_all, chore=True)
+            self._unsent.setdefault(broker, []).append((queue, life, offset))
+        self._instance.timers.soon(self._send_all, broker)
 
     def _send_all(self, broker: str) -> None:
         with self.news:
-            unsent = self._unsent.pop(broker)
-        for send in unsent:  # the first one connects
+            unsent = self._unsent.pop(broker, [])
+        silent: dict[str, UnreachableError] = {}
+        for queue, life, offset in unsent:  # the first one connects
             try:
-                send()
+                self._send(queue, life, offset, silent)
             except BaseException:  # SystemExit of a hook: the others are sent
                 log.exception("a pull from %s", broker)
 
-    def _send(self, queue: PullQueue, life: int, offset: int) -> None:
+    def _send(
+        self, queue: PullQueue, life: int, offset: int, silent: dict[str, UnreachableError]
+    ) -> None:
+        """silent: addresses that could not be reached a moment ago, and why; it may get more."""
         if self.closed or queue.dropped or queue.life != life:
             return  # meanwhile
         given, subscription = self._given, queue.subscription
@@ -197,13 +195,21 @@ class Puller:
         try:
             routes = self._instance.routes
             address = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire).address
+            if address in silent:
+                raise silent[address]
             self._instance.submit(
                 address, RequestCode.LITE_PULL_MESSAGE, fields, b"",
                 given.consumer_timeout_millis_when_suspend,
                 functools.partial(self._pulled, queue, life, offset, address),
             )  # fmt: skip
+        except UnreachableError as error:
+            silent[address] = error
+            self._failed(queue, life, error, address)
         except Exception as error:  # a hook's, too: the queue is asked again
             self._failed(queue, life, error, address)
+        except BaseException as error:  # so it is after this one, which goes on to who sends
+            self._failed(queue, life, RmqError(repr(error)), address)
+            raise
 
     def _pulled(
         self, queue: PullQueue, life: int, asked: int, address: str, reply: Reply | None,

@@ -5,10 +5,13 @@ of the ends that come in them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import shutil
 import socket
 import ssl
+import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,7 +19,9 @@ from support.certificates import Authority
 from support.scripted_cluster import Cluster, port_of, refused, silent, stored
 from support.waiting import HANG_S, until
 
+from cext.client.reply import Reply
 from rmq import Message, RemoteError, UnreachableError, aio
+from rmq.client.connection import tls
 from rmq.codes import RequestCode as Code
 from rmq.format.message import StoredMessage, encode_message
 from rmq.format.remoting import Command
@@ -200,6 +205,12 @@ def pulled(request: Command) -> Command:
     return request.reply(0, None, fields, record)
 
 
+ANSWERS: dict[int, Any] = {
+    Code.QUERY_CONSUMER_OFFSET: lambda request: request.reply(0, None, {"offset": 5}),
+    Code.LITE_PULL_MESSAGE: pulled,
+}
+
+
 def popped(request: Command) -> Command:
     record = encode_message(StoredMessage(topic="t", body=b"7", queue_offset=7))
     fields = {"popTime": 1_000, "invisibleTime": 3_600_000, "reviveQid": 0, "restNum": 0}
@@ -213,10 +224,7 @@ def test_the_loop_turns_while_what_a_poll_sends_waits_for_its_connection(
 
     async def main() -> None:
         with Cluster(silent, context=context) as cluster:
-            cluster.brokers[0].answers |= {
-                Code.QUERY_CONSUMER_OFFSET: lambda request: request.reply(0, None, {"offset": 5}),
-                Code.LITE_PULL_MESSAGE: pulled,
-            }
+            cluster.brokers[0].answers |= ANSWERS
             full = {"pull_threshold_for_queue": 1}
             async with aio_consumer(aio.PullConsumer, cluster, authority, **full) as consumer:
                 await consumer.assign(await consumer.queues("t"))
@@ -234,6 +242,149 @@ def test_the_loop_turns_while_what_a_poll_sends_waits_for_its_connection(
                     assert queue.pulling
                     assert (queue.done, queue.committed) == (6, 5)
                 await until(lambda: not queue.pulling)
+
+    asyncio.run(main())
+
+
+@contextlib.asynccontextmanager
+async def full_consumer(
+    authority: Authority, context: ssl.SSLContext, queues: int, **changes: Any
+) -> AsyncIterator[tuple[Cluster, Any]]:
+    """Of so many queues at one broker: a message of each lies here, and none is pulled before it is
+    taken. Heartbeats make no connections meanwhile."""
+    changes |= {
+        "pull_threshold_for_queue": 1, "heartbeat_broker_interval": 3_600_000,
+        "enable_heartbeat_channel_event_listener": False,
+    }  # fmt: skip
+    with Cluster(silent, context=context, queues=queues) as cluster:
+        cluster.brokers[0].answers |= ANSWERS
+        async with aio_consumer(aio.PullConsumer, cluster, authority, **changes) as consumer:
+            await consumer.assign(await consumer.queues("t"))
+            await until(lambda: len(consumer._client._pulls._full) == queues)
+            yield cluster, consumer
+
+
+class Dials:
+    """Connections by TLS to one port: how many were begun, and how many at once at most."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+        self.begun = self.most = 0
+        self._port = port
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self._dial = tls.dial
+        monkeypatch.setattr(tls, "dial", self)
+
+    def __call__(self, host: str, port: int, parameters: Any) -> int:
+        if port != self._port:
+            return self._dial(host, port, parameters)
+        with self._lock:
+            self.begun += 1
+            self._under_way += 1
+            self.most = max(self.most, self._under_way)
+        try:
+            return self._dial(host, port, parameters)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+
+def test_commits_of_polls_that_wait_for_a_broker_hold_up_no_other_chore(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        async with full_consumer(authority, context, 4) as (cluster, consumer):
+            client = consumer._client
+            with await deafened(cluster, 0, consumer):
+                assert len(await consumer.poll(0)) == 4
+                for _ in range(20):
+                    client._assigned._commit_at = 0.0
+                    assert await consumer.poll(0) == []
+                seen = threading.Event()
+                client.instance.timers.after(0, seen.set, chore=True)
+                await until(seen.is_set)
+                assert {(each.done, each.committed) for each in client._assigned.all()} == {(6, 5)}
+
+    asyncio.run(main())
+
+
+def test_commits_dial_a_broker_that_cannot_be_reached_once_for_all_its_queues(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with full_consumer(authority, context, 4, auto_commit=False) as (cluster, consumer):
+            client, broker = consumer._client, cluster.brokers[0]
+            queues = client._assigned.all()
+            broker.__exit__()
+            await until(lambda: not client.instance.is_linked(broker.address))
+            dials = Dials(monkeypatch, port_of(broker))
+            for each in queues:
+                each.done = 6
+            await asyncio.to_thread(client._commits.soon, queues, wait=True)
+            assert dials.begun == 1
+            cluster.reopen(0, silent)
+            cluster.brokers[0].answers[Code.UPDATE_CONSUMER_OFFSET] = lambda asked: asked.reply()
+            await asyncio.to_thread(client._commits.soon, queues, wait=True)
+            await until(lambda: {each.committed for each in queues} == {6})
+
+    asyncio.run(main())
+
+
+def test_pulls_dial_a_silent_broker_one_at_a_time_and_once_for_all_that_wait(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"auto_commit": False, "pull_time_delay_mills_when_exception": 3_600_000}
+
+    async def main() -> None:
+        async with full_consumer(authority, context, 8, **changes) as (cluster, consumer):
+            queues = consumer._client._assigned.all()
+            with await deafened(cluster, 0, consumer):
+                dials = Dials(monkeypatch, port_of(cluster.brokers[0]))
+                assert len(await consumer.poll(0)) == 8
+                assert all(each.pulling for each in queues)
+                await until(lambda: dials.begun)
+                await turn(20)
+                assert dials.begun == 1
+            await until(lambda: not any(each.pulling for each in queues))
+            assert dials.most == 1
+            assert dials.begun <= 2, "those of the first chore, and those that came meanwhile"
+
+    asyncio.run(main())
+
+
+class Ending:
+    """Raises at the next pull what would end a thread, once it is due."""
+
+    is_due = False
+
+    def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
+        if self.is_due and code == Code.LITE_PULL_MESSAGE:
+            self.is_due = False
+            raise SystemExit(3)
+
+    def after_response(
+        self, address: str, code: int, fields: dict[str, str], reply: Reply | None
+    ) -> None:
+        pass
+
+
+def test_a_queue_is_read_on_whose_pull_a_hook_ends_before_its_connection(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    hook = Ending()
+    changes = {"rpc_hook": hook, "pull_time_delay_mills_when_exception": 10, "auto_commit": False}
+
+    async def main() -> None:
+        async with full_consumer(authority, context, 1, **changes) as (cluster, consumer):
+            broker = cluster.brokers[0]
+            broker.__exit__()
+            await until(lambda: not consumer._client.instance.is_linked(broker.address))
+            hook.is_due = True
+            cluster.reopen(0, silent)
+            cluster.brokers[0].answers |= ANSWERS
+            assert [each.body for each in await consumer.poll(0)] == [b"5"]
+            assert [each.body for each in await consumer.poll(LONG_MS)] == [b"6"]
+            assert not hook.is_due
 
     asyncio.run(main())
 

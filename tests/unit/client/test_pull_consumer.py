@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from rmq import (
 )
 from rmq.base import clock
 from rmq.client.allocation import average_allocation
+from rmq.client.consumer.start_offsets import Start
 from rmq.client.pull import consumer as pull_consumer
 from rmq.codes import RequestCode
 from rmq.format import fastjson
@@ -337,6 +339,103 @@ def test_a_late_commit_of_the_start_says_where_it_began(
             consumer.commit({queue: given})
         consumer._assigned._commit_starts()
         wait_until(lambda: consumer.committed(queue) == kept, still=True)
+
+
+class ToldLock:
+    """The lock of the commits; it tells that somebody asks for it."""
+
+    def __init__(self, consumer: PullConsumer) -> None:
+        self.asked = threading.Event()
+        self.inner = consumer._commits.order
+        consumer._commits.order = self  # type: ignore[assignment]
+
+    def __enter__(self) -> None:
+        self.asked.set()
+        self.inner.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.inner.release()
+
+
+class MemoryStore:
+    """A store of the user's, where the group is at 3; and what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def load(self) -> None:
+        pass
+
+    def read(self, queue: MessageQueue) -> int | None:
+        return 3
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        self.told += offsets.values()
+
+
+def test_a_commit_that_has_waited_says_how_far_the_user_is_by_then(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-commit-waits", 1)
+    send(broker, [Message("pull-commit-waits", f"{i}") for i in range(10)])
+    store = MemoryStore()
+    changes = {"offset_store": store, "auto_commit": False}
+    with consumer_of(broker, "pull-commit-waits", **changes) as consumer:
+        consumer.assign([queue])
+        consumer.seek(queue, 5)
+        order = ToldLock(consumer)
+        with order.inner:
+            committing = threading.Thread(target=consumer.commit)
+            committing.start()
+            assert order.asked.wait(HANG_S)
+            consumer.seek(queue, 9)
+        committing.join()
+        assert store.told == [9]
+
+
+def test_commits_in_time_that_have_waited_leave_the_last_one_to_the_close(
+    broker: RunningBroker,
+) -> None:
+    (queue,) = create(broker, "pull-commit-late", 1)
+    send(broker, [Message("pull-commit-late", f"{i}") for i in range(10)])
+    store = MemoryStore()
+    with consumer_of(broker, "pull-commit-late", offset_store=store) as consumer:
+        consumer.assign([queue])
+        consumer.seek(queue, 5)
+        order = ToldLock(consumer)
+        with order.inner:
+            committing = threading.Thread(target=consumer._assigned._commit_done)
+            committing.start()
+            assert order.asked.wait(HANG_S)
+            consumer._pulls.close()
+        committing.join()
+        assert store.told == []
+    assert store.told == [5]
+
+
+def test_who_gives_up_no_queue_waits_for_no_commit(broker: RunningBroker) -> None:
+    queues = create(broker, "pull-keeps", 2)
+    with consumer_of(broker, "pull-keeps", offset_store=MemoryStore()) as consumer:
+        order = ToldLock(consumer)
+        consumer.subscribe("pull-keeps")
+        wait_until(lambda: consumer.assignment() == queues)
+        consumer.rebalance()
+        assert not order.asked.is_set()
+        consumer.unsubscribe("pull-keeps")
+        assert order.asked.is_set()
+
+
+def test_a_queue_that_is_given_up_while_it_is_asked_begins_nowhere(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-given-up", 1)
+    with consumer_of(broker, "pull-given-up") as consumer:
+        late: list[Callable[[Start, None], object]] = []
+        consumer._pulls.start_offsets.ask = (  # type: ignore[method-assign]
+            lambda wire, completed, first=None: late.append(completed)
+        )
+        consumer.assign([queue])
+        (given_up,) = consumer._assigned.all()
+        consumer.assign([])
+        (tell,) = late
+        tell(Start(7, False), None)
+        assert (given_up.pull_offset, given_up.start) == (None, None)
 
 
 def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
