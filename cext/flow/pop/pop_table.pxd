@@ -97,15 +97,17 @@ cdef struct Pops:
     uint64_t acks_late              # for no check point that is waited for
     uint64_t hurried                # check points revived before their acks were read
 
-# The pair, made when it is not there; NULL when there are too many, or memory is out.
+# The pair, made when it is not there; NULL when there are too many, or memory is out. One that a
+# check point has made beside them is nobody else's until there is room: then it is one as any.
 cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
                           uint32_t group_length) noexcept nogil
 # The same for a check point, however many there are: messages of which none is taken would come to
 # nobody. Of another run of the broker there may be as many as it had. NULL: memory is out.
 cdef PopPair* pair_of_check_point(Pops* pops, Topic* topic, const uint8_t* group,
                                   uint32_t group_length) noexcept nogil
-# Behind the end of a check point: its pair goes, if there are more than PAIRS_MAX and nobody else
-# has it. So there are no more than that and the check points that wait (CHECK_POINTS_MAX).
+# Behind the end of a check point: its pair goes with the last of them, if it was made beside
+# PAIRS_MAX others; no pop has it then. A pair that a pop has obtained stays. So there are no more
+# than that and the check points that wait (CHECK_POINTS_MAX of each revive queue).
 cdef void pair_leave(Pops* pops, NameMap* topics, RemovedList* removed,
                      PopPair* pair) noexcept nogil
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,

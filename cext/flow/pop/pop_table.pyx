@@ -75,13 +75,21 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
                 else NULL)
     check(pair.topic == topic, b"a pair is removed with its topic", topic.name_length,
           group_length)
+    if pair.beside and pops.pairs.live > PAIRS_MAX:
+        return NULL                         # as one that is not there
+    pair.beside = False
     return pair
 
 
 cdef PopPair* pair_of_check_point(Pops* pops, Topic* topic, const uint8_t* group,
                                   uint32_t group_length) noexcept nogil:
     cdef PopPair* pair = pair_find(pops, topic, group, group_length)
-    return pair if pair != NULL else pair_make(pops, topic, group, group_length)
+    cdef bint beside = pops.pairs.live >= PAIRS_MAX
+    if pair == NULL:
+        pair = pair_make(pops, topic, group, group_length)
+        if pair != NULL:
+            pair.beside = beside
+    return pair
 
 
 cdef void unlink_topic(PopPair* pair) noexcept nogil:
@@ -132,8 +140,7 @@ cdef void pair_remove(Pops* pops, NameMap* topics, RemovedList* removed,
 
 cdef void pair_leave(Pops* pops, NameMap* topics, RemovedList* removed,
                      PopPair* pair) noexcept nogil:
-    if (pops.pairs.live > PAIRS_MAX and pair.use.uses == 0 and not pair.use.removed
-            and pair.first == NULL and pair.order_slots == 0 and pair.flight_slots == 0):
+    if pair.beside and pair.use.uses == 0 and not pair.use.removed:
         pair_remove(pops, topics, removed, pair)
 
 

@@ -44,6 +44,7 @@ cdef struct PopPair:
     int32_t waiting
     int32_t special             # of these, notifications and pops of one queue
     int32_t awake               # pops of all queues, woken and not answered yet
+    bint beside                 # its check points' alone: pops have made enough (pop_table.pxd)
     int32_t order_slots         # length of `orders`
     void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
     int32_t flight_slots        # length of `flights`

@@ -2,6 +2,7 @@
 
 import contextlib
 from base64 import b64encode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from support.popping import (
 from support.stored_table import stored_offsets
 from support.waiting import pass_seconds, until
 
+from cext.flow.shard_core import ShardCore
 from rmq.broker.broker import Broker
 from rmq.broker.tables import pop_orders
 from rmq.broker.tasks import pop_recovery
@@ -295,6 +297,19 @@ async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
         assert broker.core.stats()["pop_revived"] == 1
 
 
+def put_pairs(core: ShardCore, topic: bytes, groups: Iterable[bytes]) -> None:
+    """As pops make them."""
+    core.put_topic(topic, 1, 1, 6, 0)
+    block = pop_orders.packed({"o": [0], "popTime": 0})
+    for group in groups:
+        with contextlib.suppress(RmqError):  # there is no such queue, and now there is the pair
+            core.put_pop_order(topic, group, -1, block)
+
+
+def put_many_pairs(core: ShardCore, count: int) -> None:
+    put_pairs(core, b"other", (b"g%d" % number for number in range(count)))
+
+
 @in_loop
 async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since(
     tmp_path: Path,
@@ -305,11 +320,7 @@ async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since
         await fill(client, 1)
         assert len(await pop(client, "g", "t", invisibleTime=60_000)) == 1
     settings, core = open_core(tmp_path)
-    core.put_topic(b"other", 1, 1, 6, 0)
-    block = pop_orders.packed({"o": [0], "popTime": 0})
-    for number in range(PAIRS_MAX):
-        with contextlib.suppress(RmqError):  # there is no such queue, and now there is the pair
-            core.put_pop_order(b"other", b"g%d" % number, -1, block)
+    put_many_pairs(core, PAIRS_MAX)
     async with running(settings, core) as broker, BrokerClient(core.port) as client:
         await until(lambda: core.stats()["pop_revived"] == 1)
         assert [each.body for each in records(broker, RETRY)] == [b"0"]
@@ -317,6 +328,60 @@ async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since
         # Its pair went with its check point: there are no more than there may be.
         reply = await client.call(POP, **pop_fields("g", "t"))
         assert reply.code == ResponseCode.POLLING_FULL
+
+
+@in_loop
+async def test_a_pair_that_a_pop_made_stays_when_a_check_point_of_it_ends_among_too_many(
+    tmp_path: Path,
+) -> None:
+    """One of another group waits then, whose pair is the one too many."""
+    one_ring = {"reviveQueueNum": 1}  # check points end by time
+    async with served(tmp_path, **one_ring) as (_, client):
+        await fill(client, 2)
+        few = {"maxMsgNums": 1, "invisibleTime": 60_000}
+        await ack(client, "h", *await pop(client, "h", "t", **few))
+        assert len(await pop(client, "g", "t", **few)) == 1
+    settings, core = open_core(tmp_path, **one_ring)
+    put_many_pairs(core, PAIRS_MAX - 1)
+    put_pairs(core, b"t", [b"h"])
+    assert core.stats()["pop_pairs"] == PAIRS_MAX
+    async with running(settings, core) as broker, BrokerClient(core.port) as client:
+        await until(lambda: core.stats()["pop_revived"] == 1)
+        assert numbers(await pop(client, "h", "t")) == [1]
+        assert [each.body for each in records(broker, RETRY)] == [b"0"]
+        assert core.stats()["pop_pairs"] == PAIRS_MAX
+
+
+@in_loop
+async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: Path) -> None:
+    """Whoever changes invisible times makes check points of pairs that are not known; a pop in
+    order would keep its pair for ever."""
+    groups = [f"late{number}" for number in range(5)]
+    async with served(tmp_path) as (_, client):
+        await fill(client, 2)
+        long = {"maxMsgNums": 1, "invisibleTime": 3_600_000}
+        some = {group: (await pop(client, group, "t", **long))[0] for group in groups}
+    settings, core = open_core(tmp_path)
+    put_many_pairs(core, PAIRS_MAX)
+
+    def all_came() -> bool:
+        return core.stats()["pop_revived"] == len(groups)
+
+    async with running(settings, core) as broker, BrokerClient(core.port) as client:
+        for group, one in some.items():
+            await change(client, group, one, 5000)
+        # They wait a second; where the machine had no time for it, they are over.
+        await until(lambda: core.stats()["pop_pairs"] > PAIRS_MAX or all_came())
+        for group in groups:
+            reply = await client.call(POP, **pop_fields(group, "t", order="true"))
+            assert reply.code == ResponseCode.POLLING_FULL
+        await until(all_came)
+        reply = await client.call(POP, **pop_fields(groups[0], "t"))
+        assert reply.code == ResponseCode.POLLING_FULL
+        assert core.stats()["pop_pairs"] == PAIRS_MAX
+        assert [len(records(broker, f"%RETRY%{group}_t")) for group in groups] == [1] * 5
+        core.remove_topic(b"other")  # and its pairs: there is room
+        assert len(await pop(client, groups[0], "t", maxMsgNums=1)) == 1
 
 
 # ------------------------------------------------------------------- settings
