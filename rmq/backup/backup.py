@@ -175,7 +175,7 @@ class Backup:
         run = LogCopy(
             log, target / "commitlog", last.segments if last else [],
             [each for each in spare.segments if each.complete] if spare else [],
-            self._progress, completed, persisted_ends(store),
+            self._progress, completed, persisted_ends(store, log),
         )  # fmt: skip
         run.run(self._keep)
         copy.segments = run.segments

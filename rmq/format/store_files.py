@@ -12,8 +12,9 @@ masterFlushedOffset, confirmPhyOffset), zeros, and at 1024 the part of rmq: "rmq
 bytes boot id, copy of physicMsgTimestamp, persisted offset, synced offset, queue count, two
 anchors, CRC-32 of all that.
 
-What a store says of its log's end, in the checkpoint and in queueEnds, is for whoever reads the
-log: Segment(path, persisted_ends(root)).
+What a store says of its log's end, in the checkpoint and in queueEnds, or in its queues where
+Apache's broker has stopped cleanly, is for whoever reads the log: Segment(path,
+persisted_ends(root)).
 
 Example: a segment with a record of 97 bytes at 0, then zeros: scan_segment gives Record(offset=0,
 size=97) and End(offset=97, what="zeros").
@@ -24,8 +25,9 @@ import os
 import re
 import struct
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -279,11 +281,11 @@ def encode_checkpoint(synced_offset: int) -> bytes:
     return (bytes(CHECKPOINT_OWN_AT) + own).ljust(4096, b"\0")
 
 
-def persisted_ends(root: Path) -> frozenset[int]:
+def persisted_ends(root: Path, commit_log: Path | None = None) -> frozenset[int]:
     """Log offsets up to which the store says that all is written: those at which a start may begin
-    (rows S4 and S5 in cext/store/recovery.pxd). A record that ends at one is whole, though it ends
-    in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). To be asked before the log is
-    read: a broker may write both."""
+    (rows S4, S5 and S6 in cext/store/recovery.pxd). A record that ends at one is whole, though it
+    ends in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). To be asked before the
+    log is read: a broker may write both. `commit_log`: where the log is, if not below the store."""
     boot = current_boot_id()
     ends: set[int] = set()
     checkpoint = read_checkpoint(root / "checkpoint")
@@ -291,12 +293,62 @@ def persisted_ends(root: Path) -> frozenset[int]:
         ends.add(checkpoint.synced_offset)
         if checkpoint.boot_id == boot != bytes(16):
             ends.add(checkpoint.persisted_offset)
+    elif not (root / "abort").exists():
+        with suppress(OSError, ProtocolError):
+            ends.add(_clean_end(root / "consumequeue", commit_log or root / "commitlog"))
     for name, is_synced in (("queueEnds", False), ("queueEnds.synced", True)):
         with suppress(OSError, ValueError):
             boot_id, log_offset, _ = decode_head((root / name).read_bytes())
             if is_synced or boot_id == boot != bytes(16):
                 ends.add(log_offset)
     return frozenset(ends)
+
+
+def _clean_end(queues: Path, commit_log: Path) -> int:
+    """Of a store that Apache's broker has stopped cleanly: behind the highest record that a queue
+    names. ProtocolError: it is not there, with its size and checksum."""
+    physical, size = -1, 0
+    for _topic, _queue_id, directory in queue_directories(queues):
+        with suppress(OSError):  # one that cannot be read says nothing here
+            entry = _last_entry(directory)
+            if sum(entry) > physical + size:
+                physical, size = entry
+    segments = [path for path in numbered_files(commit_log)[0] if int(path.name) <= physical]
+    if not segments:
+        raise ProtocolError("no segment")
+    with closing(Segment(segments[-1])) as segment:
+        found = record_at(segment.data, physical - segment.start, physical)
+    if isinstance(found, Blank) or found.size != size:
+        raise ProtocolError(f"{found.size} bytes, a queue says {size}")
+    return physical + size
+
+
+def _last_entry(directory: Path) -> tuple[int, int]:
+    """Log offset and size of a queue's last record; (-1, 0): its files do not say."""
+    for path in reversed(numbered_files(directory)[0]):
+        if path.stat().st_size < QUEUE_ENTRY_BYTES:
+            continue  # a crash while it was made
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            used = _used_entries(data)
+            if used > 0:
+                at = (used - 1) * QUEUE_ENTRY_BYTES
+                physical, size, _code = QUEUE_ENTRY.unpack_from(data, at)
+                return (-1, 0) if (physical, size) == BLANK_ENTRY[:2] else (physical, size)
+    return -1, 0
+
+
+def _used_entries(data: mmap.mmap) -> int:
+    """How many are before the first that is none. Found by halves: most of a file is zeros, and
+    there may be many thousand queues."""
+
+    def is_none(index: int) -> bool:
+        physical, size, _code = QUEUE_ENTRY.unpack_from(data, index * QUEUE_ENTRY_BYTES)
+        return bool(physical < 0 or size <= 0)
+
+    return bisect_left(range(len(data) // QUEUE_ENTRY_BYTES), True, key=is_none)
 
 
 def current_boot_id() -> bytes:

@@ -170,7 +170,7 @@ class Checker:
         while files and files[-1].stat().st_size == 0:
             self.report.notes.append(f"empty last segment: {files.pop()}")
         self.segment_bytes = next(filter(None, (path.stat().st_size for path in files)), 0)
-        persisted = persisted_ends(self.root)
+        persisted = persisted_ends(self.root, self.log_directory)
         for path in files:
             segment = Segment(path, persisted)
             if segment.size != self.segment_bytes:

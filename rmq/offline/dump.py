@@ -49,7 +49,8 @@ def time_text(milliseconds: int) -> str:
 
 
 def dump_log(path: Path, start: int, bodies: bool) -> Iterator[dict[str, Any]]:
-    segment = Segment(path, persisted_ends(path.absolute().parents[1]))
+    log = path.absolute().parent
+    segment = Segment(path, persisted_ends(log.parent, log))
     for found in scan_segment(segment):
         if found.offset < start and isinstance(found, Record):
             continue

@@ -1,7 +1,7 @@
 """Where a log ends, and what of it is damage, is said twice: by a start of the broker (LogScan of
 cext/store/log) and in plain Python (rmq/format/store_files.py), for the checker and for backups.
-Both find the same in logs that a crash or a disk has been at. What checkpoint and queueEnds say of
-the end is read twice, too, and counts the same.
+Both find the same in logs that a crash or a disk has been at. What checkpoint, queueEnds and queues
+say of the end is read twice, too, and counts the same.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.store_image import SEGMENT, Placed, StoreImage, open_store
+from support.store_image import PER_FILE, SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.segment_scan import scan_segment
 from rmq.format.store_files import Segment, encode_checkpoint, persisted_ends
-from rmq.offline.checker import Checker
+from rmq.offline.checker import Checker, check_store
 
 IN_ZERO = b"A\x01\x00"
 OTHER_BOOT = bytes(range(16))
@@ -79,9 +79,9 @@ def of_backup(image: StoreImage) -> Found:
     return end, damaged
 
 
-def of_start(image: StoreImage) -> Found:
-    """Reads all of the log, as no queue is there. It writes what is said of the end anew."""
-    log, _queues, report = open_store(image.root)
+def of_start(image: StoreImage, clean: bool = False) -> Found:
+    """Reads all of the log where no queue is there. It writes what is said of the end anew."""
+    log, _queues, report = open_store(image.root, clean)
     log.close()
     assert report["records_scanned"] > 0
     return report["log_end"], [(d["log_offset"], d["length"]) for d in report["damages"]]
@@ -144,4 +144,36 @@ def test_the_last_record_may_end_in_zeros_where_the_store_says_that_it_has_it(
     image.write_log()
     mark(image, len(image.records))
     found = of_checker(image), of_backup(image), of_start(image)
+    assert found == (((image.end if is_said else last.offset), []),) * 3
+
+
+def grow_last_entry(image: StoreImage, last: Placed) -> None:
+    """Its queue says one byte more than the record has."""
+    number, index = divmod(last.queue_offset, PER_FILE)
+    directory = image.queue_directory / last.topic.decode() / str(last.queue_id)
+    with (directory / f"{number * PER_FILE * 20:020d}").open("r+b") as file:
+        file.seek(index * 20 + 8)
+        file.write((len(last.data) + 1).to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize("case", ["apache alone", "rmq before", "killed", "body", "size"])
+def test_the_last_record_may_end_in_zeros_where_a_queue_of_a_cleanly_stopped_store_names_it(
+    tmp_path: Path, case: str
+) -> None:
+    """Apache's broker wrote the store last."""
+    image = StoreImage(tmp_path).add_many(400)
+    last = image.add(b"topic-0", 0, b"body", IN_ZERO)
+    image.write_log().write_queues()
+    if case == "rmq before":
+        image.write_ends(390)
+    elif case == "killed":
+        (image.root / "abort").touch()
+    elif case == "body":
+        image.patch_log(last.offset + 88, b"X")
+    elif case == "size":
+        grow_last_entry(image, last)
+    is_said = case in ("apache alone", "rmq before")
+    if is_said:
+        assert check_store(image.root).problems == []
+    found = of_checker(image), of_backup(image), of_start(image, clean=case != "killed")
     assert found == (((image.end if is_said else last.offset), []),) * 3

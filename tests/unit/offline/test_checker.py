@@ -144,6 +144,19 @@ def test_a_missing_queue_file_in_between_is_named(tmp_path):
     assert (problems[0].file, problems[0].what) == (str(files[2]), "file is missing")
 
 
+def test_a_last_record_that_ends_in_zeros_is_one_where_a_queue_of_apaches_names_it(tmp_path):
+    """Of a store that was stopped cleanly, and whose log is elsewhere."""
+    image = StoreImage(tmp_path / "store").add_many(600)
+    image.add(b"topic-0", 0, b"body", b"A\x01\x00")
+    image.write_log().write_queues()
+    log = image.log_directory.rename(tmp_path / "log")
+    report = check_store(image.root, log)
+    assert report.problems == []
+    assert report.counts["records"] == 601
+    (image.root / "abort").touch()
+    assert check_store(image.root, log).counts["records"] == 600
+
+
 def test_a_lost_end_of_an_earlier_segment_is_damage(whole):
     first = next(r for r in whole.records if r.offset > SEGMENT - 3000)
     whole.patch_log(first.offset, bytes(SEGMENT - first.offset))
