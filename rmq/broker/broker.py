@@ -44,7 +44,7 @@ from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.replication import Replication
-from rmq.broker.replication.role import is_controlled, is_slave
+from rmq.broker.replication.role import is_controlled
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.counter_history import (
@@ -154,9 +154,7 @@ class Broker:
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
-        self.delays = DelayLevels(
-            settings, core, self.topics, config, is_slave(settings) or is_controlled(settings)
-        )
+        self.delays = DelayLevels(settings, core, self.topics, config)
         self.transactions = Transactions(self)
         self.moved_halves = MovedHalves(self)
         self.index_queries = IndexQueries(core)

@@ -4,6 +4,8 @@
                                        messages, waits and delivers (cext/flow/delay/schedule.pxd)
     config/delayOffset.json            {"dataVersion":{..},"offsetTable":{"3":17}}
                                        level -> offset of the first message not delivered
+                                       "rmqCopy":true: all of them are as a master said; RocketMQ
+                                       ignores the member and drops it
 
 The file is written every 10 s, with the offsets of a moment whose deliveries are on the disk by
 then: what was delivered since is delivered once more after a crash, and nothing is lost. Files and
@@ -33,6 +35,8 @@ from rmq.limits import TOPIC_QUEUES_MAX
 
 log = logging.getLogger("rmq.broker.delay_levels")
 
+COPY = "rmqCopy"
+
 HOST_FLAGS = BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG  # the store sets them itself
 
 
@@ -53,18 +57,18 @@ class DelayLevels:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path,
-        is_copy: bool = False,
-    ) -> None:  # fmt: skip
-        """is_copy: the file's offsets may be those of a master."""
+        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path
+    ) -> None:
         self._core = core
         self._topics = topics
         self._file = offset_file(config_directory)
-        self._is_copy = is_copy
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
-        self._saved: list[int] = []  # what the file says
-        self._waiting: tuple[list[int], int] | None = None  # offsets, log end they need on disk
+        self._saved: tuple[list[int], bool] = [], False  # what the file says; is it a copy?
+        # As a master said; the core's are others once this broker has delivered.
+        self._copied: list[int] | None = None
+        # The same, and the log end that it needs on disk.
+        self._waiting: tuple[tuple[list[int], bool], int] | None = None
         self._saving = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -75,6 +79,7 @@ class DelayLevels:
         content = self._file.load() or {}
         self._version = DataVersion.of(content.get("dataVersion"))
         table = {str(key): value for key, value in (content.get("offsetTable") or {}).items()}
+        is_copy = content.get(COPY) is True
         offsets = []
         for level in range(1, len(self._delays_ms) + 1):
             offset = table.get(str(level), 0)
@@ -82,7 +87,7 @@ class DelayLevels:
             if not isinstance(offset, int) or not minimum <= offset <= maximum:
                 # A master's offsets come before the log that they speak of, and may speak of more
                 # than a log that begins later: nothing is lost then.
-                is_wrong = not self._is_copy or not isinstance(offset, int) or offset < 0
+                is_wrong = not is_copy or not isinstance(offset, int) or offset < 0
                 log.log(logging.ERROR if is_wrong else logging.INFO,
                         "%s: offset %.50r of level %d is not within %d to %d",
                         self._file.path, offset, level, minimum, maximum)  # fmt: skip
@@ -90,7 +95,8 @@ class DelayLevels:
             offsets.append(offset)
             if maximum > offset:
                 log.info("delay level %d: %d messages waiting", level, maximum - offset)
-        self._saved = offsets
+        self._saved = list(offsets), is_copy
+        self._copied = list(offsets) if is_copy else None
         self._core.set_delay_levels(self._delays_ms, offsets)
 
     def copy(self, table: Mapping[Any, Any]) -> None:
@@ -101,6 +107,7 @@ class DelayLevels:
             number = int(level) if str(level).isdecimal() else 0
             if 1 <= number <= len(offsets) and isinstance(offset, int) and 0 <= offset < 2**63:
                 offsets[number - 1] = offset
+        self._copied = list(offsets)
         self._core.set_delay_levels(self._delays_ms, offsets)
 
     def offsets(self) -> list[int]:
@@ -127,11 +134,12 @@ class DelayLevels:
         """Writes delayOffset.json when offsets have moved and their deliveries are on the disk."""
         if self._waiting is None:
             offsets, end = self._core.delay_offsets()
-            if offsets == self._saved:
+            now = offsets, offsets == self._copied
+            if now == self._saved:
                 return
-            self._waiting = offsets, end
+            self._waiting = now, end
         if self._core.log_range()[2] >= self._waiting[1]:
-            await self._write(self._waiting[0])
+            await self._write(*self._waiting[0])
             self._waiting = None
 
     async def stop(self) -> None:
@@ -140,19 +148,21 @@ class DelayLevels:
         for task in self._tasks.values():
             task.cancel()
         offsets, end = self._core.delay_offsets(1)
-        if offsets != self._saved:
+        now = offsets, offsets == self._copied
+        if now != self._saved:
             await asyncio.to_thread(self._core.sync_log, end)
-            await self._write(offsets)
+            await self._write(*now)
         await asyncio.to_thread(self._file.settle)
 
-    async def _write(self, offsets: list[int]) -> None:
+    async def _write(self, offsets: list[int], is_copy: bool) -> None:
         async with self._saving:
             self._version.advance()
-            await asyncio.to_thread(self._file.save, self.members(offsets))
-            self._saved = offsets
+            members = self.members(offsets) | ({COPY: True} if is_copy else {})
+            await asyncio.to_thread(self._file.save, members)
+            self._saved = offsets, is_copy
 
     def members(self, offsets: list[int]) -> dict[str, object]:
-        """The content of delayOffset.json."""
+        """The content of delayOffset.json, as RocketMQ has it."""
         return {
             "dataVersion": self._version.members(),
             "offsetTable": {str(level): offset for level, offset in enumerate(offsets, 1)},

@@ -165,15 +165,17 @@ def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: objec
 
 
 @pytest.mark.parametrize(
-    ("is_slave", "said", "level"),
+    ("is_copy", "said", "level"),
     [(False, 5, logging.ERROR), (False, 0, logging.ERROR),
      (True, 5, logging.INFO), (True, 0, logging.INFO), (True, -1, logging.ERROR)],
 )  # fmt: skip
+@pytest.mark.parametrize("is_slave", [False, True])
 def test_a_slave_that_copied_more_than_its_log_has_has_lost_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_slave: bool, said: int, level: int
-) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_slave: bool, is_copy: bool, said: int,
+    level: int,
+) -> None:  # fmt: skip
     """Its master had delivered what its log did not have yet when it was stopped; or its log
-    begins later."""
+    begins later. What a broker delivered itself is another matter, whatever it is by now."""
 
     @in_loop
     async def run() -> None:
@@ -183,7 +185,7 @@ def test_a_slave_that_copied_more_than_its_log_has_has_lost_nothing(
         core.queue_minimum[SCHEDULE, 0] = 1
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "delayOffset.json").write_text(
-            json.dumps({"offsetTable": {"1": said}})
+            json.dumps({"offsetTable": {"1": said}} | ({"rmqCopy": True} if is_copy else {}))
         )
         settings: dict[str, object] = {"messageDelayLevel": "1s"}
         if is_slave:
@@ -195,6 +197,32 @@ def test_a_slave_that_copied_more_than_its_log_has_has_lost_nothing(
 
     run()
     assert [each.levelno for each in caplog.records if "is not within" in each.message] == [level]
+
+
+@in_loop
+async def test_the_file_says_whether_its_offsets_are_a_masters(tmp_path: Path) -> None:
+    def file() -> tuple[object, bool]:
+        content = json.loads((tmp_path / "config" / "delayOffset.json").read_bytes())
+        return content["offsetTable"], content.get("rmqCopy", False)
+
+    core, levels = FakeCore(), {"messageDelayLevel": "1s 1h"}
+    for _ in range(3):
+        core.store(SCHEDULE.decode(), 0)
+    async with control(tmp_path, core, **levels) as broker:
+        broker.delays.copy({"1": 0, "2": 0})  # what it had itself
+        await broker.delays.save()
+        assert file() == ({"1": 0, "2": 0}, True)
+        broker.delays.copy({"1": 1})
+        assert "rmqCopy" not in broker.delays.content()
+    assert file() == ({"1": 1, "2": 0}, True)
+    async with control(tmp_path, core, **levels) as broker:
+        await broker.delays.save()
+        assert file() == ({"1": 1, "2": 0}, True)
+        core.delivered_to = [2, 0]  # it is master now, and delivers
+        await broker.delays.save()
+        assert file() == ({"1": 2, "2": 0}, False)
+        broker.delays.copy({"1": 3})
+    assert file() == ({"1": 3, "2": 0}, True)
 
 
 @in_loop
