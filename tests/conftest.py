@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from support import rate_limits
+from support import rate_limits, volume
 from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
 from support.left_threads import left_since, running
@@ -27,8 +27,7 @@ from rmq.client.parameters.consumer import (
 from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
 from shards.command_client import CommandClient
 
-# How long an example takes says how busy the machine is, and nothing of the code.
-settings.register_profile("rmq", deadline=None)
+settings.register_profile("rmq", volume.profile())
 settings.load_profile("rmq")
 
 
@@ -84,6 +83,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record-durations", action="store_true", help="what support/scheduler.py goes by"
     )
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
+
+
+def pytest_report_header() -> str:
+    return f"RMQ_FIRST_SEED={volume.FIRST_SEED}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,8 +5,8 @@ right or hostile; bodies are made-up JSON with the members handlers look for. Th
 one reply (or the frame given back), and no handler failed in a way it did not mean to; those would
 be answered with the name of a Python exception.
 
-4,000 requests, 10,000 in `make test-slow`; RMQ_FUZZ_REQUESTS asks for more. The
-seed is in the name of the test.
+4,000 requests, 10,000 in `make test-slow`; RMQ_FUZZ_REQUESTS asks for more. The seed is in the name
+of the test (support/volume.py).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
-from support.volume import volume
+from support.volume import seeds, volume
 from support.waiting import HANG_S
 
 from rmq.broker.requests import consumer_diagnosis
@@ -151,7 +151,7 @@ async def put_all(seed: int, directory: Path) -> None:
             )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(max(1, REQUESTS // AT_ONCE)))
+@pytest.mark.parametrize("seed", seeds(max(1, REQUESTS // AT_ONCE)))
 def test_any_request_gets_one_answer(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
 from support.sync_stage import THREE, Link, Stage
-from support.volume import volume
+from support.volume import seeds, volume
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
 from rmq.broker.replication.sync_state import LOST_MS, SyncState
@@ -138,7 +138,7 @@ class Walk:
 
 @pytest.mark.parametrize("is_apache", [False, True])
 @pytest.mark.parametrize("least", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(0, volume(10, 40), 10))
+@pytest.mark.parametrize("seed", seeds(volume(10, 40))[::10])
 @in_loop
 async def test_whatever_happens_the_set_becomes_what_it_should_be(
     clock: DrivenClock, seed: int, least: int, is_apache: bool

@@ -25,7 +25,7 @@ from support.live_broker import live_broker, open_core, records
 from support.name_server import in_loop
 from support.popping import ACK, ack, ack_fields, now_ms, pop
 from support.shard import Shard, send
-from support.volume import volume
+from support.volume import seeds, volume
 from support.waiting import pass_seconds, until
 
 from cext.store.truncation import begin_truncation, wanted_truncation
@@ -152,7 +152,7 @@ async def until_delivered(one: Follower, clock: DrivenClock, waited: set[bytes])
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(volume(2, 4)))
+@pytest.mark.parametrize("seed", seeds(volume(2, 4)))
 @in_loop
 async def test_a_log_that_was_cut_is_one_that_never_had_the_rest(
     tmp_path: Path, leader: tuple[Path, bytes], clock: DrivenClock, seed: int
@@ -211,14 +211,16 @@ async def another_tail(directory: Path, leader: Path, log: bytes) -> bytes:
     return log_of(directory, end)
 
 
-@pytest.mark.parametrize("seed", range(volume(2, 3)))
+@pytest.mark.parametrize("seed", seeds(volume(2, 3)))
 @in_loop
 async def test_nothing_that_is_left_is_lost(
     tmp_path: Path, leader: tuple[Path, bytes], clock: DrivenClock, seed: int
 ) -> None:
     """The leader itself is cut, whose files say that everything is delivered and passed on."""
     store, log = leader
-    cut = random.Random(seed + 40).choice(records_of(log)[1:-1])
+    first_ack = log.index(b'"ao":')
+    behind = [start for start in records_of(log)[1:-1] if start > first_ack]
+    cut = random.Random(seed + 40).choice(behind)
     one = await follower(store, **SETTINGS)
     await one.truncate(cut)
     halves = one.core.open_halves(0, 1000)[2]
