@@ -122,6 +122,7 @@ def test_the_compiled_core_takes_the_types_that_are_said() -> None:
 
 
 def test_the_compiled_core_has_the_properties() -> None:
+    assert PROPERTIES
     for name in PROPERTIES:
         assert inspect.isdatadescriptor(getattr(ShardCore, name)), name
 
