@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.case import case
 from support.rights import CLUSTER, REQUESTS, WITH_BODY
 
 from rmq.auth.accounts import Accounts
@@ -66,7 +67,8 @@ def test_no_row_is_without_an_expectation() -> None:
 
 def test_what_a_request_wants() -> None:
     for code, fields, expected in REQUESTS:
-        assert asked(code, **fields) == expected, (code, fields)
+        with case((code, fields)):
+            assert asked(code, **fields) == expected
 
 
 @pytest.mark.parametrize("code", sorted(OF_SERVERS))
