@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.faults import Faults
-from support.journal import Journal, Load
+from support.journal import Journal, Load, Place
 from support.waiting import until
 
 from rmq.format.remoting import Command
@@ -63,8 +63,10 @@ def refusals(journal: Journal) -> list[Command]:
     ]
 
 
-def serves_everything_after_a_restart(directory: Path, journal: Journal) -> None:
-    with broker_process(directory, SMALL_FILES) as broker:
+def serves_everything_after_a_restart(
+    directory: Path, journal: Journal, options: Sequence[str] = SMALL_FILES
+) -> None:
+    with broker_process(directory, options) as broker:
         asyncio.run(journal.check(broker.port, whole=True))
         acked = len(journal.acked)
         load(broker, journal, 100, lambda: len(journal.acked) > acked + 50)
@@ -248,12 +250,21 @@ async def wait_in_log(broker: BrokerProcess, text: str) -> None:
 def test_queue_files_that_cannot_be_written_cost_no_message(
     tmp_path: Path, faults: Faults, end: str
 ) -> None:
+    """Nor where a queue goes on to its next file meanwhile."""
     journal = Journal()
-    with broker_process(tmp_path, SMALL_FILES, faults.environment()) as broker:
+    entries = 100  # of a file
+    options = [*SMALL_FILES, "--set", f"mappedFileSizeConsumeQueue={20 * entries}"]
+    with broker_process(tmp_path, options, faults.environment()) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
         faults.fail("pwrite", errno.EIO, path="/consumequeue/")
         acked = len(journal.acked)
-        load(broker, journal, 2, lambda: len(journal.acked) > acked + 400 and faults.hits(0) > 0)
+        last = max(place.offset for place in journal.acked if place.topic == "load-c")
+        behind = Place("load-c", 0, last + entries)
+        load(
+            broker, journal, 2,
+            lambda: len(journal.acked) > acked + 400 and behind in journal.acked
+            and faults.hits(0) > 0,
+        )  # fmt: skip
         assert not refusals(journal)
         reason = os.strerror(errno.EIO)
         asyncio.run(wait_in_log(broker, f"{broker.store}/consumequeue cannot be written: {reason}"))
@@ -265,7 +276,8 @@ def test_queue_files_that_cannot_be_written_cost_no_message(
             asyncio.run(wait_in_log(broker, "consume queue files are written again"))
             assert broker.stop() == 0
             assert not check_store(broker.store, strict=True).problems
-    serves_everything_after_a_restart(tmp_path, journal)
+    serves_everything_after_a_restart(tmp_path, journal, options)
+    assert len(list((tmp_path / "store/consumequeue/load-c/0").iterdir())) > 1
 
 
 def test_a_config_file_that_cannot_be_saved_is_named_to_the_client_and_kept_whole(
