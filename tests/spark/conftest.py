@@ -20,11 +20,14 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    # Java that is made of each plan, and compiled, is for more rows than these tests have.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
+}
+# Java that is made of each plan, and compiled, is for more rows than these tests have. Programs of
+# the pages run with it, as their readers' do.
+PLANS_AS_THEY_ARE = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
@@ -75,6 +78,7 @@ def spark(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             master="local[2]",
             settings={
                 **SETTINGS,
+                **PLANS_AS_THEY_ARE,
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
                 "spark.sql.python.filterPushdown.enabled": "true",
             },

@@ -34,6 +34,8 @@ def test_the_programs_of_the_pages_run_as_they_stand(
 ) -> None:
     programs = "\n".join(program for page in pages for program in blocks_of(page, "py"))
     assert programs.count("SparkSession.builder.getOrCreate()") == len(pages)
+    defaults = (Path(spark_defaults["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
+    assert "codegen" not in defaults, "plans are to run as a reader's do"
     # As when the environment is activated; nothing that other tests have set.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items()
