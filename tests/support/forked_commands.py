@@ -32,9 +32,15 @@ OURS = [sys.executable, "-m", "rmq"]
 
 
 def run_rmq(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """It has nothing to read."""
+    """It has nothing to read. One that takes too long is killed: subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        code = start_rmq(words, stdout=out, stderr=err, cwd=cwd).wait(HANG_S)
+        process = start_rmq(words, stdout=out, stderr=err, cwd=cwd)
+        try:
+            code = process.wait(HANG_S)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(words, code, out.read(), err.read())

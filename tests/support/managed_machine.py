@@ -11,14 +11,13 @@ Ports stay the same over all starts.
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import time
 from pathlib import Path
 
+import msgspec
 from support import shard_forks
 from support.broker_process import PATIENT
-from support.machine import is_shard
 from support.rmq_process import AnyProcess, start_rmq
 from support.stopping import signal_process
 from support.waiting import HANG_S
@@ -28,6 +27,7 @@ from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply
+from shards.shard import PidFile, start_ticks
 
 RESTART_S = 0.2
 
@@ -55,7 +55,7 @@ class ManagedMachine:
         }  # fmt: skip
         self.processes: dict[str, AnyProcess] = {}
         self.restarts = dict.fromkeys(self.commands, 0)
-        self.seen: set[int] = set()  # processes of shards
+        self.seen: set[tuple[int, int]] = set()  # shards: their pids, and when they were started
         self._keeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -84,8 +84,10 @@ class ManagedMachine:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        for pid in [*self.seen, *(self.pid(f"shard-{i}") for i in range(len(self.ports)))]:
-            if is_shard(pid):
+        for index in range(len(self.ports)):
+            self.pid(f"shard-{index}")
+        for pid, ticks in self.seen:
+            if start_ticks(pid) == ticks:
                 signal_process(pid, signal.SIGKILL)
 
     def log(self) -> str:
@@ -94,18 +96,20 @@ class ManagedMachine:
     # ---- processes
 
     def pid(self, name: str) -> int:
-        """0: it does not run. Shards are found without their supervisor."""
+        """0: it does not run. Shards are found without their supervisor; the number of one that has
+        ended may be another process's, a shard of another test, too."""
         process = self.processes.get(name)
         if process is not None:
             return process.pid if process.poll() is None else 0
         try:
-            pid = int(json.loads((self.store / "bus" / f"{name}.pid").read_text())["pid"])
-        except (OSError, ValueError, KeyError):
+            text = (self.store / "bus" / f"{name}.pid").read_bytes()
+            found = msgspec.json.decode(text, type=PidFile)
+        except (OSError, msgspec.DecodeError):
             return 0
-        if not is_shard(pid):
+        if start_ticks(found.pid) != found.ticks:
             return 0
-        self.seen.add(pid)
-        return pid
+        self.seen.add((found.pid, found.ticks))
+        return found.pid
 
     def signal(self, name: str, number: int) -> int:
         """The process that was hit; 0 when it was gone already."""

@@ -1,0 +1,72 @@
+"""What tests start ends with them, and nothing else does: commands that take too long, shards of a
+machine that is started again and again (support/forked_commands.py, managed_machine.py).
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from support import forked_commands
+from support.forked_commands import run_rmq
+from support.machine import is_shard
+from support.managed_machine import ManagedMachine
+from support.rmq_process import AnyProcess, start_rmq
+from support.waiting import HANG_S
+
+from shards.shard import PidFile, start_ticks
+
+
+def test_a_command_that_takes_too_long_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[AnyProcess] = []
+
+    def start(*given: Any, **more: Any) -> AnyProcess:
+        started.append(start_rmq(*given, **more))
+        return started[-1]
+
+    monkeypatch.setattr(forked_commands, "start_rmq", start)
+    monkeypatch.setattr(forked_commands, "HANG_S", 0.0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_rmq("namesrv", "--port", 0, cwd=tmp_path)
+    assert started[0].poll() == -signal.SIGKILL
+
+
+@pytest.fixture
+def shard() -> Iterator[subprocess.Popen[bytes]]:
+    """By its command line."""
+    words = ["sh", "-c", "read line", "shards.shard_process"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert is_shard(process.pid)
+        yield process
+        process.kill()
+
+
+def test_a_shard_of_another_machine_is_left_alone(
+    tmp_path: Path, shard: subprocess.Popen[bytes]
+) -> None:
+    """It has the number of one that has ended."""
+    machine = ManagedMachine(tmp_path)
+    bus = machine.store / "bus"
+    bus.mkdir(parents=True)
+    ticks = start_ticks(shard.pid)
+    assert ticks is not None
+
+    def note(started: int) -> None:
+        content = msgspec.json.encode(PidFile(shard.pid, started, "d"))
+        (bus / "shard-0.pid").write_bytes(content)
+
+    note(ticks - 1)
+    assert machine.pid("shard-0") == 0
+    machine.end()
+    assert shard.poll() is None
+    note(ticks)
+    assert machine.pid("shard-0") == shard.pid
+    machine.end()
+    assert shard.wait(HANG_S) == -signal.SIGKILL
