@@ -1,8 +1,8 @@
 """Case: one of many in a loop, named when it raises, as by pytest where each is a test.
 
-    for code in CODES:
-        with case(code):
-            assert answer(code) == 0
+for code in CODES:
+    with case(code):
+        assert answer(code) == 0
 """
 
 from __future__ import annotations
