@@ -26,6 +26,7 @@ class Loss(NamedTuple):
     begin: int
     fault: int
     end: int
+    hides_resets: bool
 
 
 def check_group_offsets(messages: Messages, findings: Findings) -> None:
@@ -42,7 +43,8 @@ def losses_of(faults: list[Fault]) -> list[Loss]:
     for fault in faults:
         if fault.loses_ms and not fault.ends:
             end = ends_at(faults, fault) + fault.after_ms * MS
-            found.append(Loss(fault.at - fault.loses_ms * MS, fault.at, end))
+            begin = fault.at - fault.loses_ms * MS
+            found.append(Loss(begin, fault.at, end, fault.hides_resets))
     return found
 
 
@@ -107,13 +109,21 @@ class _Sweep:
         if read.offset != ELSEWHERE and self.known.get(read.offset, 1 << 62) > read.at:
             text = f"{self.place}: nobody put it at {read.offset}"
             self.findings.violation("offset-unknown", text, read)
-        floor = self.floors[-1] if self.floors else None
+        shown = [each for each in self.floors if not self._is_hidden(each)]
+        if len(shown) < len(self.floors):
+            self.findings.counts["reads that need not show a reset"] += 1
+        floor = shown[-1] if shown else None
         if floor is None or read.offset >= floor.offset:
             return
         if any(self._lowers(each, floor, read) for each in self.steps):
             return
         text = f"{self.place}: {floor.offset} was committed, {read.offset} is read"
         self.findings.violation("offset-fell", text, floor, read)
+
+    def _is_hidden(self, step: Step) -> bool:
+        return isinstance(step, Reset) and any(
+            each.hides_resets and each.begin <= step.at for each in self.open
+        )
 
     def _lowers(self, step: Step, floor: Step, read: OffsetRead) -> bool:
         """Whether it may have put the offset where it was read."""

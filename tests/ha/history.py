@@ -146,14 +146,16 @@ class Drained(Event, tag="drained"):
 class Fault(Event, tag="fault"):
     """What a nemesis did, from `at` until its end. `loses_ms`: offsets that were committed less
     than that before, or until `after_ms` behind its end, may fall by it, as docs/promises.md and
-    docs/operations.md have it. `fences_ms`: nobody grants a lease meanwhile, so what is sent more
-    than that after its begin is not acknowledged before its end."""
+    docs/operations.md have it. `hides_resets`: who answers meanwhile may not have heard of a reset
+    of that time, which is there again behind it. `fences_ms`: nobody grants a lease meanwhile, so
+    what is sent more than that after its begin is not acknowledged before its end."""
 
     name: str
     target: str = ""
     ends: bool = False
     loses_ms: int = 0
     after_ms: int = 0
+    hides_resets: bool = False
     fences_ms: int = 0
 
 

@@ -31,20 +31,23 @@ RETURN_MS = 35_000  # until clients have gone back to the master: they try it ag
 @contextlib.contextmanager
 def noted(
     history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0,
-    fences_ms: int = 0,
+    hides_resets: bool = False, fences_ms: int = 0,
 ) -> Iterator[None]:  # fmt: skip
     history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms,
-                      fences_ms=fences_ms))  # fmt: skip
+                      hides_resets=hides_resets, fences_ms=fences_ms))  # fmt: skip
     try:
         yield
     finally:
         history.add(Fault(name=name, target=target, ends=True))
 
 
-def taken_over(cluster: Cluster) -> tuple[int, int]:
+def taken_over(cluster: Cluster) -> tuple[int, int, bool]:
     """What is not kept of commits where others answer for a master that is gone: the next one has
-    them as of a moment before, and a slave's are overruled when the master is back."""
-    return (LOSES_MS + cluster.copies_ms, RETURN_MS) if cluster.has_replicas else (0, 0)
+    them as of a moment before, and a slave's are overruled when the master is back. Of a reset a
+    slave that asks in its own time may know nothing meanwhile."""
+    if not cluster.has_replicas:
+        return 0, 0, False
+    return LOSES_MS + cluster.copies_ms, RETURN_MS, not cluster.is_told_of_changes
 
 
 def kill(node: Node, history: Writer) -> None:

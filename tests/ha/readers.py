@@ -14,6 +14,8 @@ from tests.ha.group_offsets import Loss, losses_of
 from tests.ha.history import Assigned, Delivered, Reset, Stored
 from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
 
+AHEAD_NS = 1_000_000_000  # what was pulled before a reset may come so much behind its answer
+
 
 def check_readers(messages: Messages, findings: Findings) -> None:
     _check_undelivered(messages, findings)
@@ -59,8 +61,10 @@ def _check_reader_order(
     place: GroupQueue, steps: list[Delivered | Assigned | Reset], losses: list[Loss],
     findings: Findings,
 ) -> None:  # fmt: skip
-    """Of each process that pulls: offsets rise; after it was assigned the queue, from there on."""
+    """Of each process that pulls: offsets rise; after it was assigned the queue, from there on. A
+    reset sends it back once, also where it was given what it had pulled ahead since."""
     last: dict[str, Delivered | Assigned] = {}
+    followed: dict[str, int] = {}  # when a reader went back by a reset
     resets = sorted((e for e in steps if isinstance(e, Reset)), key=lambda each: each.at)
     for event in steps:
         if isinstance(event, Assigned):
@@ -71,15 +75,22 @@ def _check_reader_order(
             if before is None:
                 continue
             low = before.offset if isinstance(before, Assigned) else before.offset + 1
-            if event.offset < low and not (
-                _reset_between(resets, before.at, event.at) or _repeated(resets, losses, event)
-            ):
+            if event.offset >= low:
+                continue
+            since = max(before.at - AHEAD_NS, followed.get(event.process, 0))
+            if _reset_between(resets, before.at, event.at) or _reset_to(resets, since, event):
+                followed[event.process] = event.at
+            elif not _repeated(resets, losses, event):
                 text = f"{place}: {event.process} was at {before.offset}, was given {event.offset}"
                 findings.violation("reader-order", text, before, event)
 
 
 def _reset_between(resets: list[Reset], begin: int, end: int) -> bool:
     return any(each.asked <= end and (each.at >= begin or not each.acked) for each in resets)
+
+
+def _reset_to(resets: list[Reset], since: int, event: Delivered) -> bool:
+    return any(each.offset == event.offset and since <= each.at <= event.at for each in resets)
 
 
 def _repeated(resets: list[Reset], losses: list[Loss], event: Delivered) -> bool:

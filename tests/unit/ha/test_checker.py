@@ -184,8 +184,9 @@ def withhold(events: list[AnyEvent]) -> list[Event]:
 
 def go_back(events: list[AnyEvent]) -> list[Event]:
     rows = of(events, Delivered, how="pull", queue_id=1)
-    first, second = next((a, b) for a, b in pairwise(rows)
-                         if a.process == b.process and b.offset == a.offset + 1)  # fmt: skip
+    sent_to = {each.offset for each in of(events, Reset, queue_id=1)}
+    first, second = next((a, b) for a, b in pairwise(rows) if a.process == b.process
+                         and b.offset == a.offset + 1 and a.offset not in sent_to)  # fmt: skip
     first.at, second.at = second.at, first.at
     return [second, first]
 
@@ -313,8 +314,8 @@ def reset(at: int, offset: int, acked: bool = True) -> Reset:
                  offset=offset, acked=acked)  # fmt: skip
 
 
-def kill(at: int, loses_ms: int, lasts: int = 1) -> list[AnyEvent]:
-    return [Fault(at=at, name="kill", loses_ms=loses_ms),
+def kill(at: int, loses_ms: int, lasts: int = 1, hides: bool = False) -> list[AnyEvent]:
+    return [Fault(at=at, name="kill", loses_ms=loses_ms, hides_resets=hides),
             Fault(at=at + lasts, name="kill", ends=True)]  # fmt: skip
 
 
@@ -353,6 +354,17 @@ OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
     ("falls after it was read", [committed(5, 2), committed(9, 5, acked=False), offset_read(20, 5),
                                  offset_read(30, 2)], False),
     ("nothing where something was", [committed(10, 5), offset_read(20, -1)], False),
+    ("a reset that who answers has not heard of",
+     [reset(10 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True), offset_read(20 * MS, -1)],
+     True),
+    ("a reset that is to be there again",
+     [reset(10 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True), offset_read(22 * MS, -1)],
+     False),
+    ("a reset of long before", [reset(7 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True),
+                                offset_read(20 * MS, -1)], False),
+    ("falls below what was there before a reset that is not heard of",
+     [reset(5 * MS, 3), reset(10 * MS, 4), *kill(12 * MS, 4, lasts=9 * MS, hides=True),
+      offset_read(20 * MS, 1)], False),
 ]  # fmt: skip
 
 
@@ -396,6 +408,21 @@ def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path)
 def pulled(at: int, offset: int) -> Delivered:
     return Delivered(at=at, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0, offset=offset,
                      message=f"p/{offset}", how="pull")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ahead_ns", "again", "is_good"),
+    [(5, [], True), (2_000_000_000, [], False), (5, [7, 2], False)],
+    ids=["at once", "long behind it", "twice"],
+)
+def test_a_reset_sends_a_reader_back_once_behind_what_it_had_pulled_ahead(
+    tmp_path: Path, ahead_ns: int, again: list[int], is_good: bool
+) -> None:
+    at = 10 * MS + ahead_ns
+    events = [pulled(5 * MS, 6), reset(10 * MS, 2), pulled(at, 7), pulled(at + 5, 2)]
+    events += [pulled(at + 10 + number, place) for number, place in enumerate(again)]
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("reader-order" not in findings.broken) is is_good
 
 
 @pytest.mark.parametrize(
