@@ -135,8 +135,10 @@ class PushPulls:
             queue.pulled_ms = clock.now_ms()
         try:
             self._send(queue, offset, progress)
-        except Exception as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, error)
+        except BaseException as error:  # a hook's, too: the queue is asked again
+            self._failed(queue, error if isinstance(error, Exception) else RmqError(repr(error)))
+            if not isinstance(error, Exception):  # SystemExit goes on to who asks
+                raise
 
     def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:
         given, subscription = self._given, queue.subscription

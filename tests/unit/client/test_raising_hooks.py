@@ -34,8 +34,11 @@ SOON = {"pull_time_delay_mills_when_exception": 10}
 class RaisingOnce:
     """At request `number` of this code; of this topic, where one is given."""
 
-    def __init__(self, code: int, number: int = 1, topic: str | None = None) -> None:
-        self._code, self._number, self._topic = code, number, topic
+    def __init__(
+        self, code: int, number: int = 1, topic: str | None = None,
+        error: type[BaseException] = KeyError,
+    ) -> None:  # fmt: skip
+        self._code, self._number, self._topic, self._error = code, number, topic, error
         self._lock = threading.Lock()
         self._seen = 0
 
@@ -54,7 +57,7 @@ class RaisingOnce:
             self._seen += 1
             number = self._seen
         if number == self._number:
-            raise KeyError("of the hook")
+            raise self._error("of the hook")
 
     def after_response(self, address: str, code: int, fields: dict[str, str],
                        reply: Reply | None) -> None:  # fmt: skip
@@ -73,12 +76,19 @@ def one_by_one(address: str, topic: str, count: Callable[[], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "number"), [(RequestCode.PULL_MESSAGE, 3), (RequestCode.QUERY_CONSUMER_OFFSET, 1)]
+    ("code", "number", "error"),
+    [
+        (RequestCode.PULL_MESSAGE, 3, KeyError),
+        (RequestCode.PULL_MESSAGE, 3, SystemExit),
+        (RequestCode.QUERY_CONSUMER_OFFSET, 1, KeyError),
+    ],
 )
-def test_a_push_consumer_reads_on(broker: RunningBroker, code: int, number: int) -> None:
-    address, topic = broker.namesrv_addr, f"hook-push-{int(code)}"
+def test_a_push_consumer_reads_on(
+    broker: RunningBroker, code: int, number: int, error: type[BaseException]
+) -> None:
+    address, topic = broker.namesrv_addr, f"hook-push-{int(code)}-{error.__name__}"
     create(address, topic)
-    hook, kept = RaisingOnce(code, number, topic), Kept()
+    hook, kept = RaisingOnce(code, number, topic, error), Kept()
     with consumer_of(address, topic, kept, rpc_hook=hook, **SOON) as consumer:
         consumer.subscribe(topic)
         one_by_one(address, topic, lambda: len(kept.messages))
