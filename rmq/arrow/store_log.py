@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -105,7 +105,7 @@ class StoreLog:
         return ranges
 
     def _segments(
-        self, directory: Path, persisted: frozenset[int]
+        self, directory: Path, persisted: Container[int]
     ) -> list[tuple[Path, int, int, bool]]:
         """(file, where it begins, where the log ends in it, whether it is lost). What retention
         takes away just now was not there."""
@@ -234,7 +234,7 @@ class Topics:
 class _Probe:
     """Looks at one file of the log while planning; one that is gone has nothing."""
 
-    def __init__(self, plan: ReadPlan, path: Path, persisted: frozenset[int]) -> None:
+    def __init__(self, plan: ReadPlan, path: Path, persisted: Container[int]) -> None:
         """`persisted`: what the store says of the log's end."""
         self._plan, self._persisted = plan, persisted
         self.path, self.start = path, int(path.name)
@@ -249,7 +249,7 @@ class _Probe:
         """Behind its last record, wherever that is; its start: there is none."""
         return self.ask("log_end", self.start, self._persisted)
 
-    def ask(self, question: str, otherwise: int, *given: frozenset[int]) -> int:
+    def ask(self, question: str, otherwise: int, *given: Container[int]) -> int:
         try:
             with self.path.open("rb", buffering=0) as file:
                 reader = LogReader(

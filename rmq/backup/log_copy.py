@@ -25,7 +25,7 @@ last: 824 and 100 MiB are read and copied.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -58,7 +58,7 @@ class LogCopy:
         spare: list[SegmentCopy],
         progress: Progress,
         on_complete: Callable[[list[SegmentCopy]], None],
-        persisted_ends: frozenset[int] = frozenset(),
+        persisted_ends: Container[int] = frozenset(),
     ) -> None:
         """`known`: what the last manifest names. `spare`: what an unfinished run has copied whole.
         `on_complete`: called with all segments so far when a further one is whole on the disk.

@@ -26,8 +26,9 @@ import re
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,7 +87,7 @@ class End(NamedTuple):
 class Segment:
     """One mapped file of the commit log; close() when done."""
 
-    def __init__(self, path: Path, persisted_ends: frozenset[int] = frozenset()) -> None:
+    def __init__(self, path: Path, persisted_ends: Container[int] = frozenset()) -> None:
         """`persisted_ends`: what the store says of itself, see below."""
         self.path = path
         self.persisted_ends = persisted_ends
@@ -213,13 +214,12 @@ def _counting(segment: Segment, at: int, followed: bool) -> Record | Blank:
     behind = at + found.size
     if isinstance(found, Blank) or not _ends_in_zero(found) or behind >= len(segment.data):
         return found
-    if segment.start + behind in segment.persisted_ends:
-        return found
     try:
         record_at(segment.data, behind, segment.start + behind)
     except ProtocolError:
         is_damage = any(segment.data[behind : behind + 8])
-        if not is_damage or not (followed or next_record(segment, behind + 1) >= 0):
+        is_whole = is_damage and (followed or next_record(segment, behind + 1) >= 0)
+        if not is_whole and segment.start + behind not in segment.persisted_ends:
             raise ProtocolError("its topic or properties end in zeros") from None
     return found
 
@@ -281,11 +281,12 @@ def encode_checkpoint(synced_offset: int) -> bytes:
     return (bytes(CHECKPOINT_OWN_AT) + own).ljust(4096, b"\0")
 
 
-def persisted_ends(root: Path, commit_log: Path | None = None) -> frozenset[int]:
+def persisted_ends(root: Path, commit_log: Path | None = None) -> Container[int]:
     """Log offsets up to which the store says that all is written: those at which a start may begin
     (rows S4, S5 and S6 in cext/store/recovery.pxd). A record that ends at one is whole, though it
     ends in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). To be asked before the
-    log is read: a broker may write both. `commit_log`: where the log is, if not below the store."""
+    log is read: a broker may write both. `commit_log`: where the log is, if not below the store.
+    Queues are read when a record needs what they say, and once: there may be many thousand."""
     boot = current_boot_id()
     ends: set[int] = set()
     checkpoint = read_checkpoint(root / "checkpoint")
@@ -293,15 +294,36 @@ def persisted_ends(root: Path, commit_log: Path | None = None) -> frozenset[int]
         ends.add(checkpoint.synced_offset)
         if checkpoint.boot_id == boot != bytes(16):
             ends.add(checkpoint.persisted_offset)
-    elif not (root / "abort").exists():
-        with suppress(OSError, ProtocolError):
-            ends.add(_clean_end(root / "consumequeue", commit_log or root / "commitlog"))
+        is_clean = False
+    else:
+        is_clean = not (root / "abort").exists()
     for name, is_synced in (("queueEnds", False), ("queueEnds.synced", True)):
         with suppress(OSError, ValueError):
             boot_id, log_offset, _ = decode_head((root / name).read_bytes())
             if is_synced or boot_id == boot != bytes(16):
                 ends.add(log_offset)
-    return frozenset(ends)
+    return _CleanEnds(ends, root, commit_log or root / "commitlog") if is_clean else frozenset(ends)
+
+
+class _CleanEnds:
+    """Those of a store that Apache's broker has stopped cleanly."""
+
+    def __init__(self, ends: set[int], root: Path, commit_log: Path) -> None:
+        """`ends`: what is known without its queues."""
+        self._ends = ends
+        self._root = root
+        self._commit_log = commit_log
+
+    def __contains__(self, offset: object) -> bool:
+        return offset in self._ends or offset == self._of_queues
+
+    @cached_property
+    def _of_queues(self) -> int:
+        """-1: they do not say, or a broker has begun to write them meanwhile."""
+        with suppress(OSError, ProtocolError):
+            end = _clean_end(self._root / "consumequeue", self._commit_log)
+            return -1 if (self._root / "abort").exists() else end
+        return -1
 
 
 def _clean_end(queues: Path, commit_log: Path) -> int:
@@ -316,8 +338,11 @@ def _clean_end(queues: Path, commit_log: Path) -> int:
     segments = [path for path in numbered_files(commit_log)[0] if int(path.name) <= physical]
     if not segments:
         raise ProtocolError("no segment")
-    with closing(Segment(segments[-1])) as segment:
-        found = record_at(segment.data, physical - segment.start, physical)
+    # Read, not mapped, as the queues are: what a disk cannot read would end this process (SIGBUS).
+    with segments[-1].open("rb") as file:
+        at = physical - int(segments[-1].name)
+        left = max(os.fstat(file.fileno()).st_size - at, 0)
+        found = record_at(os.pread(file.fileno(), min(size, left), at), 0, physical)
     if isinstance(found, Blank) or found.size != size:
         raise ProtocolError(f"{found.size} bytes, a queue says {size}")
     return physical + size
@@ -326,29 +351,30 @@ def _clean_end(queues: Path, commit_log: Path) -> int:
 def _last_entry(directory: Path) -> tuple[int, int]:
     """Log offset and size of a queue's last record; (-1, 0): its files do not say."""
     for path in reversed(numbered_files(directory)[0]):
-        if path.stat().st_size < QUEUE_ENTRY_BYTES:
-            continue  # a crash while it was made
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            used = _used_entries(data)
-            if used > 0:
-                at = (used - 1) * QUEUE_ENTRY_BYTES
-                physical, size, _code = QUEUE_ENTRY.unpack_from(data, at)
-                return (-1, 0) if (physical, size) == BLANK_ENTRY[:2] else (physical, size)
+        with path.open("rb") as file:
+            used = _used_entries(file.fileno())
+            if used > 0:  # else a crash while it was made, or made ahead
+                entry = _entry(file.fileno(), used - 1)
+                return (-1, 0) if entry == BLANK_ENTRY[:2] else entry
     return -1, 0
 
 
-def _used_entries(data: mmap.mmap) -> int:
+def _used_entries(fd: int) -> int:
     """How many are before the first that is none. Found by halves: most of a file is zeros, and
     there may be many thousand queues."""
 
     def is_none(index: int) -> bool:
-        physical, size, _code = QUEUE_ENTRY.unpack_from(data, index * QUEUE_ENTRY_BYTES)
-        return bool(physical < 0 or size <= 0)
+        physical, size = _entry(fd, index)
+        return physical < 0 or size <= 0
 
-    return bisect_left(range(len(data) // QUEUE_ENTRY_BYTES), True, key=is_none)
+    return bisect_left(range(os.fstat(fd).st_size // QUEUE_ENTRY_BYTES), True, key=is_none)
+
+
+def _entry(fd: int, index: int) -> tuple[int, int]:
+    """Log offset and size; zeros where the file has become shorter."""
+    data = os.pread(fd, QUEUE_ENTRY_BYTES, index * QUEUE_ENTRY_BYTES)
+    physical, size, _code = QUEUE_ENTRY.unpack(data.ljust(QUEUE_ENTRY_BYTES, b"\0"))
+    return physical, size
 
 
 def current_boot_id() -> bytes:

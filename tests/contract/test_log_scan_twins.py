@@ -4,14 +4,20 @@ Both find the same in logs that a crash or a disk has been at. What checkpoint, 
 say of the end is read twice, too, and counts the same.
 """
 
+import errno
+import mmap
+import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.store_image import PER_FILE, SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.segment_scan import scan_segment
+from rmq.format import store_files
 from rmq.format.store_files import Segment, encode_checkpoint, persisted_ends
 from rmq.offline.checker import Checker, check_store
 
@@ -177,3 +183,55 @@ def test_the_last_record_may_end_in_zeros_where_a_queue_of_a_cleanly_stopped_sto
         assert check_store(image.root).problems == []
     found = of_checker(image), of_backup(image), of_start(image, clean=case != "killed")
     assert found == (((image.end if is_said else last.offset), []),) * 3
+
+
+class LogMap(mmap.mmap):
+    """What a disk cannot read is SIGBUS in a map, and an error of a read."""
+
+    def __new__(cls, fd: int, *given: Any, **named: Any) -> "LogMap":
+        assert "consumequeue" not in os.readlink(f"/proc/self/fd/{fd}")
+        return super().__new__(cls, fd, *given, **named)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_queues_are_read_and_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """Whoever asks for the end lives on; a queue that cannot be read says nothing."""
+
+    def unreadable(fd: int, size: int, at: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    image = StoreImage(tmp_path).add_many(30)
+    last = image.add(b"topic-0", 0, b"body", IN_ZERO)
+    image.write_log().write_queues()
+    maps = SimpleNamespace(mmap=LogMap, ACCESS_READ=mmap.ACCESS_READ)
+    monkeypatch.setattr(store_files, "mmap", maps)
+    if not is_read:
+        monkeypatch.setattr(os, "pread", unreadable)
+    assert of_backup(image) == (image.end if is_read else last.offset, [])
+
+
+def test_no_queue_is_opened_where_no_record_needs_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store may have many thousand. One record ends in zeros, and is followed."""
+
+    def opened(directory: Path) -> None:
+        raise AssertionError(directory)
+
+    image = StoreImage(tmp_path).add_many(30)
+    image.add(b"topic-0", 0, b"body", IN_ZERO)
+    image.add(b"topic-0", 0, b"a body")
+    image.write_log().write_queues()
+    monkeypatch.setattr(store_files, "queue_directories", opened)
+    assert of_backup(image) == (image.end, [])
+
+
+def test_queues_say_nothing_once_a_broker_has_begun_to_write_them(tmp_path: Path) -> None:
+    image = StoreImage(tmp_path).add_many(30)
+    image.add(b"topic-0", 0, b"body", IN_ZERO)
+    image.write_log().write_queues()
+    persisted = persisted_ends(image.root)
+    (image.root / "abort").touch()
+    assert image.end not in persisted
