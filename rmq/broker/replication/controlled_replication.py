@@ -83,6 +83,7 @@ class ControlledReplication(Replication):
         )
         self._lost_end = LostEnd(lost_end_path(settings))
         self._topics = context.topics
+        self._delays = context.delays
         self._watch: SyncWatch | None = None  # of a master
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
@@ -235,6 +236,7 @@ class ControlledReplication(Replication):
         move_offsets = self.take_pops_over()
         if not await self._ready(core.promote):
             raise StoreError("this broker does not lead yet: its queues lack a part of its log")
+        await self._delays.bound()
         # Before slaves of this one copy its table; then pops of these topics count, too.
         if await self._topics.make_for_queues():
             move_offsets = self.take_pops_over()

@@ -81,6 +81,7 @@ class DelayLevels:
         table = {str(key): value for key, value in (content.get("offsetTable") or {}).items()}
         is_copy = content.get(COPY) is True
         offsets = []
+        is_corrected = False
         for level in range(1, len(self._delays_ms) + 1):
             offset = table.get(str(level), 0)
             minimum, maximum = self._range(level)
@@ -92,12 +93,26 @@ class DelayLevels:
                         "%s: offset %.50r of level %d is not within %d to %d",
                         self._file.path, offset, level, minimum, maximum)  # fmt: skip
                 offset = minimum if not isinstance(offset, int) or offset < minimum else maximum
+                is_corrected = True
             offsets.append(offset)
             if maximum > offset:
                 log.info("delay level %d: %d messages waiting", level, maximum - offset)
         self._saved = list(offsets), is_copy
         self._copied = list(offsets) if is_copy else None
+        if is_corrected:
+            self._correct(offsets, is_copy)
         self._core.set_delay_levels(self._delays_ms, offsets)
+
+    def _correct(self, offsets: list[int], is_copy: bool) -> None:
+        """The file, before more is stored: what it says now would be within a queue that has grown,
+        and what is stored until then would count as delivered at the next start."""
+        self._version.advance()
+        try:
+            self._file.save(self._marked(offsets, is_copy))
+            self._file.settle()
+        except OSError as error:
+            self._saved = [], False  # the next save() writes it
+            log.error("%s is not corrected yet: %r", self._file.path, error)
 
     def copy(self, table: Mapping[Any, Any]) -> None:
         """Goes on, should this slave be promoted, where the master is: the reactor of a slave
@@ -109,6 +124,26 @@ class DelayLevels:
                 offsets[number - 1] = offset
         self._copied = list(offsets)
         self._core.set_delay_levels(self._delays_ms, offsets)
+
+    async def bound(self) -> None:
+        """Of a slave that leads from now on, before it takes anything: no offset is beyond its
+        queue. A master's offsets come before the log that they speak of, which may never come.
+        What is stored there now is another message, which would count as delivered; so would it by
+        the file, which follows here."""
+        if all(offset <= end for offset, end in self.progress().values()):
+            return
+        offsets, _ = self._core.delay_offsets(1)  # or it delivers on, and again what it has
+        is_copy = offsets == self._copied
+        for level, offset in enumerate(offsets, 1):
+            _, maximum = self._range(level)
+            if offset > maximum:
+                log.info("delay level %d: offset %d is beyond the log, which ends at %d",
+                         level, offset, maximum)  # fmt: skip
+                offsets[level - 1] = maximum
+        self._copied = list(offsets) if is_copy else None
+        self._waiting = None
+        self._core.set_delay_levels(self._delays_ms, list(offsets))
+        await self._write(offsets, is_copy)
 
     def offsets(self) -> list[int]:
         """Of each level the first message that is not delivered yet, as of now."""
@@ -157,9 +192,11 @@ class DelayLevels:
     async def _write(self, offsets: list[int], is_copy: bool) -> None:
         async with self._saving:
             self._version.advance()
-            members = self.members(offsets) | ({COPY: True} if is_copy else {})
-            await asyncio.to_thread(self._file.save, members)
+            await asyncio.to_thread(self._file.save, self._marked(offsets, is_copy))
             self._saved = offsets, is_copy
+
+    def _marked(self, offsets: list[int], is_copy: bool) -> dict[str, object]:
+        return self.members(offsets) | ({COPY: True} if is_copy else {})
 
     def members(self, offsets: list[int]) -> dict[str, object]:
         """The content of delayOffset.json, as RocketMQ has it."""

@@ -8,8 +8,8 @@ shows is kept with the truncation (its note), whatever happens then:
     a check point of a pop       these messages are in flight     the group goes on where it begins
     an op message                these halves are ended           they are open: so are all behind
     anything                     messages revived, acks           the revive log is read anew
-    n records                    at most n delayed messages of    each level goes back by n
-                                 a level were delivered in it
+    n records                    at most n delayed messages of    each level goes back by n, at most
+                                 a level were delivered in it    to where its queue begins
     the least due time           timed messages due before were   their position goes back to it
                                  delivered below
     and in any case                                               no offset lies beyond its queue,
@@ -37,11 +37,12 @@ from typing import Any, Protocol
 import msgspec
 
 from rmq import names
-from rmq.broker.core_seam import LogCalls, ReplicaCalls
+from rmq.broker.core_seam import LogCalls, QueueCalls, ReplicaCalls
 from rmq.broker.tables import delay_levels, offsets, pop_orders
 from rmq.errors import ProtocolError
 from rmq.format.message import StoredMessage, decode_message
 from rmq.format.store_files import Segment, next_record
+from rmq.limits import TOPIC_QUEUES_MAX
 
 log = logging.getLogger("rmq.broker.truncation")
 
@@ -53,7 +54,7 @@ OFFSET_DIGITS_MAX = 19
 Ends = dict[tuple[bytes, int], int]
 
 
-class CoreCalls(LogCalls, ReplicaCalls, Protocol):
+class CoreCalls(LogCalls, QueueCalls, ReplicaCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -145,7 +146,7 @@ def finish(core: CoreCalls, config: Path) -> None:
     found = msgspec.json.decode(note, type=Summary) if note else Summary(0, OFFSET_MAX, 0)
     ends = core.queue_ends()
     lower_offsets(ends, config, found)
-    lower_delays(ends, config, found)
+    lower_delays(core, ends, config, found)
     cut_batches(ends, config)
     core.finish_truncation()
     log.warning("the log was cut at %d: %d records were taken from it", found.offset, found.records)
@@ -177,7 +178,8 @@ def lower_groups(ends: Ends, content: dict[Any, Any], found: Summary) -> None:
         content["rmqLogOffset"] = min(mark, found.offset)
 
 
-def lower_delays(ends: Ends, config: Path, found: Summary) -> None:
+def lower_delays(core: CoreCalls, ends: Ends, config: Path, found: Summary) -> None:
+    """Not below what the queue still has: at the start that would be an offset that went wrong."""
     file = delay_levels.offset_file(config)
     content = file.load()
     table: Any = (content or {}).get("offsetTable")
@@ -186,7 +188,8 @@ def lower_delays(ends: Ends, config: Path, found: Summary) -> None:
     for level, offset in list(table.items()):
         if isinstance(offset, int) and str(level).isdecimal():
             end = end_of(ends, names.SCHEDULE_TOPIC, int(level) - 1)
-            table[level] = max(min(offset, end) - found.records, 0)
+            minimum = queue_begin(core, names.SCHEDULE_TOPIC, int(level) - 1)
+            table[level] = max(min(offset, end) - found.records, minimum)
     file.save(content)
     file.settle()
 
@@ -221,6 +224,12 @@ def cut_batch(row: dict[str, Any], end: int) -> None:
 def end_of(ends: Ends, topic: str, queue: Any) -> int:
     """Where the queue ends; 0 for what is none."""
     return ends.get((topic.encode(), int(queue)), 0) if str(queue).isdecimal() else 0
+
+
+def queue_begin(core: CoreCalls, topic: str, queue: int) -> int:
+    """Its first offset; 0 for what is none."""
+    is_one = 0 <= queue < TOPIC_QUEUES_MAX
+    return (core.queue_range(topic.encode(), queue) or (0, 0))[0] if is_one else 0
 
 
 def lower(queues: Any, queue: Any, offset: int) -> None:

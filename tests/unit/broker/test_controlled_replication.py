@@ -40,7 +40,7 @@ from rmq.config import Settings
 from rmq.demo.ports import free_port
 from rmq.errors import StoreError
 from rmq.format import fastjson
-from rmq.names import TIMER_TOPIC
+from rmq.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmq.observe.sample import Sample
 from rmq.system.threads import Thread
 
@@ -281,6 +281,28 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.passing(lambda: "about to be cut" in on.problem)
         assert not on.core.is_leader and on.core.epochs[-1][0] < 3
         cutting.cancel()
+
+
+@in_loop
+async def test_no_delay_level_of_a_new_master_is_beyond_its_log(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """The offsets of the master before came, and the log that they speak of did not."""
+    async with stage(clock, tmp_path) as on:
+        await on.elect(2)
+        await on.passing(lambda: not on.core.is_leader)
+        for _ in range(3):
+            on.core.store(SCHEDULE_TOPIC, 0)
+            on.core.store(SCHEDULE_TOPIC, 1)
+        on.broker.delays.copy({"1": 99, "2": 2, "3": 7})
+        await on.broker.delays.save()
+        assert (await on.two.alter([1, 2], 3, 2)).code == 0
+        await on.elect(1)
+        await on.passing(lambda: on.core.is_leader and on.core.lease_end_ms > 0)
+        assert on.core.delivered_to[:3] == [3, 2, 0]
+        content = fastjson.loads((tmp_path / "1" / "config" / "delayOffset.json").read_bytes())
+        offsets = content["offsetTable"]
+        assert [offsets[level] for level in ("1", "2", "3")] == [3, 2, 0], "as before a kill"
 
 
 @in_loop

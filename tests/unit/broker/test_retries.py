@@ -5,6 +5,7 @@ import asyncio
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fake_core import FakeCore, control
@@ -13,6 +14,7 @@ from support.name_server import in_loop
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.broker.tables.retry_policy import retry_levels
+from rmq.broker.tasks.truncation import Summary, finish
 from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 
@@ -155,13 +157,53 @@ def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: objec
             core.store(SCHEDULE.decode(), 0)
         core.queue_minimum[SCHEDULE, 0] = 1
         (tmp_path / "config").mkdir()
-        (tmp_path / "config" / "delayOffset.json").write_text(
-            json.dumps({"offsetTable": {"1": said}})
-        )
+        file = tmp_path / "config" / "delayOffset.json"
+        file.write_text(json.dumps({"offsetTable": {"1": said}}))
+        corrected = 3 if said in (99, 10**30) else 1
         async with control(tmp_path, core):
-            assert core.delivered_to[0] == (3 if said in (99, 10**30) else 1)
+            assert core.delivered_to[0] == corrected
+            assert json.loads(file.read_bytes())["offsetTable"]["1"] == corrected
+        for _ in range(100):  # what the file said is within it now
+            core.store(SCHEDULE.decode(), 0)
+        async with control(tmp_path, core):
+            assert core.delivered_to[0] == corrected, "what was stored since is not delivered"
 
     run()
+
+
+class CutCore(FakeCore):
+    """Its log was cut: three records are gone."""
+
+    truncation: bytes | None = Summary(0, records=3).note()
+
+    def queue_ends(self) -> dict[tuple[bytes, int], int]:
+        return {name: len(entries) for name, entries in self.queues.items()}
+
+    def finish_truncation(self) -> None:
+        self.truncation = None
+
+
+def test_a_cut_lowers_no_offset_below_what_the_queue_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the next start told as an error of what the cut had written."""
+
+    @in_loop
+    async def run() -> None:
+        core: Any = CutCore()
+        for _ in range(100):
+            core.store(SCHEDULE.decode(), 0)
+        core.queue_minimum[SCHEDULE, 0] = 100
+        (tmp_path / "config").mkdir()
+        file = tmp_path / "config" / "delayOffset.json"
+        file.write_text(json.dumps({"offsetTable": {"1": 100, "2": 5}}))
+        finish(core, tmp_path / "config")
+        assert json.loads(file.read_bytes())["offsetTable"] == {"1": 100, "2": 0}
+        async with control(tmp_path, core, messageDelayLevel="1s 1h"):
+            assert core.delivered_to == [100, 0]
+
+    run()
+    assert not [each for each in caplog.records if "is not within" in each.message]
 
 
 @pytest.mark.parametrize(
