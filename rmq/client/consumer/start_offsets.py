@@ -166,5 +166,7 @@ class StartOffsets:
             address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             self._instance.submit(address, code, fields, b"", timeout_ms, completed)
-        except Exception as error:  # a hook's, too: whoever asked asks again
-            end(None, error)
+        except BaseException as error:  # a hook's, too: whoever asked asks again
+            end(None, error if isinstance(error, Exception) else RmqError(repr(error)))
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise

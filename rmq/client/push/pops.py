@@ -105,8 +105,10 @@ class PushPops:
                 address, RequestCode.POP_MESSAGE, fields, b"", BROKER_HOLDS_MS + PATIENCE_MS,
                 functools.partial(self._popped, queue),
             )  # fmt: skip
-        except Exception as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, error)
+        except BaseException as error:  # a hook's, too: the queue is asked again
+            self._failed(queue, error if isinstance(error, Exception) else RmqError(repr(error)))
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
 
     def _popped(self, queue: PopQueue, reply: Reply | None, error: Exception | None) -> None:
         if reply is None:

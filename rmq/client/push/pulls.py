@@ -137,8 +137,10 @@ class PushPulls:
             self._send(queue, offset, progress)
         except BaseException as error:  # a hook's, too: the queue is asked again
             self._failed(queue, error if isinstance(error, Exception) else RmqError(repr(error)))
-            if not isinstance(error, Exception):  # SystemExit goes on to who asks
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
+            if not isinstance(error, Exception):  # whoever asked has more to do with the queue
+                log.exception("a pull from %s", queue.queue)
 
     def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:
         given, subscription = self._given, queue.subscription

@@ -81,6 +81,7 @@ def one_by_one(address: str, topic: str, count: Callable[[], int]) -> None:
         (RequestCode.PULL_MESSAGE, 3, KeyError),
         (RequestCode.PULL_MESSAGE, 3, SystemExit),
         (RequestCode.QUERY_CONSUMER_OFFSET, 1, KeyError),
+        (RequestCode.QUERY_CONSUMER_OFFSET, 1, SystemExit),
     ],
 )
 def test_a_push_consumer_reads_on(
@@ -96,22 +97,52 @@ def test_a_push_consumer_reads_on(
     assert kept.bodies == [0, 1, 2, 3]
 
 
+def test_in_order_a_queue_is_consumed_on_whose_pull_a_hook_ends(broker: RunningBroker) -> None:
+    """At the pull that the end of a listener's call goes on with, in a thread of the listener's."""
+
+    class EndingThere(RaisingOnce):
+        def before_request(
+            self, address: str, code: int, fields: dict[str, str], body: bytes
+        ) -> None:
+            if threading.current_thread().name.startswith("rmq-consume-"):
+                super().before_request(address, code, fields, body)
+
+    address, topic = broker.namesrv_addr, "hook-order-pull"
+    create(address, topic)
+    send(address, numbers(topic, 0, 2))
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        if messages[0].body == b"0":  # both are here, and a pull waits for room
+            wait_until(lambda: any(each.is_waiting for each in consumer.process_queues()))
+
+    hook, kept = EndingThere(RequestCode.PULL_MESSAGE, 1, topic, SystemExit), Kept(decide)
+    changes = {"pull_threshold_for_queue": 1, **SOON}
+    with consumer_of(address, topic, kept, consume_orderly=True, rpc_hook=hook,
+                     **changes) as consumer:  # fmt: skip
+        consumer.subscribe(topic)
+        assert kept.wait(2) == [0, 1]
+        send(address, numbers(topic, 2, 4))
+        assert kept.wait(4) == [0, 1, 2, 3]
+    assert hook.has_raised
+
+
 @pytest.mark.parametrize(
-    ("kind", "code", "number"),
+    ("kind", "code", "number", "error"),
     [
-        (PullConsumer, RequestCode.LITE_PULL_MESSAGE, 3),
-        (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1),
-        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 1),
-        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 2),
-        (PopConsumer, RequestCode.POP_MESSAGE, 3),
+        (PullConsumer, RequestCode.LITE_PULL_MESSAGE, 3, KeyError),
+        (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1, KeyError),
+        (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1, SystemExit),
+        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 1, KeyError),
+        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 2, KeyError),
+        (PopConsumer, RequestCode.POP_MESSAGE, 3, KeyError),
     ],
 )
 def test_a_consumer_that_polls_reads_on(
-    broker: RunningBroker, kind: Any, code: int, number: int
+    broker: RunningBroker, kind: Any, code: int, number: int, error: type[BaseException]
 ) -> None:
-    address, topic = broker.namesrv_addr, f"hook-poll-{int(code)}-{number}"
+    address, topic = broker.namesrv_addr, f"hook-poll-{int(code)}-{number}-{error.__name__}"
     create(address, topic)
-    hook = RaisingOnce(code, number, topic)
+    hook = RaisingOnce(code, number, topic, error)
     found: list[MessageExt] = []
     with kind(
         topic, namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS, rpc_hook=hook,
@@ -131,13 +162,14 @@ def test_a_consumer_that_polls_reads_on(
     assert [int(each.body) for each in found] == [0, 1, 2, 3]
 
 
-def test_a_push_consumer_pops_on(broker: RunningBroker) -> None:
-    address, topic = broker.namesrv_addr, "hook-push-pop"
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_a_push_consumer_pops_on(broker: RunningBroker, error: type[BaseException]) -> None:
+    address, topic = broker.namesrv_addr, f"hook-push-pop-{error.__name__}"
     create(address, topic)
     with Admin(namesrv_addr=address) as admin:
         admin.create_group(topic)
         admin.set_consume_mode(topic, topic, "POP", pop_share_queue_num=0)
-    hook, kept = RaisingOnce(RequestCode.POP_MESSAGE, 3, topic), Kept()
+    hook, kept = RaisingOnce(RequestCode.POP_MESSAGE, 3, topic, error), Kept()
     changes: dict[str, Any] = {"client_rebalance": False, "rpc_hook": hook, **SOON}
     with consumer_of(address, topic, kept, **changes) as consumer:
         consumer.subscribe(topic)
