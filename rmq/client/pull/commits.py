@@ -108,9 +108,9 @@ class Commits:
         self, queue: PullQueue, offset: int, told: threading.Semaphore,
         silent: dict[str, UnreachableError],
     ) -> None:  # fmt: skip
-        """silent: brokers that could not be reached a moment ago, and why: none is dialled again
+        """silent: addresses that could not be reached a moment ago, and why: none is dialled again
         for each of its queues."""
-        broker = queue.queue.broker_name
+        address = ""
         taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
@@ -120,18 +120,18 @@ class Commits:
                 queue.committed, queue.taker = offset, taker
             told.release()
 
-        if broker in silent:
-            completed(None, silent[broker])
-            return
         try:
-            replica = self._instance.routes.replica_of(broker, Purpose.STATE)
-            taker = replica.address if replica.is_master else None
+            replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
+            address = replica.address
+            if address in silent and self._instance.must_connect(address):
+                raise silent[address]
+            taker = address if replica.is_master else None
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
+            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
         except UnreachableError as error:
-            silent[broker] = error
+            silent[address] = error
             completed(None, error)
         except Exception as error:  # a hook's, too: the others are told
             completed(None, error)

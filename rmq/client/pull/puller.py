@@ -195,7 +195,7 @@ class Puller:
         try:
             routes = self._instance.routes
             address = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire).address
-            if address in silent:
+            if address in silent and self._instance.must_connect(address):
                 raise silent[address]
             self._instance.submit(
                 address, RequestCode.LITE_PULL_MESSAGE, fields, b"",

@@ -330,6 +330,26 @@ def test_commits_dial_a_broker_that_cannot_be_reached_once_for_all_its_queues(
     asyncio.run(main())
 
 
+def test_a_broker_that_is_connected_again_is_silent_no_more(
+    authority: Authority, context: ssl.SSLContext
+) -> None:
+    """To who could not reach it for another queue, or by this name, a moment ago."""
+
+    async def main() -> None:
+        async with full_consumer(authority, context, 1, auto_commit=False) as (cluster, consumer):
+            client, broker = consumer._client, cluster.brokers[0]
+            broker.answers[Code.UPDATE_CONSUMER_OFFSET] = lambda asked: asked.reply()
+            (queue,) = client._assigned.all()
+            before = UnreachableError("a moment ago")
+            silent_ones = dict.fromkeys([broker.address, queue.wire.broker_name], before)
+            client._pulls._send(queue, queue.life, queue.pull_offset, silent_ones)
+            await until(lambda: queue.count == 2)
+            client._commits._tell(queue, 6, threading.Semaphore(0), silent_ones)
+            await until(lambda: queue.committed == 6)
+
+    asyncio.run(main())
+
+
 def test_pulls_dial_a_silent_broker_one_at_a_time_and_once_for_all_that_wait(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
