@@ -25,10 +25,10 @@ from cext.client.reply import Reply
 from rmq.base import atomic_file, waits
 from rmq.base.durable_directory import make_directory
 from rmq.client.connection.instance import ClientInstance
-from rmq.client.connection.replicas import Purpose, Replica
+from rmq.client.connection.replicas import Purpose
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ProtocolError, RmqError
+from rmq.errors import ProtocolError, RmqError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -97,33 +97,45 @@ class RemoteOffsets:
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         with self._lock:
             self._owed.update(offsets)
-        left = threading.Semaphore(0)
+        told = threading.Semaphore(0)
+        silent: dict[str, UnreachableError] = {}
         asked = 0
-        timeout_ms = self._instance.parameters.mq_client_api_timeout
         for queue, offset in offsets.items():
-            fields = {**self._fields(queue), "commitOffset": offset}
-
-            try:
-                replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
-
-                # bound here: the loop's names would be the last ones
-                def completed(
-                    reply: Reply | None, error: Exception | None, queue: MessageQueue = queue,
-                    offset: int = offset, replica: Replica = replica,
-                ) -> None:  # fmt: skip
-                    if reply is None or reply.code != ResponseCode.SUCCESS:
-                        log.warning("committing %d of %s: %s", offset, queue, error or reply)
-                    elif replica.is_master:
-                        self._is_kept(queue, offset, replica.address)
-                    left.release()
-
-                code = RequestCode.UPDATE_CONSUMER_OFFSET
-                self._instance.submit(replica.address, code, fields, b"", timeout_ms, completed)
-                asked += 1
-            except Exception as error:  # a hook's, too: the others are told, and this one is owed
-                log.warning("committing %d of %s: %s", offset, queue, error)
+            asked += self._tell(queue, offset, told, silent)
         if wait:
-            waits.acquire_all(left, asked, timeout_ms / 1000 + 1)
+            timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
+            waits.acquire_all(told, asked, timeout_s)
+
+    def _tell(
+        self, queue: MessageQueue, offset: int, told: threading.Semaphore,
+        silent: dict[str, UnreachableError],
+    ) -> bool:  # fmt: skip
+        """Whether an answer is to come. silent: addresses that could not be reached a moment ago,
+        and why: none is dialled again for each of its queues."""
+        address = ""
+        try:
+            replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
+            address = replica.address
+            if address in silent and self._instance.must_connect(address):
+                raise silent[address]
+
+            def completed(reply: Reply | None, error: Exception | None) -> None:
+                if reply is None or reply.code != ResponseCode.SUCCESS:
+                    log.warning("committing %d of %s: %s", offset, queue, error or reply)
+                elif replica.is_master:
+                    self._is_kept(queue, offset, replica.address)
+                told.release()
+
+            fields = {**self._fields(queue), "commitOffset": offset}
+            timeout_ms = self._instance.parameters.mq_client_api_timeout
+            code = RequestCode.UPDATE_CONSUMER_OFFSET
+            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
+        except Exception as error:  # a hook's, too: the others are told, and this one is owed
+            if isinstance(error, UnreachableError):
+                silent[address] = error
+            log.warning("committing %d of %s: %s", offset, queue, error)
+            return False
+        return True
 
 
 def has_another_keeper(instance: ClientInstance, broker_name: str, taker: str | None) -> bool:

@@ -22,6 +22,7 @@ from support.waiting import HANG_S, until
 from cext.client.reply import Reply
 from rmq import Message, RemoteError, UnreachableError, aio
 from rmq.client.connection import tls
+from rmq.client.consumer.offset_stores import RemoteOffsets
 from rmq.codes import RequestCode as Code
 from rmq.format.message import StoredMessage, encode_message
 from rmq.format.remoting import Command
@@ -326,6 +327,28 @@ def test_commits_dial_a_broker_that_cannot_be_reached_once_for_all_its_queues(
             cluster.brokers[0].answers[Code.UPDATE_CONSUMER_OFFSET] = lambda asked: asked.reply()
             await asyncio.to_thread(client._commits.soon, queues, wait=True)
             await until(lambda: {each.committed for each in queues} == {6})
+
+    asyncio.run(main())
+
+
+def test_commits_of_push_consumers_dial_such_a_broker_once_for_all_its_queues(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with full_consumer(authority, context, 4, auto_commit=False) as (cluster, consumer):
+            instance, broker = consumer._client.instance, cluster.brokers[0]
+            store = RemoteOffsets(instance, "g")
+            offsets = {each.wire: 6 for each in consumer._client._assigned.all()}
+            broker.__exit__()
+            await until(lambda: not instance.is_linked(broker.address))
+            dials = Dials(monkeypatch, port_of(broker))
+            await asyncio.to_thread(store.persist, offsets, wait=True)
+            assert dials.begun == 1
+            assert all(map(store.owes, offsets))
+            cluster.reopen(0, silent)
+            cluster.brokers[0].answers[Code.UPDATE_CONSUMER_OFFSET] = lambda asked: asked.reply()
+            await asyncio.to_thread(store.persist, offsets, wait=True)
+            assert not any(map(store.owes, offsets))
 
     asyncio.run(main())
 
