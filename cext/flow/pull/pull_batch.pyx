@@ -153,8 +153,10 @@ cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nog
         read_large(s, job, &entries[large])
     elif job.fetch.read.count > 0:
         submit(s, job)
-    else:
-        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
+    else:                                   # of many entries the first were there, and do not pass
+        s.turn.counters.entries_skipped += job.next_offset - job.offset
+        job.scanned += job.next_offset - job.offset
+        go_on(s, job)
 
 
 # ------------------------------------------------------------------- back from the disk
