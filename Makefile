@@ -150,9 +150,11 @@ system: $(INSTALLED)
 test: ready
 	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
-# 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
+# 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine. GO_ON=1: those
+# of this commit that build/test-rounds has count.
 test-repeat: ready
-	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
+	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} \
+		$(if $(GO_ON),--go-on $$(git describe --always --abbrev=40 --dirty)) -- \
 		$(BIN)/python -m pytest -q $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 test-wheel: wheel sdist tools

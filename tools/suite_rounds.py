@@ -1,13 +1,14 @@
 """Suite rounds: the tests again and again, every other time beside a load, and a table of them.
 
     python tools/suite_rounds.py 20 -- .venv/bin/python -m pytest -n 4 ...
+    python tools/suite_rounds.py 20 --go-on $(git rev-parse HEAD) -- ...
 
 Each round's output and JUnit file are in --folder, with the table of the rounds so far in
-table.txt: a run that is interrupted has lost nothing. Even rounds have the load beside them: a busy
-process for each processor, one that fills memory, and one that writes and syncs files. All of them
-work in bursts that begin and end at random, and rest so long that together they take half of the
-processors: a round beside them lasts up to twice as long. The exit code is 0 when every test of
-every round passed.
+table.txt: a run that is interrupted has lost nothing, and --go-on adds to it. Even rounds have the
+load beside them: a busy process for each processor, one that fills memory, and one that writes and
+syncs files. All of them work in bursts that begin and end at random, and rest so long that together
+they take half of the processors: a round beside them lasts up to twice as long. The exit code is 0
+when every test of every round passed.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import click
+import msgspec
 
 MIB = 1 << 20
 EATEN_BYTES = 512 * MIB
@@ -89,6 +91,21 @@ def table(rounds: list[Round]) -> str:
     lines += [f"round {each.number}: {name}" for each in rounds for name in each.failed]
     good = sum(each.is_good for each in rounds)
     return "\n".join([*lines, f"{good} of {len(rounds)} rounds without a failure"]) + "\n"
+
+
+class Kept(msgspec.Struct):
+    """What a folder has of rounds before."""
+
+    of: str  # what was tested
+    rounds: list[Round]
+
+
+def kept_of(folder: Path, tested: str) -> list[Round]:
+    try:
+        kept = msgspec.json.decode((folder / "rounds.json").read_bytes(), type=Kept)
+    except (OSError, msgspec.DecodeError):
+        return []
+    return kept.rounds if tested and kept.of == tested else []
 
 
 def die_with_parent() -> None:
@@ -186,13 +203,18 @@ def run(number: int, loaded: bool, command: tuple[str, ...], folder: Path, limit
 @click.argument("command", nargs=-1, required=True)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("build/test-rounds"))
 @click.option("--limit", "limit_s", default=3600.0, help="Seconds a round may take.")
-def main(rounds: int, command: tuple[str, ...], folder: Path, limit_s: float) -> None:
+@click.option("--go-on", "tested", default="", metavar="COMMIT",
+              help="What is tested: rounds of the same that --folder has count.")  # fmt: skip
+def main(
+    rounds: int, command: tuple[str, ...], folder: Path, limit_s: float, tested: str
+) -> None:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    done: list[Round] = []
+    done = kept_of(folder, tested)[:rounds]
     try:
-        for number in range(1, rounds + 1):
+        for number in range(len(done) + 1, rounds + 1):
             done.append(run(number, number % 2 == 0, command, folder, limit_s))
             (folder / "table.txt").write_text(table(done))
+            (folder / "rounds.json").write_bytes(msgspec.json.encode(Kept(tested, done)))
             click.echo(f"{', '.join(done[-1].failed) or 'no failure'} in round "
                        f"{number} of {rounds}, {done[-1].seconds:.0f} s")  # fmt: skip
     except KeyboardInterrupt:

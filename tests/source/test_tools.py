@@ -94,6 +94,17 @@ def test_rounds_of_tests_are_told_one_by_one_with_what_failed(tmp_path: Path) ->
     assert int(beside.split()[0]) >= (os.cpu_count() or 1) + 2
 
 
+def test_rounds_go_on_where_the_same_was_tested_before(tmp_path: Path) -> None:
+    tests = "def test_a(): pass\n"
+    assert rounds(tmp_path, 1, tests, "--go-on", "abc")[0] == 0
+    failing = "def test_a(): raise ValueError\n"
+    code, said, rows = rounds(tmp_path, 2, failing, "--go-on", "abc")
+    assert (code, rows[1:3]) == (1, ["1 no 0 1 0 0", "2 yes 1 0 1 0"])
+    assert "in round 1 of 2" not in said
+    code, said, rows = rounds(tmp_path, 1, tests, "--go-on", "another")
+    assert (code, rows[1:]) == (0, ["1 no 0 1 0 0", "1 of 1 rounds without a"])
+
+
 def test_a_round_that_dies_or_takes_too_long_is_a_failure(tmp_path: Path) -> None:
     code, _, rows = rounds(tmp_path, 1, "import os\ndef test_a(): os._exit(0)\n")
     assert (code, rows[1]) == (1, "1 no 0 0 0 0")
