@@ -17,7 +17,7 @@ from support.forked_commands import run_rmq
 from support.machine import is_shard
 from support.managed_machine import ManagedMachine
 from support.rmq_process import AnyProcess, start_rmq
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from shards.shard import PidFile, start_ticks
 
@@ -43,7 +43,7 @@ def shard() -> Iterator[subprocess.Popen[bytes]]:
     """By its command line."""
     words = ["sh", "-c", "read line", "shards.shard_process"]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
-        assert is_shard(process.pid)
+        wait_until(lambda: is_shard(process.pid))  # its words are there a moment after it
         yield process
         process.kill()
 
