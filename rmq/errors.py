@@ -122,3 +122,9 @@ class ClosedError(RmqError):
 
 class NotBuiltError(RmqError):
     """The compiled modules are missing or do not match this version of rmq."""
+
+
+def exception_of(error: BaseException) -> Exception:
+    """Itself; an RmqError for SystemExit and its like, which a user's hook may raise: who is told
+    of a request's end is told of exceptions."""
+    return error if isinstance(error, Exception) else RmqError(repr(error))

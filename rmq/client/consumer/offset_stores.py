@@ -26,9 +26,10 @@ from rmq.base import atomic_file, waits
 from rmq.base.durable_directory import make_directory
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.request_round import RequestRound, Submit
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ProtocolError, RmqError, UnreachableError
+from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -98,26 +99,20 @@ class RemoteOffsets:
         with self._lock:
             self._owed.update(offsets)
         told = threading.Semaphore(0)
-        silent: dict[str, UnreachableError] = {}
+        submit = RequestRound(self._instance).submit
         asked = 0
         for queue, offset in offsets.items():
-            asked += self._tell(queue, offset, told, silent)
+            asked += self._tell(queue, offset, told, submit)
         if wait:
             timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
             waits.acquire_all(told, asked, timeout_s)
 
     def _tell(
-        self, queue: MessageQueue, offset: int, told: threading.Semaphore,
-        silent: dict[str, UnreachableError],
-    ) -> bool:  # fmt: skip
-        """Whether an answer is to come. silent: addresses that could not be reached a moment ago,
-        and why: none is dialled again for each of its queues."""
-        address = ""
+        self, queue: MessageQueue, offset: int, told: threading.Semaphore, submit: Submit
+    ) -> bool:
+        """Whether an answer is to come."""
         try:
             replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
-            address = replica.address
-            if address in silent and self._instance.must_connect(address):
-                raise silent[address]
 
             def completed(reply: Reply | None, error: Exception | None) -> None:
                 if reply is None or reply.code != ResponseCode.SUCCESS:
@@ -129,10 +124,8 @@ class RemoteOffsets:
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
+            submit(replica.address, code, fields, b"", timeout_ms, completed)
         except Exception as error:  # a hook's, too: the others are told, and this one is owed
-            if isinstance(error, UnreachableError):
-                silent[address] = error
             log.warning("committing %d of %s: %s", offset, queue, error)
             return False
         return True

@@ -27,7 +27,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.group import FromWhere, first_question
 from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import RemoteError, RmqError, exception_of
 from rmq.format.fastjson import MessageQueue
 
 
@@ -167,6 +167,6 @@ class StartOffsets:
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             self._instance.submit(address, code, fields, b"", timeout_ms, completed)
         except BaseException as error:  # a hook's, too: whoever asked asks again
-            end(None, error if isinstance(error, Exception) else RmqError(repr(error)))
+            end(None, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise

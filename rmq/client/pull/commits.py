@@ -22,10 +22,11 @@ from cext.client.reply import Reply
 from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.request_round import RequestRound, Submit
 from rmq.client.consumer.offset_stores import KeptOffsets, has_another_keeper
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RmqError, UnreachableError
+from rmq.errors import RmqError
 
 log = logging.getLogger("rmq.client")
 
@@ -89,9 +90,9 @@ class Commits:
         for queue, _ in news:
             queue.start = None
         if self._store is None:
-            silent: dict[str, UnreachableError] = {}
+            submit = RequestRound(self._instance).submit
             for queue, offset in news:
-                self._tell(queue, offset, told, silent)
+                self._tell(queue, offset, told, submit)
         elif news:
             self._store.persist({queue.wire: offset for queue, offset in news}, wait=wait)
             for queue, offset in news:
@@ -105,12 +106,8 @@ class Commits:
         return has_another_keeper(self._instance, queue.queue.broker_name, queue.taker)
 
     def _tell(
-        self, queue: PullQueue, offset: int, told: threading.Semaphore,
-        silent: dict[str, UnreachableError],
-    ) -> None:  # fmt: skip
-        """silent: addresses that could not be reached a moment ago, and why: none is dialled again
-        for each of its queues."""
-        address = ""
+        self, queue: PullQueue, offset: int, told: threading.Semaphore, submit: Submit
+    ) -> None:
         taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
@@ -122,17 +119,11 @@ class Commits:
 
         try:
             replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)
-            address = replica.address
-            if address in silent and self._instance.must_connect(address):
-                raise silent[address]
-            taker = address if replica.is_master else None
+            taker = replica.address if replica.is_master else None
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
-        except UnreachableError as error:
-            silent[address] = error
-            completed(None, error)
+            submit(replica.address, code, fields, b"", timeout_ms, completed)
         except Exception as error:  # a hook's, too: the others are told
             completed(None, error)
 

@@ -29,6 +29,7 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.request_round import RequestRound, Submit
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.pull_answers import is_reset, pause_ms
@@ -36,7 +37,7 @@ from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, RemoteError, RmqError, UnreachableError
+from rmq.errors import ClosedError, RemoteError, RmqError, exception_of
 
 log = logging.getLogger("rmq.client")
 
@@ -158,7 +159,7 @@ class Puller:
             life = queue.life
         broker = queue.wire.broker_name
         if self._instance.routes.is_at_hand(broker, Purpose.READ, queue.wire):
-            self._send(queue, life, offset, {})
+            self._send(queue, life, offset, self._instance.submit)
             return
         with self.news:
             self._unsent.setdefault(broker, []).append((queue, life, offset))
@@ -167,17 +168,14 @@ class Puller:
     def _send_all(self, broker: str) -> None:
         with self.news:
             unsent = self._unsent.pop(broker, [])
-        silent: dict[str, UnreachableError] = {}
+        submit = RequestRound(self._instance).submit
         for queue, life, offset in unsent:  # the first one connects
             try:
-                self._send(queue, life, offset, silent)
+                self._send(queue, life, offset, submit)
             except BaseException:  # SystemExit of a hook: the others are sent
                 log.exception("a pull from %s", broker)
 
-    def _send(
-        self, queue: PullQueue, life: int, offset: int, silent: dict[str, UnreachableError]
-    ) -> None:
-        """silent: addresses that could not be reached a moment ago, and why; it may get more."""
+    def _send(self, queue: PullQueue, life: int, offset: int, submit: Submit) -> None:
         if self.closed or queue.dropped or queue.life != life:
             return  # meanwhile
         given, subscription = self._given, queue.subscription
@@ -195,21 +193,15 @@ class Puller:
         try:
             routes = self._instance.routes
             address = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire).address
-            if address in silent and self._instance.must_connect(address):
-                raise silent[address]
-            self._instance.submit(
+            submit(
                 address, RequestCode.LITE_PULL_MESSAGE, fields, b"",
                 given.consumer_timeout_millis_when_suspend,
                 functools.partial(self._pulled, queue, life, offset, address),
             )  # fmt: skip
-        except UnreachableError as error:
-            silent[address] = error
-            self._failed(queue, life, error, address)
-        except Exception as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, life, error, address)
-        except BaseException as error:  # so it is after this one, which goes on to who sends
-            self._failed(queue, life, RmqError(repr(error)), address)
-            raise
+        except BaseException as error:  # a hook's, too: the queue is asked again
+            self._failed(queue, life, exception_of(error), address)
+            if not isinstance(error, Exception):  # SystemExit goes on to who sends
+                raise
 
     def _pulled(
         self, queue: PullQueue, life: int, asked: int, address: str, reply: Reply | None,

@@ -29,7 +29,7 @@ from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_field
 from rmq.client.push.pop_queue import PopQueue
 from rmq.client.push.pop_service import PopOwner, PopService
 from rmq.codes import RequestCode
-from rmq.errors import RmqError
+from rmq.errors import RmqError, exception_of
 from rmq.format.fastjson import MessageQueue
 
 log = logging.getLogger("rmq.client")
@@ -106,7 +106,7 @@ class PushPops:
                 functools.partial(self._popped, queue),
             )  # fmt: skip
         except BaseException as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, error if isinstance(error, Exception) else RmqError(repr(error)))
+            self._failed(queue, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
 

@@ -28,7 +28,7 @@ from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.errors import RemoteError, RmqError, UnreachableError, exception_of
 from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
@@ -136,7 +136,7 @@ class PushPulls:
         try:
             self._send(queue, offset, progress)
         except BaseException as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, error if isinstance(error, Exception) else RmqError(repr(error)))
+            self._failed(queue, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
             if not isinstance(error, Exception):  # whoever asked has more to do with the queue

@@ -22,6 +22,7 @@ from support.waiting import HANG_S, until
 from cext.client.reply import Reply
 from rmq import Message, RemoteError, UnreachableError, aio
 from rmq.client.connection import tls
+from rmq.client.connection.request_round import RequestRound
 from rmq.client.consumer.offset_stores import RemoteOffsets
 from rmq.codes import RequestCode as Code
 from rmq.format.message import StoredMessage, encode_message
@@ -364,10 +365,11 @@ def test_a_broker_that_is_connected_again_is_silent_no_more(
             broker.answers[Code.UPDATE_CONSUMER_OFFSET] = lambda asked: asked.reply()
             (queue,) = client._assigned.all()
             before = UnreachableError("a moment ago")
-            silent_ones = dict.fromkeys([broker.address, queue.wire.broker_name], before)
-            client._pulls._send(queue, queue.life, queue.pull_offset, silent_ones)
+            requests = RequestRound(client.instance)
+            requests._silent = dict.fromkeys([broker.address, queue.wire.broker_name], before)
+            client._pulls._send(queue, queue.life, queue.pull_offset, requests.submit)
             await until(lambda: queue.count == 2)
-            client._commits._tell(queue, 6, threading.Semaphore(0), silent_ones)
+            client._commits._tell(queue, 6, threading.Semaphore(0), requests.submit)
             await until(lambda: queue.committed == 6)
 
     asyncio.run(main())
