@@ -5,6 +5,7 @@
     instance.call(address, code, fields, body)             # caller.py: requests
     instance.routes.of("orders")                           # route_table.py; read again every 30 s
     instance.routes.address_of("broker-a")
+    instance.rounds.send(queue, Purpose.READ, send)        # request_round.py: by who may wait
     instance.heartbeats.add_consumer(group, consumer)      # heartbeats.py: who is here
     instance.notices.handle(40, function)                  # notices.py: requests of brokers, most
                                                            # of which broker_calls.py answers
@@ -37,6 +38,7 @@ from rmq.client.connection.heartbeats import Heartbeats
 from rmq.client.connection.host_names import HostNames
 from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.notices import Notices
+from rmq.client.connection.request_round import RequestRounds
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
 from rmq.client.parameters import ClientParameters
@@ -61,6 +63,7 @@ class ClientInstance(Caller):
         self.timers = Timers("rmq-timers", CHORES)
         self.routes = RouteTable(self)
         self.routes.on_stale = self._route_is_stale
+        self.rounds = RequestRounds(self, self.routes, self.timers)
         self.heartbeats = Heartbeats(self, self.client_id, self.routes, self.timers)
         self.host_names = HostNames(self.engine, self.timers)
         self.notices = Notices(self, self._connection_lost)

@@ -4,8 +4,9 @@
     offsets.ask(queue, completed)      # completed(Start, None) or (None, error), in any thread
     offsets.wait(3.0)                  # until nothing is under way
 
-Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only. A
-store that keeps the offsets instead is asked first, and has to answer at once.
+Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only, and
+one that is to be connected first a chore, once for all of them (request_round.py). A store that
+keeps the offsets instead is asked first, and has to answer at once.
 Topics are named as on the wire.
 
 Example: a group that never committed begins at the end of a queue, which is 100, and 50 messages
@@ -24,6 +25,7 @@ from cext.client.reply import Reply
 from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.request_round import Submit
 from rmq.client.consumer.group import FromWhere, first_question
 from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
@@ -162,11 +164,14 @@ class StartOffsets:
             if start is not None:
                 end(start, None)
 
-        try:
-            address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
-            timeout_ms = self._instance.parameters.mq_client_api_timeout
-            self._instance.submit(address, code, fields, b"", timeout_ms, completed)
-        except BaseException as error:  # a hook's, too: whoever asked asks again
-            end(None, exception_of(error))
-            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
-                raise
+        def send(submit: Submit) -> None:
+            try:
+                address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
+                timeout_ms = self._instance.parameters.mq_client_api_timeout
+                submit(address, code, fields, b"", timeout_ms, completed)
+            except BaseException as error:  # a hook's, too: whoever asked asks again
+                end(None, exception_of(error))
+                if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                    raise
+
+        self._instance.rounds.send(queue, Purpose.STATE, send)

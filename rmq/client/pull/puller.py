@@ -10,7 +10,7 @@ again after pull_time_delay_mills_when_exception. Requests are sent without the 
 
 Who sends a pull tells ends, does what is due, or polls, in an event loop perhaps: none of them may
 wait. Where a broker has to be found or connected first, a chore does it, one at a time for all the
-pulls that want the broker; what it cannot reach it does not dial again for each of them.
+pulls that want the broker (request_round.py); what it cannot reach it does not dial again for each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.read_troubles import ReadTroubles
 from rmq.client.connection.replicas import Purpose
-from rmq.client.connection.request_round import RequestRound, Submit
+from rmq.client.connection.request_round import Submit
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.pull_answers import is_reset, pause_ms
@@ -73,8 +73,6 @@ class Puller:
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
         self._total = 0  # messages that lie here
-        # By broker, pulls for a chore: the queue, its life, and where the pull begins.
-        self._unsent: dict[str, list[tuple[PullQueue, int, int]]] = {}
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
         self._troubles = ReadTroubles()
@@ -157,23 +155,8 @@ class Puller:
             self._full.discard(queue)
             queue.pulling = True
             life = queue.life
-        broker = queue.wire.broker_name
-        if self._instance.routes.is_at_hand(broker, Purpose.READ, queue.wire):
-            self._send(queue, life, offset, self._instance.submit)
-            return
-        with self.news:
-            self._unsent.setdefault(broker, []).append((queue, life, offset))
-        self._instance.timers.soon(self._send_all, broker)
-
-    def _send_all(self, broker: str) -> None:
-        with self.news:
-            unsent = self._unsent.pop(broker, [])
-        submit = RequestRound(self._instance).submit
-        for queue, life, offset in unsent:  # the first one connects
-            try:
-                self._send(queue, life, offset, submit)
-            except BaseException:  # SystemExit of a hook: the others are sent
-                log.exception("a pull from %s", broker)
+        send = functools.partial(self._send, queue, life, offset)
+        self._instance.rounds.send(queue.wire, Purpose.READ, send)
 
     def _send(self, queue: PullQueue, life: int, offset: int, submit: Submit) -> None:
         if self.closed or queue.dropped or queue.life != life:

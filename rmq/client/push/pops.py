@@ -23,6 +23,8 @@ from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
 from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.request_round import Submit
 from rmq.client.consumer.pull_answers import SOON_PAUSE_MS, SOON_US
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
@@ -89,21 +91,25 @@ class PushPops:
 
     def go_on(self, queue: PopQueue) -> None:
         """Sends the queue's next pop, unless one is under way or enough is in hand."""
-        given = self._given
         if self.closed or self._consumer.is_suspended:
             return
-        if not queue.begin(given.pop_threshold_for_queue):
-            return
+        if queue.begin(self._given.pop_threshold_for_queue):
+            send = functools.partial(self._send, queue)
+            self._instance.rounds.send(queue.wire, Purpose.WRITE, send)
+
+    def _send(self, queue: PopQueue, submit: Submit) -> None:
+        if queue.dropped or self.closed:
+            return  # meanwhile
+        given = self._given
         fields = pop_fields(
             self._consumer.group, given, queue.target, queue.subscription,
             most=given.pop_batch_nums, invisible_ms=given.pop_invisible_time,
             held_ms=BROKER_HOLDS_MS,
         )  # fmt: skip
         try:
-            address = self._instance.routes.address_of(queue.wire.broker_name)
-            self._instance.submit(
-                address, RequestCode.POP_MESSAGE, fields, b"", BROKER_HOLDS_MS + PATIENCE_MS,
-                functools.partial(self._popped, queue),
+            submit(
+                self._instance.routes.address_of(queue.wire.broker_name), RequestCode.POP_MESSAGE,
+                fields, b"", BROKER_HOLDS_MS + PATIENCE_MS, functools.partial(self._popped, queue),
             )  # fmt: skip
         except BaseException as error:  # a hook's, too: the queue is asked again
             self._failed(queue, exception_of(error))

@@ -5,7 +5,8 @@
 A queue has one pull under way at a time, held by the broker while there is nothing new. The thread
 that gets its answer gives the messages to the consumer and sends the next pull at once, until
 more lies here than the thresholds allow; then the end of a listener's call goes on with it. Pulls
-carry the group's progress, so that brokers mostly know it before it is committed.
+carry the group's progress, so that brokers mostly know it before it is committed. None of these
+threads waits for a connection: a chore does (request_round.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from cext.client.reply import Reply
 from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.read_troubles import ReadTroubles
-from rmq.client.connection.replicas import Purpose
+from rmq.client.connection.replicas import Purpose, Replica
+from rmq.client.connection.request_round import Submit
 from rmq.client.connection.routes import MASTER
 from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.consumer.pull_answers import is_reset, pause_ms
@@ -28,7 +30,7 @@ from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError, UnreachableError, exception_of
+from rmq.errors import RemoteError, RmqError, exception_of
 from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
@@ -131,22 +133,32 @@ class PushPulls:
             if queue.is_waiting:
                 return
             queue.pulling = True
-            progress = queue._progress()
             queue.pulled_ms = clock.now_ms()
+        send = functools.partial(self._send, queue, offset)
+        self._instance.rounds.send(queue.wire, Purpose.READ, send)
+
+    def _send(self, queue: ProcessQueue, offset: int, submit: Submit) -> None:
+        if queue.dropped or self.closed:
+            return  # meanwhile
+        address = ""
         try:
-            self._send(queue, offset, progress)
+            routes = self._instance.routes
+            replica = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire)
+            address = replica.address
+            submit(
+                address, RequestCode.PULL_MESSAGE, self._fields(queue, offset, replica), b"",
+                PATIENCE_MS, functools.partial(self._pulled, queue, offset, address),
+            )  # fmt: skip
         except BaseException as error:  # a hook's, too: the queue is asked again
-            self._failed(queue, exception_of(error))
+            self._failed(queue, exception_of(error), address)
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
             if not isinstance(error, Exception):  # whoever asked has more to do with the queue
                 log.exception("a pull from %s", queue.queue)
 
-    def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:
-        given, subscription = self._given, queue.subscription
+    def _fields(self, queue: ProcessQueue, offset: int, replica: Replica) -> dict[str, object]:
+        given, subscription, progress = self._given, queue.subscription, queue.progress
         commits = given.message_model == CLUSTERING and progress > 0
-        routes = self._instance.routes
-        replica = routes.replica_of(queue.wire.broker_name, Purpose.READ, queue.wire)
         commits = commits and replica.is_master  # what a slave is told its master does not know
         flag = SUSPEND | (COMMIT if commits else 0)
         fields = {
@@ -161,13 +173,7 @@ class PushPulls:
             flag |= SUBSCRIPTION
             fields["subscription"] = subscription.text
         fields["sysFlag"] = flag
-        try:
-            self._instance.submit(
-                replica.address, RequestCode.PULL_MESSAGE, fields, b"", PATIENCE_MS,
-                functools.partial(self._pulled, queue, offset, replica.address),
-            )  # fmt: skip
-        except UnreachableError as error:
-            self._failed(queue, error, replica.address)
+        return fields
 
     def _pulled(
         self, queue: ProcessQueue, asked: int, address: str, reply: Reply | None,

@@ -12,6 +12,8 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +26,12 @@ from rmq import Message, RemoteError, UnreachableError, aio
 from rmq.client.connection import tls
 from rmq.client.connection.request_round import RequestRound
 from rmq.client.consumer.offset_stores import RemoteOffsets
+from rmq.client.consumer.start_offsets import StartOffsets
+from rmq.client.consumer.subscription import Subscription
+from rmq.client.parameters.consumer import PushConsumerParameters
+from rmq.client.push.pops import PushPops
 from rmq.codes import RequestCode as Code
+from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage, encode_message
 from rmq.format.remoting import Command
 
@@ -267,10 +274,12 @@ async def full_consumer(
 
 
 class Dials:
-    """Connections by TLS to one port: how many were begun, and how many at once at most."""
+    """Connections by TLS to one port: how many were begun, how many at once at most, and by which
+    threads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
         self.begun = self.most = 0
+        self.threads: set[str] = set()
         self._port = port
         self._under_way = 0
         self._lock = threading.Lock()
@@ -282,6 +291,7 @@ class Dials:
             return self._dial(host, port, parameters)
         with self._lock:
             self.begun += 1
+            self.threads.add(threading.current_thread().name)
             self._under_way += 1
             self.most = max(self.most, self._under_way)
         try:
@@ -393,6 +403,78 @@ def test_pulls_dial_a_silent_broker_one_at_a_time_and_once_for_all_that_wait(
             await until(lambda: not any(each.pulling for each in queues))
             assert dials.most == 1
             assert dials.begun <= 2, "those of the first chore, and those that came meanwhile"
+
+    asyncio.run(main())
+
+
+def ask_where_to_begin(consumer: Any, queues: list[MessageQueue], told: list[Any]) -> None:
+    client = consumer._client
+    offsets = StartOffsets(client.instance, "g", client.parameters, None)
+    for each in queues:
+        offsets.ask(each, lambda *end: told.append(end))
+
+
+def ask_by_pops(consumer: Any, queues: list[MessageQueue], told: list[Any]) -> None:
+    """Those of a push consumer."""
+    owner: Any = SimpleNamespace(group="g", parameters=PushConsumerParameters(), is_suspended=False)
+    pops: Any = PushPops(owner, consumer._client.instance)
+    pops._failed = lambda *end: told.append(end)
+    pops.assign("t", Subscription.of("t"), queues)
+
+
+@pytest.mark.parametrize("ask", [ask_where_to_begin, ask_by_pops])
+def test_who_asks_for_many_queues_waits_for_no_silent_broker_which_is_dialled_once(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, ask: Any
+) -> None:
+    async def main() -> None:
+        async with full_consumer(authority, context, 8, auto_commit=False) as (cluster, consumer):
+            queues = [each.wire for each in consumer._client._assigned.all()]
+            told: list[Any] = []
+            asking = threading.Thread(target=ask, args=(consumer, queues, told), name="asking")
+            with await deafened(cluster, 0, consumer):
+                dials = Dials(monkeypatch, port_of(cluster.brokers[0]))
+                asking.start()
+                await until(lambda: dials.begun)
+                assert "asking" not in dials.threads
+                await until(lambda: not asking.is_alive())
+                await turn(20)
+                assert (dials.begun, told) == (1, [])
+            await until(lambda: len(told) == 8)
+            assert dials.most == 1
+            assert dials.begun <= 2, "those of the first chore, and those that came meanwhile"
+
+    asyncio.run(main())
+
+
+def test_one_thread_waits_for_a_silent_broker_that_a_push_consumer_pulls_from(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However often its queues are asked again."""
+    changes: dict[str, Any] = {
+        "message_listener": lambda messages, context: None, "message_model": "BROADCASTING",
+        "local_offset_store_dir": str(tmp_path), "pull_time_delay_mills_when_exception": 10,
+        "heartbeat_broker_interval": 3_600_000, "enable_heartbeat_channel_event_listener": False,
+    }  # fmt: skip
+
+    async def main() -> None:
+        with Cluster(silent, context=context, queues=8) as cluster:
+            broker = cluster.brokers[0]
+            broker.answers |= {
+                Code.GET_MAX_OFFSET: lambda request: request.reply(0, None, {"offset": 5}),
+                Code.PULL_MESSAGE: silent,
+            }
+            async with aio_consumer(aio.PushConsumer, cluster, authority, **changes) as consumer:
+                await consumer.subscribe("t")
+                await until(lambda: [each.code for each in broker.requests].count(
+                    Code.PULL_MESSAGE) == 8)  # fmt: skip
+                queues = consumer._client.process_queues()
+                dials = Dials(monkeypatch, port_of(broker))
+                with await deafened(cluster, 0, consumer) as deaf:
+                    await until(lambda: select.select([deaf], [], [], 0)[0])
+                    await until(lambda: all(each.pulling for each in queues))
+                    await turn(20)
+                assert dials.most == 1
+                assert all(each.startswith("rmq-chores-") for each in dials.threads)
 
     asyncio.run(main())
 
