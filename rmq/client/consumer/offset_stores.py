@@ -29,7 +29,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import RequestRound, Submit
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ProtocolError, RmqError
+from rmq.errors import ProtocolError, RmqError, exception_of
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -125,8 +125,10 @@ class RemoteOffsets:
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             submit(replica.address, code, fields, b"", timeout_ms, completed)
-        except Exception as error:  # a hook's, too: the others are told, and this one is owed
-            log.warning("committing %d of %s: %s", offset, queue, error)
+        except BaseException as error:  # a hook's, too: the others are told, and this one is owed
+            log.warning("committing %d of %s: %s", offset, queue, exception_of(error))
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
             return False
         return True
 
@@ -235,9 +237,11 @@ class GivenOffsets:
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         try:
             self._store.persist(offsets, wait=wait)
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too: who closes goes on
             self._owed.update(offsets)
             log.error("offsets are not kept by the offset_store: %r", error)
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
             return
         self._owed.difference_update(offsets)
 

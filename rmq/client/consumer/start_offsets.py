@@ -103,8 +103,10 @@ class StartOffsets:
     ) -> None:
         try:
             found = store.read(queue)
-        except RmqError as error:
-            end(None, error)
+        except BaseException as error:  # the user's: whoever asked asks again
+            end(None, exception_of(error))
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
             return
         if found is None or found < 0:
             found = first

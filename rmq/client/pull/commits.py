@@ -26,7 +26,7 @@ from rmq.client.connection.request_round import RequestRound, Submit
 from rmq.client.consumer.offset_stores import KeptOffsets, has_another_keeper
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RmqError
+from rmq.errors import RmqError, exception_of
 
 log = logging.getLogger("rmq.client")
 
@@ -124,8 +124,10 @@ class Commits:
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             submit(replica.address, code, fields, b"", timeout_ms, completed)
-        except Exception as error:  # a hook's, too: the others are told
-            completed(None, error)
+        except BaseException as error:  # a hook's, too: the others are told
+            completed(None, exception_of(error))
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
 
     def _fields(self, queue: PullQueue) -> dict[str, Any]:
         return {"consumerGroup": self._group, "topic": queue.wire_topic,

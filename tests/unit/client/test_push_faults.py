@@ -183,20 +183,30 @@ def test_an_offset_is_owed_until_a_master_has_it() -> None:
     assert not store.owes(queue)
 
 
-def test_an_offset_that_a_hook_refuses_keeps_no_other_back() -> None:
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+@pytest.mark.parametrize("kind", ["push", "pull"])
+def test_an_offset_that_a_hook_refuses_keeps_no_other_back(
+    kind: str, error: type[BaseException]
+) -> None:
     class Refusing(Asked):
         def submit(
             self, address: str, code: int, fields: Any, body: bytes, ms: int, told: Any
         ) -> None:
             if fields["queueId"] == 0:
-                raise KeyError("of the hook")
+                raise error("of the hook")
             super().submit(address, code, fields, body, ms, told)
 
     asked, (one, two) = Refusing(), [MessageQueue("t", "b", each) for each in (0, 1)]
-    store = RemoteOffsets(cast(Any, asked), "g")
-    store.persist({one: 5, two: 6}, wait=False)
+    if kind == "push":
+        store = RemoteOffsets(cast(Any, asked), "g")
+        store.persist({one: 5, two: 6}, wait=False)
+        assert store.owes(one)
+    else:
+        pulled = [PullQueue(each, "t", Subscription.of("t")) for each in (one, two)]
+        for each, offset in zip(pulled, (5, 6), strict=True):
+            each.begin(offset)
+        Commits(cast(Any, asked), "g", None).soon(pulled, wait=False)
     assert asked.offsets == [6]
-    assert store.owes(one)
 
 
 @pytest.mark.parametrize("kind", ["push", "pull"])
@@ -343,7 +353,8 @@ def test_a_start_that_fails_leaves_no_member(broker: RunningBroker) -> None:
 class FailingStore:
     """A store of the user's: the first look at a topic fails, and the first word of its end."""
 
-    def __init__(self, topic: str, end: int) -> None:
+    def __init__(self, topic: str, end: int, error: type[BaseException]) -> None:
+        self._error = error
         self.offsets: dict[MessageQueue, int] = {}
         self.is_away = False
         self._fails_at: list[object] = [topic, end]
@@ -355,7 +366,7 @@ class FailingStore:
         if self.is_away or what in self._fails_at:
             if not self.is_away:
                 self._fails_at.remove(what)
-            raise ConnectionError("of the store")
+            raise self._error("of the store")
 
     def read(self, queue: MessageQueue) -> int | None:
         self._fail(queue.topic)
@@ -367,11 +378,14 @@ class FailingStore:
         self.offsets.update(offsets)
 
 
-def test_a_store_that_raises_is_asked_again_and_holds_no_consumer(broker: RunningBroker) -> None:
-    address, topic = broker.namesrv_addr, "push-store-away"
+@pytest.mark.parametrize("error", [ConnectionError, SystemExit])
+def test_a_store_that_raises_is_asked_again_and_holds_no_consumer(
+    broker: RunningBroker, error: type[BaseException]
+) -> None:
+    address, topic = broker.namesrv_addr, f"push-store-away-{error.__name__}"
     (queue,) = create(address, topic)
     send(address, numbers(topic, 0, 5))
-    store, kept, before = FailingStore(topic, 5), Kept(), set(threading.enumerate())
+    store, kept, before = FailingStore(topic, 5, error), Kept(), set(threading.enumerate())
     consumer = consumer_of(
         address, topic, kept, offset_store=store, persist_consumer_offset_interval=50,
         pull_time_delay_mills_when_exception=10,

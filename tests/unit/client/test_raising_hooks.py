@@ -134,6 +134,7 @@ def test_in_order_a_queue_is_consumed_on_whose_pull_a_hook_ends(broker: RunningB
         (PullConsumer, RequestCode.QUERY_CONSUMER_OFFSET, 1, SystemExit),
         (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 1, KeyError),
         (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 2, KeyError),
+        (PullConsumer, RequestCode.UPDATE_CONSUMER_OFFSET, 2, SystemExit),
         (PopConsumer, RequestCode.POP_MESSAGE, 3, KeyError),
     ],
 )
