@@ -3,7 +3,7 @@
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
 Python's side has the same clocks in rmq/base/clock.py; `monotonic` and `now_ms` here are for those
-of it that ask message by message.
+of it that ask message by message, and `look_s` is how soon it looks at a clock that a test drives.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -92,6 +92,11 @@ def monotonic() -> float:
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return wall_ms()
+
+
+def look_s() -> float:
+    """Seconds until who sleeps in Python looks at a driven clock again, as whoever sleeps here."""
+    return look_ms(machine_us()) / 1e3
 
 
 def drive(memory) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-# As in cext/base/clock.pyx: soon after a move the next one is looked for more often.
-DRIVEN_SLEEP_S, DRIVEN_REST_S, RECENT_S = 0.002, 0.02, 0.5
 SHIFT_BYTES = 40
 
 log = logging.getLogger("rmq.base.clock")
 _shift: memoryview | None = None  # passed_us, set_ms, still_us, still_wall_us, still_boot_us
-_seen: tuple[int, float] = (0, 0.0)  # the sum of its moves, and when by the machine's clock
+_look_s: Callable[[], float] | None = None  # the core's: when to look at it again
 
 
 def wall() -> float:
@@ -58,11 +56,11 @@ def monotonic() -> float:
 def drive(memory: bytearray | mmap | None) -> None:
     """All clocks of this process go by the 40 bytes of `memory`, or by the machine alone (None).
     Only while no core runs."""
-    global _shift, _seen
+    global _shift, _look_s
     from cext.base import clock
 
     clock.drive(memory)
-    _seen = (0, time.monotonic())
+    _look_s = None if memory is None else clock.look_s
     _shift = None if memory is None else memoryview(memory)[:SHIFT_BYTES].cast("q")
 
 
@@ -73,14 +71,8 @@ def is_driven() -> bool:
 def sleep_s(timeout_s: float) -> float:
     """How long to sleep by the machine's clock for `timeout_s` by this one, for those who look
     again then: as long, and where tests drive it some ms at most, since it may have moved."""
-    global _seen
-    shift = _shift
-    if shift is None:
-        return timeout_s
-    move, now = shift[0] + shift[1], time.monotonic()
-    if move != _seen[0]:
-        _seen = (move, now)
-    return min(timeout_s, DRIVEN_SLEEP_S if now - _seen[1] < RECENT_S else DRIVEN_REST_S)
+    look_s = _look_s
+    return timeout_s if look_s is None else min(timeout_s, look_s())
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

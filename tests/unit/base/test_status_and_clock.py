@@ -82,6 +82,16 @@ def test_a_wall_clock_that_is_set_back_changes_no_other(clock: DrivenClock):
     assert [each < -3500 for each in passed] == [True] * 3 + [False] * 4, passed
 
 
+def test_who_sleeps_in_python_looks_as_often_as_the_core(clock: DrivenClock):
+    clock.advance(1)
+    before = core_clock.look_s()
+    found = rmq_clock.sleep_s(3600)
+    assert before <= found <= core_clock.look_s() < 0.1, "it may be rarer with each look"
+    assert rmq_clock.sleep_s(0.0001) == 0.0001
+    rmq_clock.drive(None)
+    assert rmq_clock.sleep_s(3600) == 3600
+
+
 def test_without_a_test_the_clocks_are_the_machines(clock: DrivenClock):
     clock.advance(1e6)
     rmq_clock.drive(None)
