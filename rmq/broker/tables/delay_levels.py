@@ -18,7 +18,8 @@ offset of level 3 becomes 18.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,28 +81,33 @@ class DelayLevels:
         self._version = DataVersion.of(content.get("dataVersion"))
         table = {str(key): value for key, value in (content.get("offsetTable") or {}).items()}
         is_copy = content.get(COPY) is True
-        offsets = []
-        is_corrected = False
-        for level in range(1, len(self._delays_ms) + 1):
-            offset = table.get(str(level), 0)
+        said = [table.get(str(level), 0) for level in range(1, len(self._delays_ms) + 1)]
+        offsets = self._within(said, are_masters=is_copy)
+        for level, offset in enumerate(offsets, 1):
+            waiting = self._range(level)[1] - offset
+            if waiting > 0:
+                log.info("delay level %d: %d messages waiting", level, waiting)
+        self._saved = list(offsets), is_copy
+        self._copied = list(offsets) if is_copy else None
+        if any(map(operator.is_not, offsets, said)):
+            self._correct(offsets, is_copy)
+        self._core.set_delay_levels(self._delays_ms, offsets)
+
+    def _within(self, offsets: Sequence[object], *, are_masters: bool) -> list[int]:
+        """Each as it is, or the nearest one in its queue. are_masters: a master's come before the
+        log that they speak of, and may speak of more than a log that begins later, or ends before:
+        nothing is lost then."""
+        found = []
+        for level, offset in enumerate(offsets, 1):
             minimum, maximum = self._range(level)
             if not isinstance(offset, int) or not minimum <= offset <= maximum:
-                # A master's offsets come before the log that they speak of, and may speak of more
-                # than a log that begins later: nothing is lost then.
-                is_wrong = not is_copy or not isinstance(offset, int) or offset < 0
+                is_wrong = not are_masters or not isinstance(offset, int) or offset < 0
                 log.log(logging.ERROR if is_wrong else logging.INFO,
                         "%s: offset %.50r of level %d is not within %d to %d",
                         self._file.path, offset, level, minimum, maximum)  # fmt: skip
                 offset = minimum if not isinstance(offset, int) or offset < minimum else maximum
-                is_corrected = True
-            offsets.append(offset)
-            if maximum > offset:
-                log.info("delay level %d: %d messages waiting", level, maximum - offset)
-        self._saved = list(offsets), is_copy
-        self._copied = list(offsets) if is_copy else None
-        if is_corrected:
-            self._correct(offsets, is_copy)
-        self._core.set_delay_levels(self._delays_ms, offsets)
+            found.append(offset)
+        return found
 
     def _correct(self, offsets: list[int], is_copy: bool) -> None:
         """The file, before more is stored: what it says now would be within a queue that has grown,
@@ -134,12 +140,7 @@ class DelayLevels:
             return
         offsets, _ = self._core.delay_offsets(1)  # or it delivers on, and again what it has
         is_copy = offsets == self._copied
-        for level, offset in enumerate(offsets, 1):
-            _, maximum = self._range(level)
-            if offset > maximum:
-                log.info("delay level %d: offset %d is beyond the log, which ends at %d",
-                         level, offset, maximum)  # fmt: skip
-                offsets[level - 1] = maximum
+        offsets = self._within(offsets, are_masters=True)
         self._copied = list(offsets) if is_copy else None
         self._waiting = None
         self._core.set_delay_levels(self._delays_ms, list(offsets))
