@@ -455,6 +455,8 @@ cdef class ShardCore(ShardCalls):
                 raise StorePoisonedError(str(self.s.append.log.poison_cause()))
             if time.monotonic() > deadline:
                 raise StoreError(f"the log is not written up to {end} after {SYNC_S} s")
+            if self.s.append.committer is not None:
+                self.s.append.committer.hurry()     # each time: it may be offered a moment later
             time.sleep(0.001)                   # what is appended is about to be written
 
     def popped_since(self, int64_t start):

@@ -5,8 +5,8 @@
 #              offers what it has (link.committable)
 #   committer  writes [committed, committable) in pieces of at most COMMIT_BYTES_MAX as soon as
 #              least_bytes of it wait (commitCommitLogLeastPages), and whatever waits thorough_ms
-#              (commitCommitLogThoroughInterval) after the last write; moves `committed` and
-#              wakes the reactor
+#              (commitCommitLogThoroughInterval) after the last write, or when somebody wants it on
+#              the disk (hurry); moves `committed` and wakes the reactor
 #   reactor    copies `committed` to `written`: consumers see it, the flusher syncs it
 #
 # What it buys: the copy into the page cache, and every wait of the kernel in it, is on another
@@ -34,6 +34,7 @@ cdef struct CommitterState:
     LogLink* link               # borrowed; outlives the thread
     const MirrorRing* ring      # borrowed
     int32_t stopping            # owner -> thread
+    int32_t hurried             # anyone -> thread, which takes it: what was offered goes out now
     int64_t interval_ms         # commitIntervalCommitLog: it looks as often at least; owner
     int64_t thorough_ms         # owner
     int64_t last_commit_us      # thread

@@ -4,6 +4,7 @@
     committer = Committer(log, least_pages=4, interval_ms=200, thorough_ms=200)
     committer.start()
     ...
+    committer.hurry()           # writes what was offered, though little waits for company
     committer.stop()            # writes all that was offered (unless poisoned) and joins
 """
 
@@ -13,7 +14,7 @@ cimport cython
 from libc.string cimport memset
 
 from cext.base.atomics cimport (
-    fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
+    exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_u64)
 from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
@@ -103,9 +104,10 @@ cdef void run(void* argument) noexcept nogil:
     cdef CommitterState* state = <CommitterState*>argument
     cdef LogLink* link = state.link
     cdef int64_t target, wait_ms
-    cdef bint stopping
+    cdef bint stopping, hurried
     while True:
         stopping = load_acquire_i32(&state.stopping) != 0
+        hurried = exchange_i32(&state.hurried, 0) != 0      # before the look at what was offered
         target = load_acquire_i64(&link.committable)
         if target == link.committed or log_is_poisoned(link):
             if stopping:
@@ -113,7 +115,8 @@ cdef void run(void* argument) noexcept nogil:
             sleep_until_offered(state, target, 1, -1)
             continue
         wait_ms = state.thorough_ms - (monotonic_us() - state.last_commit_us) // 1000
-        if not stopping and wait_ms > 0 and target - link.committed < link.commit_least_bytes:
+        if (not stopping and not hurried and wait_ms > 0
+                and target - link.committed < link.commit_least_bytes):
             sleep_until_offered(
                 state, target, 2, wait_ms if wait_ms < state.interval_ms else state.interval_ms)
             continue
@@ -159,6 +162,11 @@ cdef class Committer:
             event_signal(self.state.link.committer_event)
             with nogil:
                 native_thread_join(&self.thread)
+
+    def hurry(self) -> None:
+        """What was offered by now is written now, however little; nobody waits here. Any thread."""
+        store_release_i32(&self.state.hurried, 1)
+        event_signal(self.state.link.committer_event)
 
     def counters(self) -> dict:
         """commits: write calls."""

@@ -65,6 +65,17 @@ def test_a_clean_stop_loses_nothing_that_was_acked(tmp_path: Path) -> None:
         assert first == [b"%d" % number for number in range(32)]
 
 
+def test_what_has_to_be_on_the_disk_does_not_wait_for_the_committers_time(tmp_path: Path) -> None:
+    """As at each stop."""
+    hour = dict.fromkeys(("commit_interval_ms", "commit_thorough_ms"), 3_600_000)
+    with pooled(tmp_path, **{**NEVER, **hour}) as shard:
+        assert prepared(shard).connect().ask(send("t", b"x", 1)).code == 0
+        stats = shard.core.stats()
+        assert stats["log_written"] < stats["log_appended"]
+        shard.core.sync_log(stats["log_appended"])
+        assert shard.core.log_range()[2] == stats["log_appended"]
+
+
 def test_a_topic_removed_while_its_messages_are_in_the_pool_stays_away(tmp_path: Path) -> None:
     with pooled(tmp_path, **NEVER) as shard:
         client = prepared(shard).connect()

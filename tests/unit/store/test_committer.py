@@ -106,6 +106,19 @@ def test_a_pool_that_is_a_quarter_full_is_written_whatever_was_asked_for(log):
     committer.stop()
 
 
+def test_what_was_offered_is_written_at_once_for_who_wants_it(log):
+    committer = started(log, **NEVER)
+    for end in (200, 400):
+        append(log)
+        log_write_out(log)
+        committer.hurry()
+        wait_until(lambda end=end: written(log) == end)
+    append(log)
+    assert written(log) == 400  # offered, and nobody wants it yet
+    committer.stop()
+    assert committer.counters()["commits"] == 3
+
+
 def test_a_full_pool_refuses_until_the_committer_has_made_room(tmp_path):
     with open_log(tmp_path / "commitlog", pooled=True, segment_bytes=1 << 20) as log:
         while append(log, 8000) >= 0:
