@@ -8,13 +8,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from support import forked_commands
 from support.forked_commands import run_rmq
-from support.machine import is_shard
+from support.machine import Machine, is_shard
 from support.managed_machine import ManagedMachine
 from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S, wait_until
@@ -68,5 +69,23 @@ def test_a_shard_of_another_machine_is_left_alone(
     assert shard.poll() is None
     note(ticks)
     assert machine.pid("shard-0") == shard.pid
+    machine.end()
+    assert shard.wait(HANG_S) == -signal.SIGKILL
+
+
+def test_so_it_is_by_a_machine_that_nobody_starts_again(shard: subprocess.Popen[bytes]) -> None:
+    machine: Any = object.__new__(Machine)
+    machine.process = SimpleNamespace(poll=lambda: 0, stdout=None)
+    machine.seen = set()
+    machine.ask = lambda *_: SimpleNamespace(
+        shards=[SimpleNamespace(pid=shard.pid), SimpleNamespace(pid=0)]
+    )
+    machine.shards()
+    ticks = start_ticks(shard.pid)
+    assert ticks is not None and machine.seen == {(shard.pid, ticks)}
+    machine.seen = {(shard.pid, ticks - 1)}
+    machine.end()
+    assert shard.poll() is None
+    machine.shards()
     machine.end()
     assert shard.wait(HANG_S) == -signal.SIGKILL

@@ -37,6 +37,7 @@ from shards.messages import (
     Status,
     StatusReply,
 )
+from shards.shard import start_ticks
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216", "--set", "registerNameServerPeriod=60000")
@@ -52,7 +53,7 @@ class Machine:
         self.port = "0"
         self.namesrv_port = str(free_port())
         self.ports: list[int] = []
-        self.seen: set[int] = set()
+        self.seen: set[tuple[int, int]] = set()  # shards: their pids, and when they were started
         self.start(shards)
 
     def words(self, shards: int | None) -> list[str]:
@@ -94,7 +95,10 @@ class Machine:
 
     def shards(self) -> list[ShardStatus]:
         found = self.ask(Status(), StatusReply).shards
-        self.seen.update(shard.pid for shard in found if shard.pid)
+        for shard in found:
+            ticks = start_ticks(shard.pid) if shard.pid else None
+            if ticks is not None:
+                self.seen.add((shard.pid, ticks))
         return found
 
     def stats(self) -> list[StatsReply]:
@@ -138,8 +142,8 @@ class Machine:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for pid in self.seen:
-            if is_shard(pid):
+        for pid, ticks in self.seen:
+            if start_ticks(pid) == ticks:  # else its number is another process's by now
                 signal_process(pid, signal.SIGKILL)
         if self.process.stdout is not None:
             self.process.stdout.close()
