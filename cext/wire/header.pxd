@@ -42,8 +42,9 @@ cdef struct Header:
     ExtField ext[EXT_FIELDS_MAX]   # only the first ext_count are set
 
 
-# OK | MALFORMED | TOO_LARGE (more than EXT_FIELDS_MAX fields: what comes so rare is control's
-# work; everything else of the header is set, so that it can be answered).
+# OK | MALFORMED | TOO_LARGE (more than EXT_FIELDS_MAX fields; everything else of the header is set,
+# so that it can be answered: control serves its own codes, and what it gives back, sends and pulls
+# among them, is refused with SYSTEM_ERROR: request_router.pyx).
 cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
                       Header* out) noexcept nogil
 

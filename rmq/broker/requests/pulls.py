@@ -1,7 +1,8 @@
 """Pulls: the handler of those that the reactor passes on to control: 11, 361.
 
-That is: topic, group or subscription unknown to it, or one of them not allowing the pull, or
-messages of a logical queue that are on another broker, which is asked for them (logic_queues.py).
+That is: topic, group or subscription unknown to it, or one of them not allowing the pull;
+messages of a logical queue that are on another broker, which is asked for them (logic_queues.py);
+or more header fields than the reactor reads (64), which it refuses with 1 when it comes back.
 The checks are RocketMQ's, in its order:
 
     1   broker not readable                                               16

@@ -1,9 +1,10 @@
 """Sends: handlers of those that the reactor passes on to control: 10, 310, 320.
 
 The reactor passes on what goes to a topic it does not know: its own, or the dead letters of its
-group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; and
-what steps 1 and 2 may refuse. The checks are RocketMQ's, in its order. When none fails the reactor
-gets what it did not know, then the frame (core.resubmit); it never passes the same frame on twice.
+group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; what
+steps 1 and 2 may refuse; and what has more header fields than it reads (64), which it refuses with
+1 when it comes back. The checks are RocketMQ's, in its order. When none fails the reactor gets what
+it did not know, then the frame (core.resubmit); it never passes the same frame on twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16
